@@ -93,7 +93,7 @@ pub use commit::Commit;
 pub use disk::free_bytes;
 pub use error::StoreError;
 pub use folder::Folder;
-pub use handle::Store;
+pub use handle::{Opened, Store};
 pub use health::{FatalHook, StoreHealth, StoreState};
 pub use layout::create_private_dir;
 pub use options::StoreOptions;

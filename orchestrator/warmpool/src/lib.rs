@@ -30,7 +30,6 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`daemon`]    | puts the parts together, and takes them apart in order |
-//! | [`closing`]   | the time that the daemon has to end |
 //! | `fuzzing`     | the parsers that read bytes from outside, for `fuzz/` and the tests |
 //!
 //! - *`connect_url` ends in a slash*, because fantoccini resolves `session` against it as a browser would. Clients that
@@ -56,7 +55,7 @@
 //!   restart cuts connections, the process runs the release by `exec`: its id, its parent and its log stay.
 
 pub mod cli;
-mod closing;
+
 mod control;
 mod doctor;
 mod dropin;

@@ -89,9 +89,9 @@ mod tests {
         let drain = settings();
         let longest = drain.timeout + drain.close_timeout + drain.force_timeout;
         for (unit, name) in [
-            (include_str!("../../../deploy/warmpool.service"), "TimeoutStopSec="),
-            (include_str!("../../../deploy/compose.yaml"), "stop_grace_period: "),
-            (include_str!("../../../deploy/swarm.yml"), "stop_grace_period: "),
+            (include_str!("../../../../deploy/warmpool.service"), "TimeoutStopSec="),
+            (include_str!("../../../../deploy/compose.yaml"), "stop_grace_period: "),
+            (include_str!("../../../../deploy/swarm.yml"), "stop_grace_period: "),
         ] {
             let waits = unit.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_suffix('s')).unwrap();
             assert!(longest < Duration::from_secs(waits.parse().unwrap()), "{name}{waits}: {longest:?}");

@@ -1,0 +1,57 @@
+//! What keeps the daemon from running.
+
+use std::net::SocketAddr;
+
+use warmpool_core::instance::InstanceError;
+use warmpool_keys::KeyError;
+use warmpool_runtime::RuntimeError;
+use warmpool_store::StoreError;
+use warmpool_workers::captcha::CaptchaError;
+use warmpool_worlds::PatientsError;
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The store cannot be opened or closed.
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// Opening the store panicked.
+    #[error("the store: {0}")]
+    Panic(tokio::task::JoinError),
+    /// The file with this daemon's identity cannot be used.
+    #[error("the instance file: {0}")]
+    Instance(#[from] InstanceError),
+    /// The keys cannot be read, or the first one not be made.
+    #[error("the keys: {0}")]
+    Keys(#[from] KeyError),
+    /// The records of sessions cannot be read.
+    #[error("the session records: {0}")]
+    Records(warmpool_sessions::Error),
+    /// The records of tasks cannot be read.
+    #[error("the task records: {0}")]
+    Tasks(warmpool_tasks::Error),
+    /// The worlds cannot be read, or the key of their patients' names is another one.
+    #[error("the worlds: {0}")]
+    Worlds(#[from] PatientsError),
+    /// The socket for the command line cannot be made.
+    #[error("the control socket: {0}")]
+    Control(std::io::Error),
+    /// The secrets of `captcha` cannot be used.
+    #[error(transparent)]
+    Captchas(#[from] CaptchaError),
+    /// The system's certificates cannot be used.
+    #[error("the system's certificates: {0}")]
+    Certificates(std::io::Error),
+    /// Workers could reach one another on the network that they are to have.
+    #[error(transparent)]
+    Network(RuntimeError),
+    /// Somebody else has the workers, and waiting for them is pointless.
+    #[error(transparent)]
+    NotOwned(RuntimeError),
+    /// Other hosts could use a daemon that no key protects.
+    #[error("other hosts can reach {listen}, and no key is valid: make one with `warmpool key create`")]
+    NoKey {
+        /// `server.listen`.
+        listen: SocketAddr,
+    },
+}

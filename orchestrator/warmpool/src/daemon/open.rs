@@ -1,0 +1,138 @@
+//! Puts the parts together. Nothing is served yet.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Daemon, StartError};
+use crate::http::{self, App};
+use warmpool_config::Config;
+use warmpool_core::drain::Drain;
+use warmpool_core::instance::Instance;
+use warmpool_core::tls;
+use warmpool_dial::{Resolver, ResolverLimits};
+use warmpool_keys::Keys;
+use warmpool_runtime::Runtime;
+use warmpool_sessions::live::{Live, Thumbnails};
+use warmpool_sessions::session::{ExternalServices, Sessions};
+use warmpool_sessions::targets::Targets;
+use warmpool_sessions::video::Recorder;
+use warmpool_store::{Opened, Store, StoreOptions};
+use warmpool_tasks::task::Tasks;
+use warmpool_workers::captcha::Captchas;
+use warmpool_workers::egress::{EgressContext, Upstreams};
+use warmpool_workers::pool::Pool;
+use warmpool_worlds::{AttachmentSources, IntegrationKeys, Worlds};
+
+impl Daemon {
+    /// Takes the workers and the data directory, and reads what is on the disk. None when `cancelled` comes before the
+    /// workers are this daemon's.
+    /// Errors: when one of the parts cannot be opened, or no key protects a daemon that other hosts can reach.
+    pub(super) async fn open(
+        config: Arc<Config>,
+        metrics: PrometheusHandle,
+        cancelled: &CancellationToken,
+    ) -> Result<Option<Self>, StartError> {
+        let (drain, stop) = (Drain::default(), CancellationToken::new());
+        let data_dir = &config.store.data_dir;
+        warmpool_store::create_private_dir(data_dir)?;
+        let instance = Arc::new(Instance::load_or_create(data_dir)?);
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+        // Before the store is opened, which the other daemon may have.
+        let ownership = tokio::select! {
+            owned = runtime.acquire_ownership(data_dir) => owned.map_err(StartError::NotOwned)?,
+            () = cancelled.cancelled() => return Ok(None),
+        };
+        let Opened { store, recovery } = open_store(&config).await?;
+        let keys = load_keys(&config, &store).await?;
+        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime.clone(), drain.clone());
+        let egress_context = EgressContext {
+            upstreams: Upstreams::new(&config.egress.upstreams.0),
+            tls: tls::client_config().map_err(StartError::Certificates)?,
+            resolver: Resolver::new(ResolverLimits::from_config(&config)),
+        };
+        let resolver = egress_context.resolver.clone();
+        let checking = egress_context.upstreams.clone();
+        tokio::spawn(checking.check(resolver.share(), config.egress.health_interval, stop.clone()));
+        let captchas = Captchas::new(&config, &egress_context.tls, resolver.share())?;
+        let sessions = Sessions::new(
+            Arc::clone(&config),
+            Arc::clone(&instance),
+            keys.clone(),
+            pool.clone(),
+            store.clone(),
+            drain.clone(),
+            ExternalServices { egress_context, captchas },
+        );
+        sessions.load().await.map_err(StartError::Records)?;
+        let integration_keys = IntegrationKeys::load(store.clone()).await?;
+        let worlds = Worlds::open(
+            Arc::clone(&config),
+            Arc::clone(&instance),
+            integration_keys,
+            store.clone(),
+            runtime,
+            drain.clone(),
+            AttachmentSources { keys: keys.clone(), lookups: resolver.share() },
+        )
+        .await?;
+        worlds.load().await?;
+        let tasks = Tasks::new(
+            Arc::clone(&config),
+            instance,
+            keys.clone(),
+            sessions.clone(),
+            pool.clone(),
+            store.clone(),
+            drain.clone(),
+        );
+        tasks.load().await.map_err(StartError::Tasks)?;
+        let live = Live::new(Arc::clone(&config));
+        let app = App {
+            targets: Targets::new(sessions.clone(), pool.clone(), drain.clone()),
+            keys,
+            pool,
+            sessions,
+            tasks,
+            worlds,
+            sign_ins: http::SignIns::load(store.clone(), config.console.sign_in_timeout).await?,
+            console: http::Console::new(&config),
+            thumbnails: Thumbnails::new(&config),
+            recorder: Recorder::new(Arc::clone(&config), live.clone()),
+            live,
+            store,
+            drain,
+            metrics,
+            bodies: http::Budget::new(config.server.body_memory),
+            recovery: recovery.map(Arc::new),
+            started: Instant::now(),
+            config,
+        };
+        Ok(Some(Self { app, ownership, stop }))
+    }
+}
+
+async fn open_store(config: &Config) -> Result<Opened, StartError> {
+    let directory = config.store.data_dir.clone();
+    let options = StoreOptions {
+        min_free_bytes: config.store.min_free.bytes(),
+        backup_interval: config.store.backup_interval,
+        backups_kept: config.store.backups_kept,
+        ..StoreOptions::default()
+    };
+    let opened = tokio::task::spawn_blocking(move || Store::open(&directory, options)).await;
+    Ok(opened.map_err(StartError::Panic)??)
+}
+
+async fn load_keys(config: &Config, store: &Store) -> Result<Keys, StartError> {
+    let keys = Keys::load(store.clone()).await?;
+    if let Some(path) = keys.ensure_first(&config.store.data_dir).await? {
+        tracing::info!(path = %path.display(), "the first key was made: take it from this file, then remove the file");
+    }
+    if config.needs_key() && !keys.any_active() {
+        return Err(StartError::NoKey { listen: config.server.listen });
+    }
+    Ok(keys)
+}

@@ -1,0 +1,156 @@
+//! Sets the parts to work, and waits for what ends them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::{Daemon, End, Shutdown, StartError};
+use crate::control;
+use crate::http::{self, App, Listener};
+use warmpool_core::drain::Phase;
+use warmpool_core::tls;
+use warmpool_keys::KeyId;
+use warmpool_runtime::RuntimeError;
+use warmpool_sessions::session::Sessions;
+use warmpool_tasks::task::Tasks;
+
+/// Time between two tries to reach a container runtime that was not there at the start.
+const RUNTIME_RETRY: Duration = Duration::from_secs(1);
+/// Time between two checks whether the pool is warm.
+const WARM_POLL: Duration = Duration::from_millis(20);
+/// Time between two checks whether a newer program may take over.
+const IDLE_POLL: Duration = Duration::from_millis(200);
+
+/// Work whose end somebody waits for.
+pub(super) struct Started {
+    /// Ends well once the pool is warm.
+    warming: JoinHandle<Result<(), StartError>>,
+    /// Writes when keys were last used.
+    pub(super) last_used: JoinHandle<()>,
+}
+
+impl Daemon {
+    /// Serves, and lets each part do its own work. What must end before the daemon does is the drain's.
+    pub(super) async fn start(&self, listener: Listener) -> Result<Started, StartError> {
+        let Self { app, stop, .. } = self;
+        let App { config, keys, pool, sessions, tasks, worlds, store, drain, .. } = app.clone();
+        // Before the first key can be revoked.
+        tokio::spawn(follow_revocations(keys.revocations(), sessions.clone(), tasks.clone()));
+        let integration_keys = worlds.keys().clone();
+        control::listen(&config.store.data_dir, keys.clone(), integration_keys, store.clone(), pool, drain.clone())
+            .await
+            .map_err(StartError::Control)?;
+        if let Some(tls) = &listener.tls {
+            tokio::spawn(Arc::clone(tls).watch(tls::RELOAD_INTERVAL, stop.clone()));
+        }
+        tokio::spawn(crate::telemetry::upkeep(app.metrics.clone()));
+        tokio::spawn(warmpool_store::run_backups(store, stop.clone()));
+        let last_used = tokio::spawn(keys.run_last_used(stop.clone()));
+        drain.spawn(async move { sessions.sweep().await });
+        drain.spawn(async move { tasks.sweep().await });
+        let rendering = worlds.clone();
+        drain.spawn(async move { worlds.sweep().await });
+        drain.spawn(async move { rendering.run().await });
+        drain.spawn(http::take_samples(app.clone()));
+        drain.spawn(http::serve(listener, http::router(app.clone()), config, drain.clone()));
+        Ok(Started { warming: drain.spawn(warm_up(app.clone())), last_used })
+    }
+
+    /// Waits until the daemon is to end, and returns how.
+    /// Errors: when workers could reach one another.
+    pub(super) async fn wait(&self, started: &mut Started, shutdown: &Shutdown) -> Result<End, StartError> {
+        tokio::select! {
+            () = shutdown.drain.cancelled() => {
+                Ok(if self.app.config.drain.keep_sessions { End::SessionsKept } else { End::Drained })
+            }
+            () = replaceable(shutdown, || self.is_idle()) => Ok(End::Replaced),
+            end = self.superseded() => Ok(end),
+            Ok(Err(error)) = &mut started.warming => Err(error),
+        }
+    }
+
+    /// Returns once another daemon has the workers, or may have.
+    pub(super) async fn superseded(&self) -> End {
+        let why = self.ownership.lost().await;
+        tracing::error!(why, "the daemon stops, and leaves its workers to another one");
+        End::Superseded
+    }
+
+    fn is_idle(&self) -> bool {
+        let App { pool, sessions, tasks, worlds, .. } = &self.app;
+        let (queued, running, _) = tasks.counts();
+        pool.is_idle() && sessions.live_count() == 0 && queued + running == 0 && worlds.counts() == (0, 0)
+    }
+}
+
+/// Returns once a newer program may take this one's place.
+async fn replaceable(shutdown: &Shutdown, idle: impl Fn() -> bool) {
+    shutdown.replace.cancelled().await;
+    if !idle() {
+        tracing::info!("a newer program takes over once no session, task or rendering is left");
+    }
+    while !idle() {
+        tokio::select! {
+            () = shutdown.replace_now.cancelled() => return,
+            () = sleep(IDLE_POLL) => {}
+        }
+    }
+}
+
+/// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
+/// Errors: `Network` when the workers' network is not fit for them: somebody has to mend that.
+async fn warm_up(app: App) -> Result<(), StartError> {
+    let App { pool, sessions, tasks, recorder, drain, .. } = app;
+    let mut told = false;
+    while let Err(error) = sessions.reclaim().await {
+        if matches!(error, RuntimeError::UnfitNetwork { .. }) {
+            return Err(StartError::Network(error));
+        }
+        if !std::mem::replace(&mut told, true) {
+            tracing::error!(%error, "waiting for the container runtime");
+        }
+        tokio::select! {
+            () = drain.reached(Phase::Draining) => return Ok(()),
+            () = sleep(RUNTIME_RETRY) => {}
+        }
+    }
+    tasks.resume();
+    for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
+        let recorder = recorder.clone();
+        drain.spawn(async move {
+            if session.worker.ready().await.is_ok() {
+                recorder.record(session).await;
+            }
+        });
+    }
+    // Only now is it known which recordings go on, and so which ones may give way.
+    let ended = drain.clone();
+    drain.spawn(async move { recorder.keep_recordings(ended).await });
+    let follow = pool.clone();
+    drain.spawn(async move { follow.follow_runtime().await });
+    let compare = pool.clone();
+    drain.spawn(async move { compare.keep_in_step().await });
+    let run = pool.clone();
+    drain.spawn(async move { run.run().await });
+    while !pool.is_warm() {
+        tokio::select! {
+            () = drain.reached(Phase::Draining) => return Ok(()),
+            () = sleep(WARM_POLL) => {}
+        }
+    }
+    drain.advance(Phase::Serving);
+    Ok(())
+}
+
+/// Ends the sessions and tasks of keys as they are revoked.
+async fn follow_revocations(mut revocations: broadcast::Receiver<KeyId>, sessions: Sessions, tasks: Tasks) {
+    // One revocation, or more than the channel could hold: look for sessions whose key no longer works.
+    while let Ok(_) | Err(RecvError::Lagged(_)) = revocations.recv().await {
+        tasks.end_revoked();
+        sessions.end_revoked();
+    }
+}
