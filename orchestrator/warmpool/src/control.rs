@@ -235,7 +235,7 @@ pub(crate) async fn carry_out(
         },
         ControlRequest::ReportImage { engine, progress } => match pool {
             Some(pool) => {
-                pool.note_image_build(engine, progress).await;
+                pool.report_image_build(engine, progress).await;
                 Ok(ControlReply::Noted)
             }
             None => Err(NO_DAEMON.to_owned()),

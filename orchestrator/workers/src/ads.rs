@@ -31,9 +31,10 @@ pub enum AdRules {
 
 /// The lists, shared by its clones.
 #[derive(Clone)]
-pub struct AdLists(Arc<Inner>);
+pub struct AdLists(Arc<ListSet>);
 
-struct Inner {
+/// The lists and what was compiled of them last.
+struct ListSet {
     lists: Vec<String>,
     /// Compiled for the first session that blocks ads, and again when a file has changed.
     compiled: Mutex<Option<Compiled>>,
@@ -56,12 +57,12 @@ type Version = Option<(SystemTime, u64)>;
 impl AdLists {
     /// The rules of these lists: paths, or [`BUILT_IN_AD_LIST`].
     pub fn new(lists: Vec<String>) -> Self {
-        Self(Arc::new(Inner { lists, compiled: Mutex::new(None) }))
+        Self(Arc::new(ListSet { lists, compiled: Mutex::new(None) }))
     }
 
-    /// The rules as a worker takes them, whose browser has this version.
+    /// Returns the rules as a worker takes them whose browser has this version.
     /// Errors: `NotSupported` when there is no list; `Internal` when one cannot be read and none was before.
-    pub async fn of(&self, engine: Engine, version: Option<&str>) -> Result<AdRules, Error> {
+    pub async fn rules_for(&self, engine: Engine, version: Option<&str>) -> Result<AdRules, Error> {
         let mut compiled = self.0.compiled.lock().await;
         let inner = Arc::clone(&self.0);
         let known = compiled.take();
@@ -103,7 +104,7 @@ impl AdLists {
     }
 }
 
-impl Inner {
+impl ListSet {
     /// The lists as they are now. What is known stays when no file has changed, or one cannot be read.
     fn refresh(&self, known: Option<Compiled>) -> Result<Compiled, Error> {
         let versions: Vec<_> = self.lists.iter().map(|list| version(list)).collect();
@@ -189,7 +190,7 @@ mod tests {
 
     async fn compiled(rules: &AdLists) -> RuleEngine {
         let mut engine = RuleEngine::default();
-        let AdRules::Plain(bytes) = rules.of(Engine::Chromium, None).await.unwrap() else { panic!("compiled") };
+        let AdRules::Plain(bytes) = rules.rules_for(Engine::Chromium, None).await.unwrap() else { panic!("compiled") };
         engine.deserialize(&bytes).unwrap();
         engine
     }
@@ -215,7 +216,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_rules_are_an_error_that_names_the_field() {
-        let error = AdLists::new(Vec::new()).of(Engine::Chromium, None).await.unwrap_err();
+        let error = AdLists::new(Vec::new()).rules_for(Engine::Chromium, None).await.unwrap_err();
         assert_eq!(error.field(), Some("advanced.block_ads"));
     }
 
@@ -225,7 +226,7 @@ mod tests {
         let file = folder.path().join("rules.txt");
         std::fs::write(&file, "||one.example^\n##.ad\n").unwrap();
         let lists = AdLists::new(vec![file.display().to_string()]);
-        let of = async |version| lists.of(Engine::Webkit, Some(version)).await.unwrap();
+        let of = async |version| lists.rules_for(Engine::Webkit, Some(version)).await.unwrap();
         let AdRules::Plain(rules) = of("2.50").await else { panic!("compiled") };
         let json: serde_json::Value = serde_json::from_slice(&rules).unwrap();
         assert_eq!(json.as_array().unwrap().len(), 3, "{json}");

@@ -1,12 +1,12 @@
 //! Solving CAPTCHAs: the challenges by which sites tell people from programs, in sessions that ask for it.
 //!
-//! The agent finds them and fills in the answers; this module gets the answers. `follow` takes one challenge after the other
+//! The agent finds them and fills in the answers; this module gets the answers. `monitor` takes one challenge after the other
 //! to a person, whom a `webhook` and the live view notify, or to a `solver`, a service that the operator pays. `history` is
 //! what the session's record keeps about them.
 
 mod client;
-mod follow;
 mod history;
+mod monitor;
 mod solver;
 mod webhook;
 
@@ -18,12 +18,12 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-pub use follow::PersonAct;
+pub use monitor::PersonAct;
 
 use crate::worker::Worker;
 use client::Client;
-use follow::CaptchaMonitor;
 use history::History;
+use monitor::CaptchaMonitor;
 use solver::Solver;
 use warmpool_api::captcha::{CaptchaRecord, WaitingCaptcha};
 use warmpool_config::{CaptchaMode, Config};
@@ -37,6 +37,7 @@ pub enum CaptchaError {
     /// A file with a secret cannot be read.
     #[error("`{setting}` {path} cannot be read: {source}")]
     Read {
+        /// The setting that names the file.
         setting: &'static str,
         /// The file.
         path: String,
@@ -46,6 +47,7 @@ pub enum CaptchaError {
     /// A file has no secret in it.
     #[error("`{setting}` {path} is empty: write the secret into it")]
     Empty {
+        /// The setting that names the file.
         setting: &'static str,
         /// The file.
         path: String,
@@ -111,6 +113,7 @@ impl Captchas {
 /// What webhooks and solvers learn about a session.
 #[derive(Debug, Clone)]
 pub struct SessionFacts {
+    /// The session's id.
     pub session_id: String,
     /// The token of its live view.
     pub view_token: String,

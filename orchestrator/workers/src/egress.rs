@@ -1,18 +1,19 @@
-//! What leaves a worker: every connection of its browser, judged and dialled here.
+//! Egress: every connection of a worker's browser, judged and dialled here.
 //!
 //! A worker's network leads nowhere. Its agent hands each connection of the browser to the daemon through a tunnel that the
 //! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, to which `connection` connects by
-//! `dial` under the session's policy, or by an upstream proxy (`upstream`). `refusal` is what a page shows instead, `traffic` what the session's record keeps about it.
+//! `dial` under the session's policy, or through a `proxy`: one of the operator's `upstreams`, or the client's own. `refusal` is
+//! what a page shows instead, `traffic` what the session's record keeps about it.
 
-mod choose;
 mod client_proxy;
 mod connection;
 mod health;
+mod proxy;
 mod refusal;
 mod socks;
 mod traffic;
 mod tunnels;
-mod upstream;
+mod upstreams;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +23,12 @@ use tokio::sync::Semaphore;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub use choose::{Location, Upstreams};
 pub use client_proxy::ClientProxy;
+pub use upstreams::{Location, Upstreams};
 
 use crate::worker::Worker;
-use choose::ChosenUpstream;
 use traffic::Traffic;
+use upstreams::ChosenUpstream;
 use warmpool_api::session::EgressSummary;
 use warmpool_config::Config;
 use warmpool_dial::{Dialler, Lookups, Policy, Resolver};
@@ -68,8 +69,11 @@ impl Route {
 /// What the egress of all sessions shares.
 #[derive(Debug, Clone)]
 pub struct EgressContext {
+    /// The operator's upstream proxies.
     pub upstreams: Upstreams,
+    /// How the daemon verifies upstream proxies.
     pub tls: Arc<ClientConfig>,
+    /// The resolver of all sessions' names.
     pub resolver: Resolver,
 }
 
@@ -103,7 +107,8 @@ struct Shared {
 }
 
 impl Egress {
-    /// Opens the way out of a worker, under this policy. A session that wants an upstream uses it from its first connection on.
+    /// Opens the way out of a worker under this policy, with the counters of an earlier process. A session that wants an upstream
+    /// uses it from its first connection on.
     pub fn open(
         worker: Arc<Worker>,
         policy: Policy,

@@ -39,6 +39,7 @@ pub enum Error {
     NoEngine {
         /// The engine that was asked for.
         engine: Engine,
+        /// The image's name.
         image: String,
         /// What the build of the image does now, where one runs.
         build: Option<String>,

@@ -9,12 +9,12 @@ mod adopt;
 mod boot;
 mod image_builds;
 mod images;
-mod known;
 mod lease;
 mod nodes;
 mod plan;
 mod readiness;
 mod reconcile;
+mod rejections;
 mod state;
 
 use std::collections::BTreeMap;
@@ -40,21 +40,22 @@ use warmpool_keys::KeyId;
 use warmpool_runtime::{NodeFacts, Runtime};
 
 use images::image_build;
-use known::Rejections;
 pub use lease::Lease;
 use lease::QueuePlace;
 pub use nodes::{NodeCounts, NodeStatus};
 pub(crate) use plan::KindCounts;
 use plan::{Action, PlanInput, plan};
+use rejections::Rejections;
 use state::{PoolState, Target, Waiter};
 
 /// The pool. Clones share it.
 #[derive(Clone)]
 pub struct Pool {
-    inner: Arc<Inner>,
+    parts: Arc<PoolParts>,
 }
 
-struct Inner {
+/// What the clones of a pool share.
+struct PoolParts {
     config: Arc<Config>,
     instance: Arc<Instance>,
     runtime: Runtime,
@@ -96,7 +97,7 @@ impl Pool {
     /// An empty pool. Nothing starts before [`Pool::run`].
     pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Runtime, drain: Drain) -> Self {
         let state = PoolState::new(targets(&config));
-        let inner = Inner {
+        let parts = PoolParts {
             config,
             instance,
             runtime,
@@ -107,7 +108,7 @@ impl Pool {
             rejections: Rejections::default(),
             nodes: Mutex::default(),
         };
-        Self { inner: Arc::new(inner) }
+        Self { parts: Arc::new(parts) }
     }
 
     /// Gives a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
@@ -119,7 +120,7 @@ impl Pool {
     pub async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
         let key = self.kind_for(plain, settings);
         self.check_image(key).await?;
-        let limits = &self.inner.config.session;
+        let limits = &self.parts.config.session;
         let (receiver, _place) = {
             let mut state = self.lock();
             if state.closed {
@@ -134,9 +135,9 @@ impl Pool {
                 && !state.waits_for(key)
                 && let Some(worker) = state.take_ready(key, owner)
             {
-                state.hold_refill(self.inner.config.pool.refill_delay);
+                state.hold_refill(self.parts.config.pool.refill_delay);
                 drop(state);
-                self.inner.changed.notify_one();
+                self.parts.changed.notify_one();
                 return Ok(Lease { pool: self.clone(), worker, used: false });
             }
             if !state.runtime_up {
@@ -146,7 +147,7 @@ impl Pool {
                 return Err(Error::NoStart { kind: key.to_string(), reason });
             }
             if state.waiters.len() >= limits.queue_length {
-                self.inner.rejections.add();
+                self.parts.rejections.add();
                 return Err(Error::QueueFull { sessions, waiting: state.waiters.len() });
             }
             let (sender, receiver) = oneshot::channel();
@@ -189,7 +190,7 @@ impl Pool {
     /// Whether nobody gets a worker before somebody gives one up.
     pub fn is_full(&self) -> bool {
         let state = self.lock();
-        let limits = &self.inner.config;
+        let limits = &self.parts.config;
         state.workers.len() >= limits.pool.max_workers || state.leased() >= limits.session.max_sessions
     }
 
@@ -225,7 +226,7 @@ impl Pool {
                 (jobs, state.next_change(now))
             };
             for job in actions {
-                self.inner.drain.spawn(job.run(self.clone()));
+                self.parts.drain.spawn(job.run(self.clone()));
             }
             let later = async {
                 match wake_at {
@@ -234,7 +235,7 @@ impl Pool {
                 }
             };
             tokio::select! {
-                () = self.inner.changed.notified() => {}
+                () = self.parts.changed.notified() => {}
                 () = later => {}
             }
         }
@@ -249,7 +250,7 @@ impl Pool {
             self.retire(&id);
         }
         loop {
-            let emptied = self.inner.changed.notified();
+            let emptied = self.parts.changed.notified();
             if self.lock().workers.is_empty() {
                 // Before the first look at the runtime its containers may be those of sessions.
                 if self.runtime_up() {
@@ -280,12 +281,12 @@ impl Pool {
             std::mem::take(&mut state.waiters)
         };
         drop(waiters);
-        self.inner.changed.notify_one();
+        self.parts.changed.notify_one();
     }
 
     /// The preset of a kind, where it has one.
     fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
-        self.inner.config.pool.presets.0.iter().find(|preset| preset.key() == key)
+        self.parts.config.pool.presets.0.iter().find(|preset| preset.key() == key)
     }
 
     /// Whether workers of this key are for anybody: any plain one is, and those of a preset that is still configured.
@@ -295,11 +296,11 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         // The table is changed in steps that do not panic half-way.
-        self.inner.state.lock()
+        self.parts.state.lock()
     }
 
     fn view(&self, state: &PoolState, now: Instant) -> PlanInput {
-        let limits = &self.inner.config;
+        let limits = &self.parts.config;
         let callers = limits.session.max_sessions.saturating_sub(state.leased());
         PlanInput {
             kinds: state.kinds(callers, now),
@@ -314,7 +315,7 @@ impl Pool {
         let mut handed = Vec::new();
         {
             let mut state = self.lock();
-            while let Some((waiter, worker)) = state.match_waiter(self.inner.config.session.max_sessions) {
+            while let Some((waiter, worker)) = state.match_waiter(self.parts.config.session.max_sessions) {
                 handed.push((waiter, worker));
             }
         }
@@ -322,7 +323,7 @@ impl Pool {
         for (waiter, worker) in handed {
             let _ = waiter.sender.send(Ok(Lease { pool: self.clone(), worker, used: false }));
         }
-        self.inner.changed.notify_one();
+        self.parts.changed.notify_one();
     }
 
     /// Takes a lease back: a worker that was never touched is warm still, any other is destroyed.

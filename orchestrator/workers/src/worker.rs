@@ -34,12 +34,16 @@ pub enum LossReason {
     BrowserClosed,
     /// The browser crashed.
     BrowserExited {
+        /// The exit code, where the browser ended by itself.
         code: Option<i32>,
+        /// The signal that ended it, where one did.
         signal: Option<i32>,
     },
     /// The kernel ended the browser, or the whole container, because memory ran out.
     OutOfMemory,
+    /// The WebDriver driver crashed.
     DriverExited,
+    /// The container ended by itself.
     ContainerExited {
         /// The exit code of its first process.
         code: i64,
@@ -48,20 +52,21 @@ pub enum LossReason {
     EngineStopped,
     /// Somebody else removed the container.
     ContainerGone,
-    /// The host that its container ran on is lost.
+    /// The node that its container ran on is lost.
     NodeLost {
-        /// The host's name.
+        /// The node's name.
         node: String,
     },
-    /// Somebody had the host that its container ran on emptied.
+    /// Somebody drained the node that its container ran on.
     NodeDrained {
-        /// The host's name.
+        /// The node's name.
         node: String,
     },
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
     BootFailed {
+        /// Why, in the agent's words.
         reason: String,
     },
 }
@@ -108,27 +113,34 @@ impl LossReason {
     }
 }
 
+/// What the daemon knows of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
+    /// It is being started.
     Booting,
     /// Its browser can be driven.
     Alive,
     /// Neither the agent nor the container runtime can be asked, or the agent of an earlier process's worker has not
     /// answered yet.
     Unknown,
+    /// It cannot be used any more.
     Lost(LossReason),
 }
 
 /// One worker, shared by the pool and the session that owns it.
 #[derive(Debug)]
 pub struct Worker {
+    /// Its id.
     pub id: WorkerId,
+    /// Its kind: engine, mode and preset.
     pub key: PoolKey,
+    /// The way to its agent.
     pub agent: Agent,
     /// The id of the node that it runs on; none on this host.
     pub node: Option<String>,
-    /// The agent's report when it became ready.
+    /// The agent's last report.
     pub snapshot: channel::Receiver<Snapshot>,
+    /// Whether it lives; follows its watch.
     pub health: channel::Receiver<Health>,
 }
 
@@ -140,7 +152,7 @@ pub struct Reports {
 }
 
 impl Worker {
-    /// A worker that is being started in this place. Returns it with the ends through which its watch reports.
+    /// Returns a worker that is being started in this place, and the ends through which its watch reports.
     pub fn new(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, place, secret, Health::Booting)
     }
@@ -158,6 +170,7 @@ impl Worker {
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
 
+    /// Returns what the daemon knows of it now.
     pub fn health(&self) -> Health {
         self.health.borrow().clone()
     }

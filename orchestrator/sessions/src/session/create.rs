@@ -185,7 +185,7 @@ impl Sessions {
         if !options.launch.block_ads {
             return Ok(None);
         }
-        Ok(Some(self.inner.ads.of(options.engine, version(worker).as_deref()).await?))
+        Ok(Some(self.inner.ads.rules_for(options.engine, version(worker).as_deref()).await?))
     }
 
     /// Fetches what a WebKit has just compiled, for those that come after it.

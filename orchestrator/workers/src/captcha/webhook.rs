@@ -27,10 +27,10 @@ const ENCODED: &str = "whsec_";
 
 /// Where messages go. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Webhook(Arc<Inner>);
+pub(super) struct Webhook(Arc<Endpoint>);
 
 #[derive(Debug)]
-struct Inner {
+struct Endpoint {
     client: Client,
     url: Url,
     secret: Secret,
@@ -38,7 +38,7 @@ struct Inner {
 
 impl Webhook {
     pub(super) fn new(client: Client, url: Url, secret: Secret) -> Self {
-        Self(Arc::new(Inner { client, url, secret }))
+        Self(Arc::new(Endpoint { client, url, secret }))
     }
 
     /// Sends a message in the background. A message that is sent again keeps its id.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
+use super::proxy::Proxy;
 use super::socks::Credentials;
-use super::upstream::Proxy;
 use warmpool_config::ProxyScheme;
 use warmpool_core::address;
 use warmpool_core::secret::Secret;
@@ -49,7 +49,7 @@ impl ClientProxy {
     }
 
     /// The proxy for a site, if it needs one.
-    pub(super) fn of(&self, host: &Host, port: u16) -> Option<&Proxy> {
+    pub(super) fn proxy_for(&self, host: &Host, port: u16) -> Option<&Proxy> {
         let host = host.to_string();
         let direct = |rule: &String| if rule.starts_with('.') { host.ends_with(rule.as_str()) } else { host == *rule };
         if self.none.iter().any(direct) {
@@ -97,14 +97,14 @@ mod tests {
             json!({"httpProxy": "http://u:p%40@web.x", "sslProxy": "tls.x:3128", "noProxy": ["*.Local.x.", "one.x"]});
         let proxies = read(proxies).unwrap();
         let of = |host: &str, port| {
-            proxies.of(&Host::Domain(host.to_owned()), port).map(|proxy| (proxy.host.to_string(), proxy.port))
+            proxies.proxy_for(&Host::Domain(host.to_owned()), port).map(|proxy| (proxy.host.to_string(), proxy.port))
         };
         assert_eq!(of("a.x", 80), Some(("web.x".to_owned(), 80)));
         assert_eq!(of("a.x", 443), Some(("tls.x".to_owned(), 3128)));
         assert_eq!((of("one.x", 443), of("a.local.x", 80)), (None, None));
         assert_eq!(proxies.http.as_ref().unwrap().credentials.as_ref().unwrap().password.expose(), "p@");
         let socks = read(json!({"socksProxy": "[::1]:1", "socksVersion": 5, "socksUsername": "u"})).unwrap();
-        assert_eq!(socks.of(&Host::Domain("a.x".to_owned()), 80).unwrap().scheme, ProxyScheme::Socks5);
+        assert_eq!(socks.proxy_for(&Host::Domain("a.x".to_owned()), 80).unwrap().scheme, ProxyScheme::Socks5);
         assert_eq!(read(json!({"socksProxy": "a:1", "socksVersion": 4})).unwrap_err().0, "socksVersion");
     }
 }

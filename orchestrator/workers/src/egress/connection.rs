@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 use url::Host;
 
+use super::proxy::{self, Proxy, ProxyError, Site};
 use super::socks::{self, Reply, Target};
-use super::upstream::{self, Proxy, ProxyError, Site};
 use super::{Route, Shared, refusal};
 use crate::worker::AgentStream;
 use warmpool_dial::DialError;
@@ -63,7 +63,7 @@ pub(super) async fn greet(tunnel: &mut AgentStream, begun: BytesMut) -> Option<T
 pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target { host, port }: Target) {
     let shown = host.to_string();
     let Ok(_place) = Arc::clone(&shared.places).try_acquire_owned() else {
-        note(&shared, &shown, port, "too_many_connections");
+        record_refusal(&shared, &shown, port, "too_many_connections");
         let _ = socks::answer(&mut tunnel, Reply::Failed).await;
         return;
     };
@@ -78,7 +78,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
             }
         }
         Err(ConnectError::Dial(DialError::Refused(refused))) => {
-            note(&shared, &shown, port, refused.code());
+            record_refusal(&shared, &shown, port, refused.code());
             if port == HTTPS {
                 let _ = socks::answer(&mut tunnel, Reply::NotAllowed).await;
             } else if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
@@ -87,7 +87,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
         }
         Err(error) => {
             if let ConnectError::Proxy(proxy) = &error {
-                note(&shared, &shown, port, proxy.code());
+                record_refusal(&shared, &shown, port, proxy.code());
             }
             tracing::debug!(worker = %shared.worker.id, port, %error, "a page's connection failed");
             let _ = socks::answer(&mut tunnel, error.reply()).await;
@@ -96,14 +96,14 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
 }
 
 /// Counts a refusal and logs the first of its kind, without the page's address.
-fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
+fn record_refusal(shared: &Shared, host: &str, port: u16, reason: &'static str) {
     if shared.traffic.refuse(host, port, reason) {
         tracing::info!(worker = %shared.worker.id, port, reason, "a page's connection was refused");
     }
 }
 
-/// Connects to a site by the session's route. Gives the address, too, that the connection leads to, which is a proxy's where
-/// the client chose one; none where the operator did, whose proxies are no client's business.
+/// Connects to a site by the session's route. Returns the address, too, that the connection leads to, which is a proxy's
+/// where the client chose one; none where the operator did, whose proxies are no client's business.
 async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Option<SocketAddr>), ConnectError> {
     let limit = shared.connect_timeout;
     let route = shared.route.read().clone();
@@ -116,7 +116,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
         Route::Direct => direct().await,
         Route::Closed => Err(ProxyError::Gone.into()),
         Route::Client(proxies) => {
-            let Some(proxy) = proxies.of(host, port) else { return direct().await };
+            let Some(proxy) = proxies.proxy_for(host, port) else { return direct().await };
             dialler.judge_unresolved(host, port)?;
             let (stream, peer) = dialler.connect(&proxy.host, proxy.port).await?;
             Ok((ask(shared, stream, proxy, host, port).await?, Some(peer)))
@@ -130,7 +130,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
                     Ok(Err(error)) => ProxyError::Unreachable(io::Error::other(error)),
                     Err(_) => ProxyError::Slow,
                 };
-                chosen.upstream.note(false);
+                chosen.upstream.set_up(false);
                 // The next nearest upstream takes over. Nothing chooses one that is down, so this loop ends.
                 chosen = upstreams.choose(&wanted, &session).map_err(|_| failure)?;
                 let (wanted, upstreams, session) = (wanted.clone(), upstreams.clone(), session.clone());
@@ -142,7 +142,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
 
 /// Asks a connected proxy for the site.
 async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, port: u16) -> Result<Site, ConnectError> {
-    let asked = upstream::ask(stream, proxy, &shared.tls, host, port);
+    let asked = proxy::ask(stream, proxy, &shared.tls, host, port);
     Ok(timeout(shared.connect_timeout, asked).await.map_err(|_| ProxyError::Slow)??)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::choose::{Upstream, Upstreams};
+use super::upstreams::{Upstream, Upstreams};
 use warmpool_dial::Lookups;
 
 /// Time for an upstream to take a connection.
@@ -23,7 +23,7 @@ impl Upstreams {
                 for upstream in self.0.iter() {
                     let (host, port) = (&upstream.config.host, upstream.config.port);
                     let answer = timeout(CHECK_TIMEOUT, lookups.connect(host, port, CHECK_TIMEOUT)).await;
-                    upstream.note(matches!(answer, Ok(Ok(_))));
+                    upstream.set_up(matches!(answer, Ok(Ok(_))));
                 }
                 sleep(interval).await;
             }
@@ -33,8 +33,8 @@ impl Upstreams {
 }
 
 impl Upstream {
-    /// Records whether it answers, and logs a change.
-    pub(super) fn note(&self, is_up: bool) {
+    /// Records whether the upstream answers, and logs a change.
+    pub(super) fn set_up(&self, is_up: bool) {
         let name = self.config.table.name.as_str();
         if self.is_up.swap(is_up, Ordering::Relaxed) != is_up {
             if is_up {

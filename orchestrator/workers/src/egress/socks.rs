@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use url::Host;
 use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST};
 
-use super::upstream::ProxyError;
+use super::proxy::ProxyError;
 use warmpool_core::address;
 use warmpool_core::secret::Secret;
 

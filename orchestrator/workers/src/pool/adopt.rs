@@ -44,7 +44,7 @@ impl Pool {
         &self,
         mut owners: HashMap<WorkerId, KeyId>,
     ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
-        let runtime = &self.inner.runtime;
+        let runtime = &self.parts.runtime;
         runtime.ping().await?;
         runtime.ensure_network().await?;
         self.look_for_images().await;
@@ -72,7 +72,7 @@ impl Pool {
     pub async fn keep_unclaimed(&self, unclaimed: Unclaimed) {
         let mut current = HashSet::new();
         for engine in Engine::ALL {
-            current.extend(self.inner.runtime.image_id(self.inner.config.image(engine)).await.ok());
+            current.extend(self.parts.runtime.image_id(self.parts.config.image(engine)).await.ok());
         }
         let (pool, current) = (self.clone(), Arc::new(current));
         let keep = move |container: OwnedContainer| {
@@ -98,7 +98,7 @@ impl Pool {
     async fn discard(&self, container: &OwnedContainer) {
         tracing::info!(worker = %container.worker, "removing a worker that an earlier process left");
         // What cannot be removed now is nobody's, so reconciling tries again.
-        if let Err(error) = self.inner.runtime.remove(&container.worker).await {
+        if let Err(error) = self.parts.runtime.remove(&container.worker).await {
             tracing::warn!(worker = %container.worker, %error, "a container could not be removed yet");
         }
     }
@@ -108,7 +108,7 @@ impl Pool {
         let key = container.key?;
         let place = container.place.clone().filter(|_| container.running)?;
         let id = container.worker.clone();
-        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        let secret = Secret::new(self.parts.instance.worker_secret(id.as_str()));
         Some(Worker::found(id, key, place, &secret))
     }
 }

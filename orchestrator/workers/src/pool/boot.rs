@@ -104,11 +104,11 @@ impl Pool {
     }
 
     async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, BootError> {
-        let config = &self.inner.config;
+        let config = &self.parts.config;
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
-        let place = self.inner.runtime.start(&spec).await?;
-        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        let place = self.parts.runtime.start(&spec).await?;
+        let secret = Secret::new(self.parts.instance.worker_secret(id.as_str()));
         let (worker, reports) = Worker::new(id.clone(), key, place.clone(), &secret);
         let claim = Claim {
             secret,
@@ -146,7 +146,7 @@ impl Pool {
         claim: &Claim,
         stop: &CancellationToken,
     ) -> Result<(), BootError> {
-        let ready_timeout = self.inner.config.worker.ready_timeout;
+        let ready_timeout = self.parts.config.worker.ready_timeout;
         timeout(CLAIM_TIMEOUT, claim_when_up(worker, claim)).await.map_err(|_| BootError::Silent)??;
         self.follow(worker, reports, stop.clone());
         timeout(ready_timeout, worker.ready()).await.map_err(|_| BootError::Slow(ready_timeout))??;
@@ -155,15 +155,15 @@ impl Pool {
 
     /// Watches a worker from now on; `stop` ends that.
     pub(super) fn follow(&self, worker: &Arc<Worker>, reports: Reports, stop: CancellationToken) {
-        self.inner.drain.spawn(watch(Arc::clone(worker), reports, self.inner.runtime.clone(), stop.clone()));
+        self.parts.drain.spawn(watch(Arc::clone(worker), reports, self.parts.runtime.clone(), stop.clone()));
         let (pool, worker) = (self.clone(), Arc::clone(worker));
-        self.inner.drain.spawn(async move {
+        self.parts.drain.spawn(async move {
             tokio::select! {
                 // First, since the watch of a stopped worker ends too, and looks like a loss.
                 biased;
                 () = stop.cancelled() => {}
                 loss = worker.lost() => {
-                    pool.note_loss(&loss);
+                    pool.record_loss(&loss);
                     // A worker that has an owner is given back by its owner, which must answer the client first.
                     if pool.lock().is_ready(&worker.id) {
                         tracing::warn!(worker = %worker.id, %loss, "a warm worker was lost");
@@ -178,7 +178,7 @@ impl Pool {
     pub(super) fn retire(&self, id: &WorkerId) {
         if self.lock().set_removing(id) == Remover::Caller {
             let (pool, id) = (self.clone(), id.clone());
-            self.inner.drain.spawn(async move { pool.remove(&id).await });
+            self.parts.drain.spawn(async move { pool.remove(&id).await });
         }
     }
 
@@ -190,7 +190,7 @@ impl Pool {
         };
         if taken {
             let (pool, id) = (self.clone(), id.clone());
-            self.inner.drain.spawn(async move { pool.remove(&id).await });
+            self.parts.drain.spawn(async move { pool.remove(&id).await });
         }
         taken
     }
@@ -198,7 +198,7 @@ impl Pool {
     /// Removes the container of a worker that is marked for it, however long that takes.
     pub(super) async fn remove(&self, id: &WorkerId) {
         let mut pause = Duration::from_millis(250);
-        while let Err(error) = self.inner.runtime.remove(id).await {
+        while let Err(error) = self.parts.runtime.remove(id).await {
             tracing::warn!(worker = %id, %error, "a container could not be removed yet");
             sleep(pause).await;
             pause = (pause * 2).min(REMOVE_BACKOFF_MAX);

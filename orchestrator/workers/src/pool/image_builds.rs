@@ -15,8 +15,8 @@ const SILENCE: Duration = Duration::from_secs(300);
 pub(super) struct ImageBuilds(HashMap<Engine, (String, Instant)>);
 
 impl ImageBuilds {
-    /// Notes what a build does; none once it has ended.
-    pub(super) fn note(&mut self, engine: Engine, progress: Option<String>, now: Instant) {
+    /// Records what a build does; none once it has ended.
+    pub(super) fn record(&mut self, engine: Engine, progress: Option<String>, now: Instant) {
         match progress {
             Some(progress) => self.0.insert(engine, (progress, now)),
             None => self.0.remove(&engine),
@@ -37,11 +37,11 @@ mod tests {
     #[test]
     fn a_silent_build_is_forgotten() {
         let (mut builds, now) = (ImageBuilds::default(), Instant::now());
-        builds.note(Engine::Firefox, Some("Step 1".to_owned()), now);
+        builds.record(Engine::Firefox, Some("Step 1".to_owned()), now);
         assert_eq!(builds.progress(Engine::Firefox, now), Some("Step 1"));
         assert_eq!(builds.progress(Engine::Webkit, now), None);
         assert_eq!(builds.progress(Engine::Firefox, now + SILENCE), None);
-        builds.note(Engine::Firefox, None, now);
+        builds.record(Engine::Firefox, None, now);
         assert_eq!(builds.progress(Engine::Firefox, now), None);
     }
 }

@@ -17,8 +17,8 @@ impl Pool {
     /// Asks the runtime for the image of `engine`, and remembers whether it is there. When the runtime cannot be asked
     /// what was known stays.
     pub(super) async fn look_for_image(&self, engine: Engine) {
-        let name = self.inner.config.image(engine);
-        let there = match self.inner.runtime.image_id(name).await {
+        let name = self.parts.config.image(engine);
+        let there = match self.parts.runtime.image_id(name).await {
             Ok(_) => true,
             Err(RuntimeError::NoImage(_)) => false,
             Err(error) => return tracing::debug!(%engine, %error, "its image cannot be looked up"),
@@ -33,7 +33,7 @@ impl Pool {
         };
         match (news, there) {
             (true, true) => tracing::info!(%engine, image = name, "the engine's image is here now"),
-            (true, false) if self.inner.config.needs_engine(engine) => {
+            (true, false) if self.parts.config.needs_engine(engine) => {
                 tracing::error!(%engine, image = name, "the engine's image is missing: run scripts/images");
             }
             (true, false) => {
@@ -45,14 +45,14 @@ impl Pool {
             self.dismiss(|key| key.engine == engine, || self.no_engine(engine));
         }
         if news {
-            self.inner.changed.notify_one();
+            self.parts.changed.notify_one();
         }
     }
 
-    /// Notes how far the build of an engine's image is; none once it has ended, and the image is looked for at once.
-    pub async fn note_image_build(&self, engine: Engine, progress: Option<String>) {
+    /// Records how far the build of an engine's image is; none once it has ended, and the image is looked for at once.
+    pub async fn report_image_build(&self, engine: Engine, progress: Option<String>) {
         let ended = progress.is_none();
-        self.lock().builds.note(engine, progress, tokio::time::Instant::now());
+        self.lock().builds.record(engine, progress, tokio::time::Instant::now());
         if ended {
             self.look_for_image(engine).await;
         }
@@ -81,7 +81,7 @@ impl Pool {
     }
 
     fn no_engine(&self, engine: Engine) -> Error {
-        let image = self.inner.config.image(engine).to_owned();
+        let image = self.parts.config.image(engine).to_owned();
         let build = image_build(&self.lock(), engine, tokio::time::Instant::now());
         Error::NoEngine { engine, image, build }
     }

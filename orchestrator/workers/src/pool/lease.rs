@@ -41,7 +41,7 @@ pub(super) struct QueuePlace {
 impl Drop for QueuePlace {
     fn drop(&mut self) {
         if self.pool.lock().leave(self.number) {
-            self.pool.inner.changed.notify_one();
+            self.pool.parts.changed.notify_one();
         }
     }
 }

@@ -56,7 +56,7 @@ pub struct NodeCounts {
 impl Pool {
     /// The nodes as they were at the last look, seconds ago.
     pub fn node_counts(&self) -> NodeCounts {
-        let nodes = self.inner.nodes.lock();
+        let nodes = self.parts.nodes.lock();
         let count = |is: fn(&NodeFacts) -> bool| nodes.iter().filter(|node| is(node)).count();
         NodeCounts {
             total: nodes.len(),
@@ -70,7 +70,7 @@ impl Pool {
     /// The nodes as they are now.
     /// Errors: [`RuntimeError`] when the runtime cannot be asked; `NoNodes` where there are none.
     pub async fn list_nodes(&self) -> Result<Vec<NodeStatus>, RuntimeError> {
-        let nodes = self.inner.runtime.nodes().await?;
+        let nodes = self.parts.runtime.nodes().await?;
         if nodes.is_empty() {
             return Err(RuntimeError::NoNodes);
         }
@@ -81,7 +81,7 @@ impl Pool {
     /// once its sessions have ended everything else leaves it.
     /// Errors: [`RuntimeError`]; `NodeName` or `NoNodes` where there is no such node.
     pub async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeStatus, RuntimeError> {
-        let node = self.inner.runtime.drain_node(name, undo).await?;
+        let node = self.parts.runtime.drain_node(name, undo).await?;
         self.look_at_nodes().await;
         // What it looks like to the caller is before its warm workers are gone.
         Ok(self.status_of(node))
@@ -102,7 +102,7 @@ impl Pool {
             let node = silent.node.as_deref();
             if self.retire_unowned(&silent.id) {
                 tracing::warn!(worker = %silent.id, node, "replacing a warm worker that does not answer");
-                self.distrust_node(node, self.inner.config.image(silent.key.engine)).await;
+                self.distrust_node(node, self.parts.config.image(silent.key.engine)).await;
             }
         }
     }
@@ -110,7 +110,7 @@ impl Pool {
     /// Starts no workers of this image on this node for a while.
     pub(super) async fn distrust_node(&self, node: Option<&str>, image: &str) {
         if let Some(node) = node {
-            self.inner.runtime.distrust_node(node, image).await;
+            self.parts.runtime.distrust_node(node, image).await;
         }
     }
 
@@ -130,11 +130,11 @@ impl Pool {
 
     /// Tells what has become of the nodes since the last look, and goes on with draining.
     pub(super) async fn look_at_nodes(&self) {
-        let nodes = match self.inner.runtime.nodes().await {
+        let nodes = match self.parts.runtime.nodes().await {
             Ok(nodes) => nodes,
             Err(error) => return tracing::debug!(%error, "the nodes cannot be listed"),
         };
-        let before = std::mem::replace(&mut *self.inner.nodes.lock(), nodes.clone());
+        let before = std::mem::replace(&mut *self.parts.nodes.lock(), nodes.clone());
         for node in &nodes {
             tell(before.iter().find(|known| known.id == node.id), node);
             if node.availability == NodeUse::Draining {
@@ -152,7 +152,7 @@ impl Pool {
             }
         }
         if workers.is_empty()
-            && let Err(error) = self.inner.runtime.finish_drain(node).await
+            && let Err(error) = self.parts.runtime.finish_drain(node).await
         {
             tracing::warn!(node = node.name, %error, "a node could not be drained yet");
         }

@@ -28,7 +28,7 @@ impl Pool {
     /// Whether a caller can have a worker, now or as soon as the one is warm that is being started. After an outage that is
     /// once every kind was at its target again.
     pub fn can_serve(&self) -> bool {
-        let config = &self.inner.config;
+        let config = &self.parts.config;
         let bounds = ProgressBounds { max_workers: config.pool.max_workers, patience: config.worker.ready_timeout };
         self.lock().can_serve(Instant::now(), bounds)
     }
@@ -38,7 +38,7 @@ impl Pool {
         let mut told = false;
         loop {
             tokio::select! {
-                () = self.inner.drain.reached(Phase::Stopped) => return,
+                () = self.parts.drain.reached(Phase::Stopped) => return,
                 () = sleep(PING_EVERY) => {}
             }
             match self.probe().await {
@@ -60,7 +60,7 @@ impl Pool {
         }
     }
 
-    /// Notes that the runtime cannot be used. Those who wait for a worker hear it as later callers do. Returns whether it
+    /// Records that the runtime cannot be used. Those who wait for a worker hear it as later callers do. Returns whether it
     /// could be used until now.
     fn runtime_went(&self) -> bool {
         let (was_up, waiters) = {
@@ -76,18 +76,18 @@ impl Pool {
     /// Asks whether the runtime can be used. A new engine on the old socket may have lost the workers' network, or have
     /// another of its name.
     async fn probe(&self) -> Result<(), RuntimeError> {
-        self.inner.runtime.ping().await?;
-        if self.runtime_up() { Ok(()) } else { self.inner.runtime.ensure_network().await }
+        self.parts.runtime.ping().await?;
+        if self.runtime_up() { Ok(()) } else { self.parts.runtime.ensure_network().await }
     }
 
-    /// Notes that the runtime can be used; after an outage has what was missed looked for.
+    /// Records that the runtime can be used; after an outage has what was missed looked for.
     fn runtime_came(&self) {
         let was_up = std::mem::replace(&mut self.lock().runtime_up, true);
         if !was_up {
             tracing::info!("the container runtime answers");
             self.lock().forget_failures();
-            self.inner.compare.notify_one();
-            self.inner.changed.notify_one();
+            self.parts.compare.notify_one();
+            self.parts.changed.notify_one();
         }
     }
 
@@ -96,14 +96,14 @@ impl Pool {
         if !self.runtime_up() {
             return;
         }
-        if let Err(error @ RuntimeError::UnfitNetwork { .. }) = self.inner.runtime.ensure_network().await {
+        if let Err(error @ RuntimeError::UnfitNetwork { .. }) = self.parts.runtime.ensure_network().await {
             tracing::error!(%error, "no more workers are started");
             self.runtime_went();
         }
     }
 
-    /// Notes the loss of a worker. A container that ended by itself may not have been the only one.
-    pub(super) fn note_loss(&self, loss: &LossReason) {
+    /// Records the loss of a worker. A container that ended by itself may not have been the only one.
+    pub(super) fn record_loss(&self, loss: &LossReason) {
         if matches!(
             loss,
             LossReason::ContainerExited { .. }

@@ -20,8 +20,8 @@ impl Pool {
         let comparing = async {
             loop {
                 tokio::select! {
-                    () = self.inner.compare.notified() => {}
-                    () = sleep(self.inner.config.docker.reconcile_interval) => {}
+                    () = self.parts.compare.notified() => {}
+                    () = sleep(self.parts.config.docker.reconcile_interval) => {}
                 }
                 self.look_for_images().await;
                 self.check_network().await;
@@ -29,14 +29,14 @@ impl Pool {
             }
         };
         tokio::select! {
-            () = self.inner.drain.reached(Phase::Draining) => {}
+            () = self.parts.drain.reached(Phase::Draining) => {}
             () = comparing => {}
         }
     }
 
     /// Removes containers that carry our label and that nobody here knows, as after a start whose answer was lost.
     pub(super) async fn reconcile(&self) {
-        let owned = match self.inner.runtime.list_containers().await {
+        let owned = match self.parts.runtime.list_containers().await {
             Ok(owned) => owned,
             Err(error) => return tracing::debug!(%error, "cannot list the containers"),
         };
@@ -46,7 +46,7 @@ impl Pool {
             owned.into_iter().map(|container| container.worker).filter(|worker| unknown(worker)).collect();
         let remove = |worker: WorkerId| async move {
             tracing::info!(%worker, "removing a container that nobody owns");
-            if let Err(error) = self.inner.runtime.remove(&worker).await {
+            if let Err(error) = self.parts.runtime.remove(&worker).await {
                 tracing::warn!(%worker, %error, "a container could not be removed yet");
             }
         };

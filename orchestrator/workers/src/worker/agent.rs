@@ -46,14 +46,24 @@ const PAGES_LIMIT: usize = 1 << 20;
 /// Why a call to the agent failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
+    /// Nobody listens at the agent's address, or not yet.
     #[error("cannot connect to the agent: {0}")]
     Connect(Cause),
+    /// The connection ended in the middle of the call.
     #[error("the connection to the agent broke: {0}")]
     Broken(Cause),
+    /// The agent took longer than this.
     #[error("the agent did not answer within {} seconds", .0.as_secs())]
     Timeout(Duration),
+    /// The agent refused the call.
     #[error("the agent answered {status}: {message}")]
-    Refused { status: StatusCode, message: String },
+    Refused {
+        /// The status of its answer.
+        status: StatusCode,
+        /// The agent's own words.
+        message: String,
+    },
+    /// The agent's answer makes no sense.
     #[error("the agent's answer cannot be read: {0}")]
     Unreadable(Cause),
 }
@@ -61,19 +71,25 @@ pub enum AgentError {
 /// The driver's own answer to a new session.
 #[derive(Debug)]
 pub struct DriverReply {
+    /// The status with which the driver answered.
     pub status: StatusCode,
+    /// The body of the answer, which is WebDriver's JSON.
     pub body: Bytes,
 }
 
 /// What became of an upgrade.
 #[derive(Debug)]
 pub enum Upgrade {
-    /// Both sides speak websocket from here; `early` came with the reply.
+    /// Both sides speak the other protocol from here.
     Switched {
+        /// The headers of the agent's reply.
         headers: HeaderMap,
+        /// The connection.
         stream: AgentStream,
+        /// The first bytes on it, which came with the reply.
         early: Bytes,
     },
+    /// The agent answered with this status instead.
     Declined(StatusCode),
 }
 
@@ -101,11 +117,12 @@ impl Agent {
         Self { address, secret, client }
     }
 
-    /// Gives the agent its secret and its orders. Fails with `Connect` while the container is still coming up.
+    /// Sends the agent its secret and its orders. Fails with `Connect` while the container is still coming up.
     pub async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
         self.call(Method::POST, "/claim", Some(claim)).await.map(drop)
     }
 
+    /// Returns what the agent says of itself and its browser.
     pub async fn health(&self) -> Result<Snapshot, AgentError> {
         self.call(Method::GET, "/health", None::<&()>).await.and_then(|body| read(&body))
     }
@@ -129,7 +146,7 @@ impl Agent {
         read(&body).map(|Launched { warnings }| warnings)
     }
 
-    /// The rules of ads as this worker's browser has compiled them.
+    /// Returns the rules of ads as this worker's browser has compiled them.
     pub async fn compiled_ads(&self) -> Result<Bytes, AgentError> {
         let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
         let body = Limited::new(response.into_body(), RULES_LIMIT).collect().await;
@@ -176,6 +193,7 @@ impl Agent {
         timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
     }
 
+    /// Lists the files that the session uploaded or downloaded.
     pub async fn files(&self) -> Result<Vec<File>, AgentError> {
         self.ask("/files").await
     }
@@ -197,6 +215,7 @@ impl Agent {
         read(&collect(response).await?)
     }
 
+    /// Removes a file. Fails with `Refused` and 404 when there is no such file.
     pub async fn remove_file(&self, name: &str) -> Result<(), AgentError> {
         self.succeed(Method::DELETE, &file_path(name), full("")).await.map(drop)
     }
@@ -273,14 +292,14 @@ impl Agent {
         self.call(Method::POST, &format!("/captchas/{id}"), Some(action)).await.map(drop)
     }
 
-    /// Has the agent try to reach an address, for as long as that takes.
+    /// Tells the agent to try to reach an address, for as long as that takes.
     pub async fn probe(&self, probe: &Probe) -> Result<Probed, AgentError> {
         let request = json_request(Method::POST, Some(probe))?;
         let response = success(self.send("/probe", request).await?).await?;
         read(&collect(response).await?)
     }
 
-    /// Has the agent try to execute what nobody may, for as long as that takes.
+    /// Tells the agent to try to execute what nobody may, for as long as that takes.
     pub async fn probe_programs(&self) -> Result<ProgramsProbed, AgentError> {
         let response = success(self.send("/probe/programs", json_request(Method::POST, None::<&()>)?).await?).await?;
         read(&collect(response).await?)

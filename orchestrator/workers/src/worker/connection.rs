@@ -27,7 +27,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct AgentStream(Either<UnixStream, TcpStream>);
 
+/// The reading direction of an [`AgentStream`].
 pub type ReadHalf = Either<unix::OwnedReadHalf, tcp::OwnedReadHalf>;
+/// The writing direction of an [`AgentStream`].
 pub type WriteHalf = Either<unix::OwnedWriteHalf, tcp::OwnedWriteHalf>;
 
 impl AgentStream {
@@ -49,7 +51,7 @@ impl AgentStream {
         timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
-    /// Both directions apart.
+    /// Splits the connection into its two directions.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         match self.0 {
             Either::Left(stream) => {

@@ -43,7 +43,7 @@ impl Rejections {
 impl Pool {
     /// How many callers were turned away within the last five minutes because the queue was full.
     pub fn recently_rejected(&self) -> usize {
-        self.inner.rejections.recent()
+        self.parts.rejections.recent()
     }
 
     /// What a warm worker of this engine says of itself, if there is one.

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::proxy::Proxy;
 use super::socks::Credentials;
-use super::upstream::Proxy;
 use crate::Error;
 use warmpool_config::{UpstreamProxy, UpstreamTable};
 use warmpool_core::error::{FieldError, FieldFault as _};
@@ -19,12 +19,16 @@ use warmpool_core::secret::Secret;
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ProxyLocation")]
 pub struct Location {
+    /// The country's code of two small letters, such as `de`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
+    /// The state's code in small letters, such as `ca`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// The city's name in small letters and without spaces, such as `newyork`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
+    /// The postal code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zip: Option<u32>,
 }
@@ -60,7 +64,7 @@ impl Location {
     }
 
     /// Where an upstream says that it is.
-    fn of(table: &UpstreamTable) -> Self {
+    fn from_table(table: &UpstreamTable) -> Self {
         let UpstreamTable { country, state, city, zip, .. } = table.clone();
         Self { country, state, city, zip }
     }
@@ -104,13 +108,15 @@ pub struct ChosenUpstream {
 pub struct Upstreams(pub(super) Arc<[Arc<Upstream>]>);
 
 impl Upstreams {
+    /// The upstreams of the configuration, all of which count as up until they are checked.
+    #[must_use]
     pub fn new(configured: &[UpstreamProxy]) -> Self {
         let upstream =
             |config: &UpstreamProxy| Arc::new(Upstream { config: config.clone(), is_up: AtomicBool::new(true) });
         Self(configured.iter().map(upstream).collect())
     }
 
-    /// The nearest upstream that is up. Weights decide between equals, for one session always the same way.
+    /// Returns the nearest upstream that is up. Weights decide between equals, for one session always the same way.
     /// Errors: when no upstream is there, or none is up.
     pub fn choose(&self, wanted: &Location, session: &str) -> Result<ChosenUpstream, Error> {
         let problem = |problem: &str| Error::invalid("advanced.proxy", problem);
@@ -139,7 +145,7 @@ impl Upstreams {
 }
 
 impl ChosenUpstream {
-    /// The upstream's name and place, for the client.
+    /// Returns the upstream's name and place, for the client.
     pub fn shown(&self) -> serde_json::Value {
         #[derive(Serialize)]
         struct Shown<'a> {
@@ -148,7 +154,7 @@ impl ChosenUpstream {
             location: Location,
         }
         let table = &self.upstream.config.table;
-        serde_json::json!(Shown { upstream: &table.name, location: Location::of(table) })
+        serde_json::json!(Shown { upstream: &table.name, location: Location::from_table(table) })
     }
 }
 
@@ -156,7 +162,7 @@ impl ChosenUpstream {
 /// needs a member that neither side names.
 fn nearness(upstream: &UpstreamProxy, wanted: &Location) -> Option<u8> {
     let table = &upstream.table;
-    let own = Location::of(table);
+    let own = Location::from_table(table);
     let template = table.username.as_deref().unwrap_or_default();
     let (mut nearness, mut is_broadest) = (0, true);
     for ((name, wanted), (_, own)) in wanted.members().into_iter().zip(own.members()) {
@@ -187,7 +193,7 @@ fn lot(upstream: &UpstreamProxy, session: &str) -> f64 {
 
 fn proxy(upstream: &UpstreamProxy, wanted: &Location, session: &str) -> Option<Proxy> {
     let table = &upstream.table;
-    let place = Location::of(table).or(wanted);
+    let place = Location::from_table(table).or(wanted);
     let user = table.username.as_ref().map(|template| {
         let user = place.members().into_iter().fold(template.clone(), |user, (name, value)| {
             user.replace(&format!("{{{name}}}"), &value.unwrap_or_default())

@@ -59,7 +59,7 @@ struct Ending {
 }
 
 impl Ending {
-    const fn of(outcome: Outcome) -> Self {
+    const fn new(outcome: Outcome) -> Self {
         Self { outcome, error: None, cost: None }
     }
 }
@@ -115,7 +115,7 @@ impl CaptchaMonitor {
         };
         let ending = self.carry_out(captcha, decision).await;
         self.waiting.send_replace(None);
-        self.note(waiting, ending);
+        self.record_ending(waiting, ending);
     }
 
     async fn decide(&self, captcha: &Captcha, by: SolvedBy, acts: &mut mpsc::Receiver<PersonAct>) -> Decision {
@@ -138,8 +138,8 @@ impl CaptchaMonitor {
     async fn carry_out(&self, captcha: &Captcha, decision: Decision) -> Ending {
         let act = async |action: CaptchaAction| self.worker.agent.act_on_captcha(captcha.id, &action).await;
         match decision {
-            Decision::Ended { solved: true } => Ending::of(Outcome::Solved),
-            Decision::Ended { solved: false } => Ending::of(Outcome::Gone),
+            Decision::Ended { solved: true } => Ending::new(Outcome::Solved),
+            Decision::Ended { solved: false } => Ending::new(Outcome::Gone),
             Decision::Answer(Solution { answer, cost }) => match act(CaptchaAction::Answer { answer }).await {
                 Ok(()) => Ending { outcome: Outcome::Solved, error: None, cost },
                 Err(error) => {
@@ -165,7 +165,7 @@ impl CaptchaMonitor {
         }
     }
 
-    fn note(&self, waiting: WaitingCaptcha, ending: Ending) {
+    fn record_ending(&self, waiting: WaitingCaptcha, ending: Ending) {
         let Ending { outcome, error, cost } = ending;
         let WaitingCaptcha { kind, url, since, by, .. } = waiting.clone();
         let ended_at = unix_ms();
