@@ -7,6 +7,16 @@
 //! `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at one from inside and
 //! `requirements` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens out the
 //! rest. `lease` keeps a second daemon out, and `ownership_term` this one from what is not its own any more.
+//!
+//! - *An agent is reached by TCP over an overlay*, which does not keep its containers apart: the agent leaves it for a network of
+//!   its own before it starts anything (`own_network.rs` of the agent).
+//! - *Images go by digest or id*, never by a tag, so that all nodes run the same. A node that rejects an image is left out by a
+//!   constraint of the next service, for a while.
+//! - *Constraints name nodes by id and never by a label*: Swarm ends what runs where a label no longer meets its constraint.
+//! - *Swarm notices a dead node some 20 s after its last beat*; the silence of its agents is noticed earlier.
+//! - *A node that was cut off still runs workers that were removed meanwhile.* Their tasks stay in Swarm's store until the node
+//!   reports their end, and the daemon waits for that before it uses the node.
+//! - *A file lock tells a new process on the same host that the old one has ended*, so that it need not wait for the lease.
 
 mod admission;
 mod avoided;

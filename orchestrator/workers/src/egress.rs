@@ -4,6 +4,10 @@
 //! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, to which `connection` connects by
 //! `dial` under the session's policy, or through a `proxy`: one of the operator's `upstreams`, or the client's own. `refusal` is
 //! what a page shows instead, `traffic` what the session's record keeps about it.
+//!
+//! Two things confine a page, and each alone would suffice: the proxy setting of its browser, which holds for every address
+//! without exception, and the network. With HTTP in place of SOCKS a refused connection would be a page with status 502. For a
+//! script nobody listens at a refused address. While the daemon is away, the agent holds new connections for 30 seconds.
 
 mod client_proxy;
 mod connection;

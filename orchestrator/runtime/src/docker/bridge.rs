@@ -1,4 +1,11 @@
 //! The workers' network, a bridge of this engine, and what it must be so that workers cannot reach one another.
+//!
+//! The network is internal, and its bridge has no address of the host (`inhibit_ipv4`), so a compromised browser finds neither
+//! gateway nor sibling, neither name server nor UDP. This needs no privilege in any kernel, as a packet filter in the container
+//! would. It needs a bridge all the same: with no interface at all, `navigator.onLine` is false.
+//!
+//! Engines before 25 make two networks of one name when two daemons ask at once, and start nothing on either. So a daemon looks
+//! at all of them before it uses one, keeps the eldest and removes its like.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,8 @@
 //! The daemon's own container, where it runs in one. The engine knows the data directory by another path there, and the
 //! folders that workers share with the daemon lie in it.
+//!
+//! The kernel's list of mounts names the container, and the engine names the volume behind the directory, so a plain named
+//! volume serves.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,6 @@
 //! Taking over the workers that an earlier process of this daemon left.
+//!
+//! One that was warm and never used goes back to those of its kind if its image is still the current one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
