@@ -132,17 +132,6 @@ impl Fault for Error {
         }
     }
 
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Field(error) => error.retry_after(),
-            Self::Service(error) => error.retry_after(),
-            Self::Key(error) => error.retry_after(),
-            Self::Pool(error) => error.retry_after(),
-            Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
-            _ => None,
-        }
-    }
-
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field(error) => error.field(),

@@ -103,18 +103,6 @@ impl Fault for Error {
         }
     }
 
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Field(error) => error.retry_after(),
-            Self::Service(error) => error.retry_after(),
-            Self::Session(error) => error.retry_after(),
-            Self::TaskQueueFull { .. } | Self::OutcomeUnknown { .. } | Self::TaskStopping { .. } => {
-                Some(Duration::from_secs(5))
-            }
-            _ => None,
-        }
-    }
-
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field(error) => error.field(),

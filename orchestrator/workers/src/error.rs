@@ -71,16 +71,6 @@ impl Fault for Error {
         }
     }
 
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Field(error) => error.retry_after(),
-            Self::Service(error) => error.retry_after(),
-            Self::QueueFull { .. } | Self::KeyLimit { .. } => Some(Duration::from_secs(5)),
-            Self::NoWorker { .. } | Self::NoStart { .. } => Some(Duration::from_secs(10)),
-            _ => None,
-        }
-    }
-
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field(error) => error.field(),

@@ -1,7 +1,5 @@
 //! What can go wrong with a world, a patient or an integration key.
 
-use std::time::Duration;
-
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
 use warmpool_store::StoreError;
 
@@ -74,15 +72,6 @@ impl Fault for Error {
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
             Self::Conflict { .. } => Code::Conflict,
-        }
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Field(error) => error.retry_after(),
-            Self::Service(error) => error.retry_after(),
-            Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Some(Duration::from_secs(5)),
-            _ => None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The codes of errors, which programs match on: what each means, its HTTP status, its W3C name, and whose fault it is.
 
+use std::time::Duration;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
@@ -14,8 +16,15 @@ pub enum Blame {
     Daemon,
 }
 
+const fn after(seconds: &[u64]) -> Option<Duration> {
+    match seconds {
+        [seconds] => Some(Duration::from_secs(*seconds)),
+        _ => None,
+    }
+}
+
 macro_rules! codes {
-    ($(#[doc = $about:literal] $name:ident = $text:literal, $status:literal, $webdriver:literal, $blame:ident;)+) => {
+    ($(#[doc = $about:literal] $name:ident = $text:literal, $status:literal, $webdriver:literal, $blame:ident $(, $retry:literal)?;)+) => {
         /// What is wrong, for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         pub enum Code { $(#[doc = $about] #[serde(rename = $text)] $name),+ }
@@ -46,6 +55,12 @@ macro_rules! codes {
             #[must_use]
             pub const fn webdriver(self) -> &'static str {
                 match self { $(Self::$name => $webdriver),+ }
+            }
+
+            /// The time after which the same request is worth trying again, where that is known.
+            #[must_use]
+            pub const fn retry_after(self) -> Option<Duration> {
+                match self { $(Self::$name => { let seconds: &[u64] = &[$($retry)?]; after(seconds) })+ }
             }
 
             /// Whose fault it is.
@@ -81,7 +96,7 @@ codes! {
     /// The call takes an operator's key.
     OperatorOnly = "operator_only", 403, "unknown error", Client;
     /// As many pages follow the daemon as may (`console.max_streams`).
-    StreamLimit = "stream_limit", 429, "unknown error", Client;
+    StreamLimit = "stream_limit", 429, "unknown error", Client, 5;
     /// There is no such key.
     UnknownKey = "unknown_key", 404, "unknown error", Client;
     /// There is no such path.
@@ -99,7 +114,7 @@ codes! {
     /// The header `Idempotency-Key` came with another request before.
     IdempotencyKeyReused = "idempotency_key_reused", 422, "unknown error", Client;
     /// As many tasks wait as may (`tasks.queue_length`).
-    TaskQueueFull = "task_queue_full", 429, "unknown error", Client;
+    TaskQueueFull = "task_queue_full", 429, "unknown error", Client, 5;
     /// No integration key was sent.
     MissingApiKey = "missing_api_key", 401, "unknown error", Client;
     /// The integration key is unknown or was revoked.
@@ -115,7 +130,7 @@ codes! {
     /// Nothing is kept of such a patient.
     UnknownPatient = "unknown_patient", 404, "unknown error", Client;
     /// As many worlds wait as may, in all or of this key (`world.queue_length`, `world.max_per_key`).
-    WorldQueueFull = "world_queue_full", 429, "unknown error", Client;
+    WorldQueueFull = "world_queue_full", 429, "unknown error", Client, 5;
     /// This host has no image of the renderer.
     RendererNotInstalled = "renderer_not_installed", 503, "unknown error", Client;
     /// The browser has no such target.
@@ -131,41 +146,41 @@ codes! {
     /// The body would take more memory than there is for all bodies (`server.body_memory`).
     BodyTooHeavy = "body_too_heavy", 413, "invalid argument", Client;
     /// Other bodies take the memory that there is for them (`server.body_memory`).
-    BodyMemory = "body_memory", 503, "unknown error", Client;
+    BodyMemory = "body_memory", 503, "unknown error", Client, 5;
     /// The body did not arrive in time (`server.body_timeout`).
     BodyTimeout = "body_timeout", 408, "invalid argument", Client;
     /// This address has too many connections (`server.max_connections_per_address`).
-    AddressLimit = "address_limit", 429, "unknown error", Client;
+    AddressLimit = "address_limit", 429, "unknown error", Client, 5;
     /// The body must be sent as `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415, "invalid argument", Client;
     /// Every session is in use, and every place in the queue (`session.queue_length`).
-    QueueFull = "queue_full", 429, "session not created", Client;
+    QueueFull = "queue_full", 429, "session not created", Client, 5;
     /// The key has as many sessions as it may have (`session.max_per_key`).
-    KeyLimit = "key_limit", 429, "session not created", Client;
+    KeyLimit = "key_limit", 429, "session not created", Client, 5;
     /// The session has as many sockets as it may have.
-    SocketLimit = "socket_limit", 429, "unknown error", Client;
+    SocketLimit = "socket_limit", 429, "unknown error", Client, 5;
     /// No browser came free in time.
-    NoWorker = "no_worker", 503, "session not created", Client;
+    NoWorker = "no_worker", 503, "session not created", Client, 10;
     /// This host has no image of the engine.
     EngineNotInstalled = "engine_not_installed", 503, "session not created", Client;
     /// Browsers of this kind fail to start.
-    BrowserNotStarting = "browser_not_starting", 503, "session not created", Worker;
+    BrowserNotStarting = "browser_not_starting", 503, "session not created", Worker, 10;
     /// No upstream proxy answers of those that would do.
     ProxyUnavailable = "proxy_unavailable", 503, "session not created", Client;
     /// The daemon is shutting down.
-    Draining = "draining", 503, "session not created", Client;
+    Draining = "draining", 503, "session not created", Client, 30;
     /// The container runtime does not answer.
-    RuntimeDown = "runtime_down", 503, "session not created", Daemon;
+    RuntimeDown = "runtime_down", 503, "session not created", Daemon, 10;
     /// The daemon has just started, and has not found its sessions and browsers yet.
-    Starting = "starting", 503, "session not created", Daemon;
+    Starting = "starting", 503, "session not created", Daemon, 2;
     /// The store did not answer in time, and nothing was changed.
-    StoreBusy = "store_busy", 503, "session not created", Daemon;
+    StoreBusy = "store_busy", 503, "session not created", Daemon, 5;
     /// The store has not answered yet, so the task may or may not be accepted.
-    OutcomeUnknown = "outcome_unknown", 503, "session not created", Daemon;
+    OutcomeUnknown = "outcome_unknown", 503, "session not created", Daemon, 5;
     /// The task is being cancelled, and its end is not written yet (`tasks.cancel_timeout`).
-    TaskStopping = "task_stopping", 503, "unknown error", Daemon;
+    TaskStopping = "task_stopping", 503, "unknown error", Daemon, 5;
     /// The disk is nearly full.
-    DiskNearlyFull = "disk_nearly_full", 507, "session not created", Daemon;
+    DiskNearlyFull = "disk_nearly_full", 507, "session not created", Daemon, 30;
     /// The session has no room left for the file.
     NoSpace = "no_space", 507, "unknown error", Client;
     /// The worker, its browser or its driver failed.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::Code;
 
 /// An error that a client may be told of. `Display` is what the client reads; the source goes to the log. The code decides
-/// the status, whose fault it is, and the word of the W3C standard.
+/// the status, whose fault it is, when to try again, and the word of the W3C standard.
 pub trait Fault: std::error::Error + Send + Sync {
     /// What programs match on.
     fn code(&self) -> Code;
 
     /// The time after which the same request is worth trying again.
     fn retry_after(&self) -> Option<Duration> {
-        None
+        self.code().retry_after()
     }
 
     /// The field, parameter or capability at fault, by its path.

@@ -1,7 +1,5 @@
 //! What keeps the daemon from serving any request, whatever it asks for.
 
-use std::time::Duration;
-
 use super::{Cause, Code, Fault};
 
 /// The daemon cannot serve now, or has failed.
@@ -40,16 +38,6 @@ impl Fault for ServiceError {
             Self::StoreBusy => Code::StoreBusy,
             Self::DiskNearlyFull => Code::DiskNearlyFull,
             Self::Internal { .. } => Code::Internal,
-        }
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Starting => Some(Duration::from_secs(2)),
-            Self::StoreBusy => Some(Duration::from_secs(5)),
-            Self::RuntimeDown => Some(Duration::from_secs(10)),
-            Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
-            _ => None,
         }
     }
 }

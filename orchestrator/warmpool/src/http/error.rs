@@ -171,16 +171,8 @@ impl Fault for Error {
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Field(error) => error.retry_after(),
-            Self::Service(error) => error.retry_after(),
-            Self::Key(error) => error.retry_after(),
-            Self::Pool(error) => error.retry_after(),
-            Self::Session(error) => error.retry_after(),
-            Self::Task(error) => error.retry_after(),
-            Self::World(error) => error.retry_after(),
-            Self::StreamLimit { .. } | Self::BodyMemory | Self::AddressLimit { .. } => Some(Duration::from_secs(5)),
             Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
-            _ => None,
+            other => other.code().retry_after(),
         }
     }
 
