@@ -15,8 +15,8 @@
 //! | `error`     | why a command fails |
 //! | [`exit`]    | the exit codes of all commands |
 //!
-//! The crate stands on `core` alone. It reads the daemon's JSON and shares no types with it, so that a command line of one
-//! version can ask a daemon of another.
+//! The crate may use `warmpool-api` and `-core`, and knows nothing else of the daemon: a command line of one version can ask
+//! a daemon of another.
 
 mod arguments;
 mod error;

@@ -8,8 +8,9 @@
 //! | `record`    | what a key consists of: id, secret, hash, role, record |
 //! | `first`     | the key that the first start makes, in a file that its owner alone can read |
 //! | `last_used` | when keys were last used, written down now and then |
+//! | `error`     | why a key could not be created, changed or loaded |
 //!
-//! The crate stands on `store`, `config` and `core`, and knows no HTTP header.
+//! The crate may use `warmpool-store`, `-config` and `-core`, and knows no HTTP header.
 //!
 //! - *Keys are checked in memory*, without waiting for anything, and compared in constant time.
 //! - *A revocation or a new secret is irrevocable*: it is durable against the loss of power before it is confirmed, and no

@@ -9,10 +9,11 @@
 //! | [`live`]      | the live view: people watch a session and take control of it |
 //! | [`video`]     | recordings of sessions |
 //! | [`targets`]   | the pages of browsers, as debugging ports list them |
+//! | `error`       | what can go wrong with sessions |
 //!
 //! `relay`, `webdriver`, `live` and `targets` use `session`, which knows none of them; `video` takes the pictures of a
-//! headless browser from `live`, which does not know of recordings. The crate stands on `workers`, `keys`, `store`,
-//! `config` and `core`. It knows neither tasks nor worlds.
+//! headless browser from `live`, which does not know of recordings. The crate may use `warmpool-workers`, what that stands
+//! on, and `warmpool-store`. It knows neither tasks nor worlds.
 //!
 //! # Sessions
 //!

@@ -6,10 +6,11 @@
 //! | [`script`] | the language in which a task says what to do; no I/O, and no session |
 //! | [`player`] | carries a script out in a session's browser |
 //! | [`task`]   | accepts tasks, gives them their turns, writes down what comes of them, and finds them again |
+//! | `error`    | what can go wrong with tasks |
 //!
-//! `task` uses `player`, and both use `script`; nothing goes the other way. The crate stands on `sessions`, `workers`,
-//! `keys`, `store`, `config` and `core`. It makes sessions by `warmpool_sessions::session::Sessions::create`, as clients
-//! do, and knows no HTTP route.
+//! `task` uses `player`, and both use `script`; nothing goes the other way. The crate may use `warmpool-sessions`, `-workers`,
+//! `-keys`, `-store`, `-config`, `-api`, `-core` and `-protocol`. It makes sessions by
+//! `warmpool_sessions::session::Sessions::create`, as clients do, and knows no route.
 //!
 //! # Tasks
 //!

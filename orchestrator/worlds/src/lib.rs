@@ -13,9 +13,10 @@
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `forget`      | deleting worlds and patients, exports, and limits of time |
+//! | `error`       | what can go wrong with worlds and integration keys |
 //!
-//! The crate stands on `keys`, `runtime`, `store`, `dial`, `config` and `core`. It needs no worker and no session: a
-//! renderer is a container of its own kind.
+//! The crate may use `warmpool-runtime`, `-dial`, `-keys`, `-store`, `-config`, `-api` and `-core`. It needs no worker and no
+//! session: a renderer is a container of its own kind.
 //!
 //! - *Accepted is on the disk.* A request's pictures are checked by their headers alone and written as they came. Then one
 //!   batch stores the world, its patient and the integration key's count, and the client gets its answer. What an earlier

@@ -1,7 +1,7 @@
 //! What a client may ask of Firefox: preferences, arguments, and a profile of its own.
 //!
 //! Two places ask these tables: the daemon, which takes out what has no effect and says so, and the agent, which looks
-//! again before it starts a browser.
+//! again before it starts a browser. The image's `warmpool.cfg` and `fence.sys.mjs` hold the browser to them.
 //!
 //! | module | what it holds |
 //! |---|---|
