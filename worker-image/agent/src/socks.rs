@@ -1,22 +1,13 @@
 //! SOCKS version 5 (RFC 1928), which the browser speaks with the daemon: the agent speaks it, too, and reads along.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-
-/// The first byte of every message.
-pub(crate) const VERSION: u8 = 5;
-const NO_AUTHENTICATION: u8 = 0;
-const CONNECT: u8 = 1;
-const IPV4: u8 = 1;
-/// The kind of an address that is a name. The daemon reads addresses as names, too.
-const NAME: u8 = 3;
-const IPV6: u8 = 4;
-const SUCCEEDED: u8 = 0;
-const FAILED: u8 = 1;
-/// Bytes of a message before its address.
-const HEAD: usize = 4;
+pub(crate) use warmpool_protocol::socks::VERSION;
+use warmpool_protocol::socks::{
+    Address, CONNECT, FAILED, HEAD, NO_AUTHENTICATION, SUCCEEDED, address, address_length, message,
+};
 
 /// A host, by name or address, and a port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,17 +19,12 @@ pub(crate) struct Site {
 /// Has the daemon connect a tunnel to a site.
 /// Errors: when it does not, or hangs up.
 pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut S, site: &Site) -> io::Result<()> {
-    let length = u8::try_from(site.host.len()).map_err(io::Error::other)?;
+    // The daemon reads addresses as names, too.
+    let request = message(CONNECT, Address::Name(site.host.as_bytes()), site.port);
+    let request = request.ok_or(io::ErrorKind::InvalidInput)?;
     greet(tunnel).await?;
-    let mut request = vec![VERSION, CONNECT, 0, NAME, length];
-    request.extend_from_slice(site.host.as_bytes());
-    request.extend(site.port.to_be_bytes());
     tunnel.write_all(&request).await?;
-    let mut answer = [0; HEAD];
-    tunnel.read_exact(&mut answer).await?;
-    let mut address = vec![0; if answer[3] == IPV6 { 16 } else { 4 } + 2];
-    tunnel.read_exact(&mut address).await?;
-    match answer[1] {
+    match read_message(tunnel).await?[1] {
         SUCCEEDED => Ok(()),
         code => Err(io::Error::other(format!("the daemon answered {code}"))),
     }
@@ -64,50 +50,42 @@ pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(browser: &mut S) -
     browser.read_exact(&mut greeting).await?;
     browser.read_exact(&mut vec![0; usize::from(greeting[1])]).await?;
     browser.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
-    let mut request = vec![0; HEAD + 1];
-    browser.read_exact(&mut request).await?;
-    let rest = match request[HEAD - 1] {
-        IPV4 => 4,
-        IPV6 => 16,
-        NAME => usize::from(request[HEAD]) + 1,
-        _ => return Err(io::ErrorKind::InvalidData.into()),
-    };
-    request.resize(HEAD + rest + 2, 0);
-    browser.read_exact(&mut request[HEAD + 1..]).await?;
-    Ok(request)
+    read_message(browser).await
+}
+
+/// Reads a request or an answer with the address in it.
+async fn read_message<S: AsyncRead + Unpin>(from: &mut S) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; HEAD + 1];
+    from.read_exact(&mut message).await?;
+    let length = address_length(message[HEAD - 1], message[HEAD]).ok_or(io::ErrorKind::InvalidData)?;
+    message.resize(HEAD + length, 0);
+    from.read_exact(&mut message[HEAD + 1..]).await?;
+    Ok(message)
 }
 
 /// The answer to a request, without an address.
-pub(crate) const fn answer(is_connected: bool) -> [u8; 10] {
-    [VERSION, if is_connected { SUCCEEDED } else { FAILED }, 0, IPV4, 0, 0, 0, 0, 0, 0]
+pub(crate) fn answer(is_connected: bool) -> Vec<u8> {
+    let nowhere = Address::Ip(Ipv4Addr::UNSPECIFIED.into());
+    message(if is_connected { SUCCEEDED } else { FAILED }, nowhere, 0).unwrap_or_default()
 }
 
 /// The site that a browser's request names.
 pub(crate) fn requested(request: &[u8]) -> Option<Site> {
     let &[VERSION, CONNECT, _, kind, ref rest @ ..] = request else { return None };
-    if kind != NAME {
-        let address = socket_address(kind, rest)?;
-        return Some(Site { host: address.ip().to_string(), port: address.port() });
-    }
-    let (&length, rest) = rest.split_first()?;
-    let (host, port) = rest.split_at_checked(usize::from(length))?;
-    let host = std::str::from_utf8(host).ok()?.to_owned();
-    Some(Site { host, port: u16::from_be_bytes(*port.first_chunk()?) })
+    let (host, port) = match address(kind, rest)? {
+        (Address::Ip(ip), port) => (ip.to_string(), port),
+        (Address::Name(name), port) => (std::str::from_utf8(name).ok()?.to_owned(), port),
+    };
+    Some(Site { host, port })
 }
 
 /// The address that the daemon's answer says the connection leads to; none where it keeps that for itself.
 pub(crate) fn connected_to(answer: &[u8]) -> Option<SocketAddr> {
     let &[VERSION, SUCCEEDED, _, kind, ref rest @ ..] = answer else { return None };
-    socket_address(kind, rest).filter(|address| !address.ip().is_unspecified())
-}
-
-fn socket_address(kind: u8, bytes: &[u8]) -> Option<SocketAddr> {
-    let (address, port): (IpAddr, _) = match kind {
-        IPV4 => (bytes.first_chunk::<4>().copied()?.into(), bytes.get(4..)?),
-        IPV6 => (bytes.first_chunk::<16>().copied()?.into(), bytes.get(16..)?),
-        _ => return None,
-    };
-    Some(SocketAddr::new(address, u16::from_be_bytes(*port.first_chunk()?)))
+    match address(kind, rest)? {
+        (Address::Ip(ip), port) if !ip.is_unspecified() => Some(SocketAddr::new(ip, port)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

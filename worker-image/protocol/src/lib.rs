@@ -12,6 +12,7 @@
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
+//! | [`socks`] | the messages by which a browser's connections name their sites |
 //! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
 //! | [`preferences`], [`switches`] | Chromium's preferences and command-line switches, by what a client may do with them |
 
@@ -24,6 +25,7 @@ mod pages;
 pub mod preferences;
 mod probe;
 mod settings;
+pub mod socks;
 mod state;
 pub mod switches;
 

@@ -1,31 +1,28 @@
 //! SOCKS version 5 (RFC 1928), of which browsers need little: no authentication, and `CONNECT`.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use url::Host;
-use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST};
+use warmpool_protocol::socks::{
+    Address, CONNECT, FAILED, HEAD, NO_AUTHENTICATION, SUCCEEDED, VERSION, address_length, message,
+};
+use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST, socks};
 
 use super::proxy::ProxyError;
 use warmpool_core::address;
 use warmpool_core::secret::Secret;
 
-const VERSION: u8 = 5;
-const NO_AUTHENTICATION: u8 = 0;
 const PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
-const CONNECT: u8 = 1;
-const IPV4: u8 = 1;
-const NAME: u8 = 3;
-const IPV6: u8 = 4;
 
 /// How a request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
-    Succeeded = 0,
-    Failed = 1,
+    Succeeded = SUCCEEDED as isize,
+    Failed = FAILED as isize,
     NotAllowed = 2,
     NetworkUnreachable = 3,
     HostUnreachable = 4,
@@ -63,42 +60,32 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         return Err(malformed());
     }
     stream.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
-    let mut head = [0; 4];
+    let mut head = [0; HEAD];
     stream.read_exact(&mut head).await?;
-    if head[0] != VERSION {
-        return Err(malformed());
-    }
-    let host = match head[3] {
-        IPV4 => {
-            let mut octets = [0; 4];
-            stream.read_exact(&mut octets).await?;
-            Host::Ipv4(Ipv4Addr::from(octets))
-        }
-        IPV6 => {
-            let mut octets = [0; 16];
-            stream.read_exact(&mut octets).await?;
-            Host::Ipv6(Ipv6Addr::from(octets))
-        }
-        NAME => {
-            let mut name = vec![0; usize::from(stream.read_u8().await?)];
-            stream.read_exact(&mut name).await?;
-            match std::str::from_utf8(&name).ok().and_then(address::host) {
-                Some(host) => host,
-                // What a resolver says of such a name.
-                None => {
-                    answer(stream, Reply::UnknownHost).await?;
-                    return Err(malformed());
-                }
-            }
-        }
-        _ => return Err(malformed()),
+    let [VERSION, command, _, kind] = head else { return Err(malformed()) };
+    let bytes = read_address(stream, kind).await?;
+    let (host, port) = socks::address(kind, &bytes).ok_or_else(malformed)?;
+    let host = match host {
+        Address::Ip(IpAddr::V4(ip)) => Some(Host::Ipv4(ip)),
+        Address::Ip(IpAddr::V6(ip)) => Some(Host::Ipv6(ip)),
+        Address::Name(name) => std::str::from_utf8(name).ok().and_then(address::host),
     };
-    let port = stream.read_u16().await?;
-    if head[1] != CONNECT {
-        answer(stream, Reply::UnknownCommand).await?;
-        return Err(malformed());
-    }
-    Ok(Target { host, port })
+    let refusal = match host {
+        Some(host) if command == CONNECT => return Ok(Target { host, port }),
+        Some(_) => Reply::UnknownCommand,
+        // What a resolver says of such a name.
+        None => Reply::UnknownHost,
+    };
+    answer(stream, refusal).await?;
+    Err(malformed())
+}
+
+/// Reads the bytes of a message's address and port.
+async fn read_address<S: AsyncRead + Unpin>(stream: &mut S, kind: u8) -> io::Result<Vec<u8>> {
+    let first = stream.read_u8().await?;
+    let mut bytes = vec![first; address_length(kind, first).ok_or(io::ErrorKind::InvalidData)?];
+    stream.read_exact(&mut bytes[1..]).await?;
+    Ok(bytes)
 }
 
 /// Answers the request.
@@ -113,19 +100,8 @@ pub(super) async fn answer_connected<S: AsyncWrite + Unpin>(stream: &mut S, peer
 }
 
 async fn answer_with<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply, address: SocketAddr) -> io::Result<()> {
-    let mut message = vec![VERSION, reply as u8, 0];
-    match address.ip() {
-        IpAddr::V4(ip) => {
-            message.push(IPV4);
-            message.extend(ip.octets());
-        }
-        IpAddr::V6(ip) => {
-            message.push(IPV6);
-            message.extend(ip.octets());
-        }
-    }
-    message.extend(address.port().to_be_bytes());
-    stream.write_all(&message).await
+    let message = message(reply as u8, Address::Ip(address.ip()), address.port());
+    stream.write_all(&message.unwrap_or_default()).await
 }
 
 /// The user that a proxy authenticates.
@@ -163,40 +139,20 @@ pub(super) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
         ([VERSION, NO_METHOD], _) => return Err(ProxyError::Credentials),
         _ => return Err(ProxyError::Garbage),
     }
-    let mut message = vec![VERSION, CONNECT, 0];
-    match host {
-        Host::Ipv4(address) => {
-            message.push(IPV4);
-            message.extend(address.octets());
-        }
-        Host::Ipv6(address) => {
-            message.push(IPV6);
-            message.extend(address.octets());
-        }
-        Host::Domain(name) => {
-            message.push(NAME);
-            message.push(u8::try_from(name.len()).map_err(|_| ProxyError::Garbage)?);
-            message.extend_from_slice(name.as_bytes());
-        }
-    }
-    message.extend(port.to_be_bytes());
-    stream.write_all(&message).await?;
-    let mut head = [0; 4];
+    let address = match host {
+        Host::Ipv4(ip) => Address::Ip((*ip).into()),
+        Host::Ipv6(ip) => Address::Ip((*ip).into()),
+        Host::Domain(name) => Address::Name(name.as_bytes()),
+    };
+    stream.write_all(&message(CONNECT, address, port).ok_or(ProxyError::Garbage)?).await?;
+    let mut head = [0; HEAD];
     stream.read_exact(&mut head).await?;
     match head {
-        [VERSION, 0, ..] => {}
-        [VERSION, code, ..] => return Err(ProxyError::Refused(format!("code {code}"))),
-        _ => return Err(ProxyError::Garbage),
+        // What follows is the address that the proxy connects from.
+        [VERSION, SUCCEEDED, _, kind] => read_address(stream, kind).await.map(drop).map_err(Into::into),
+        [VERSION, code, ..] => Err(ProxyError::Refused(format!("code {code}"))),
+        _ => Err(ProxyError::Garbage),
     }
-    // The address that the proxy connects from.
-    let rest = match head[3] {
-        IPV4 => 4,
-        IPV6 => 16,
-        NAME => usize::from(stream.read_u8().await?),
-        _ => return Err(ProxyError::Garbage),
-    } + 2;
-    stream.read_exact(&mut vec![0; rest]).await?;
-    Ok(())
 }
 
 #[cfg(test)]
