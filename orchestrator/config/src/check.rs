@@ -1,5 +1,7 @@
 //! What settings must be beyond their types, alone and together.
 
+use std::time::Duration;
+
 use humantime::format_duration;
 use url::Url;
 use warmpool_protocol::firefox::{arguments, prefs};
@@ -9,7 +11,7 @@ use super::{
     BUILT_IN_AD_LIST,
     layers::Layers,
     table::Sections,
-    units::{AgentTransport, CaptchaMode},
+    units::{AgentTransport, ByteSize, CaptchaMode},
 };
 
 /// What a byte of a body takes in memory at least: as text, parsed, and copied.
@@ -32,6 +34,23 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
         let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
         layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
     }
+}
+
+/// Notes a fault where a setting is more than another that bounds it.
+fn bounded<T: PartialOrd>(
+    layers: &mut Layers<'_>,
+    (name, value): (&str, T),
+    (bound_name, bound): (&str, T),
+    shown: impl Fn(T) -> String,
+) {
+    if layers.sound(&[name, bound_name]) && value > bound {
+        let what = format!("{} is more than {bound_name}, {}", shown(value), shown(bound));
+        layers.fault(name, what, format!("lower it, or raise {bound_name}"));
+    }
+}
+
+fn time(duration: Duration) -> String {
+    format_duration(duration).to_string()
 }
 
 fn traces(config: &Sections, layers: &mut Layers<'_>) {
@@ -226,10 +245,8 @@ fn swarm(config: &Sections, layers: &mut Layers<'_>) {
 
 fn worker(config: &Sections, layers: &mut Layers<'_>) {
     let worker = &config.worker;
-    if layers.sound(&["worker.memory", "worker.shm"]) && worker.shm > worker.memory {
-        let what = format!("{} is more than worker.memory, {}", worker.shm, worker.memory);
-        layers.fault("worker.shm", what, "lower it, or raise worker.memory");
-    }
+    let size = |size: ByteSize| size.to_string();
+    bounded(layers, ("worker.shm", worker.shm), ("worker.memory", worker.memory), size);
     if layers.sound(&["worker.tmp", "worker.file_limit"]) && worker.file_limit > worker.tmp {
         let what = format!("{} is more than worker.tmp, {}, where files are put", worker.file_limit, worker.tmp);
         layers.fault("worker.file_limit", what, "lower it, or raise worker.tmp");
@@ -296,16 +313,8 @@ fn pool(config: &Sections, layers: &mut Layers<'_>) {
 
 fn session(config: &Sections, layers: &mut Layers<'_>) {
     let session = &config.session;
-    if layers.sound(&["session.default_timeout", "session.max_timeout"])
-        && session.default_timeout > session.max_timeout
-    {
-        let what = format!(
-            "{} is more than session.max_timeout, {}",
-            format_duration(session.default_timeout),
-            format_duration(session.max_timeout)
-        );
-        layers.fault("session.default_timeout", what, "lower it, or raise session.max_timeout");
-    }
+    let longest = ("session.max_timeout", session.max_timeout);
+    bounded(layers, ("session.default_timeout", session.default_timeout), longest, time);
     let scheme = session.default_url.scheme();
     if layers.sound(&["session.default_url"]) && !matches!(scheme, "http" | "https" | "about" | "data") {
         layers.fault(
@@ -318,24 +327,9 @@ fn session(config: &Sections, layers: &mut Layers<'_>) {
 
 fn tasks(config: &Sections, layers: &mut Layers<'_>) {
     let tasks = &config.tasks;
-    if layers.sound(&["tasks.timeout", "tasks.max_timeout"]) && tasks.timeout > tasks.max_timeout {
-        let what = format!(
-            "{} is more than tasks.max_timeout, {}",
-            format_duration(tasks.timeout),
-            format_duration(tasks.max_timeout)
-        );
-        layers.fault("tasks.timeout", what, "lower it, or raise tasks.max_timeout");
-    }
-    if layers.sound(&["tasks.max_timeout", "session.max_timeout"]) && tasks.max_timeout > config.session.max_timeout {
-        let what = format!(
-            "{} is more than session.max_timeout, {}",
-            format_duration(tasks.max_timeout),
-            format_duration(config.session.max_timeout)
-        );
-        layers.fault("tasks.max_timeout", what, "lower it, or raise session.max_timeout");
-    }
-    if layers.sound(&["tasks.workers", "pool.max_workers"]) && tasks.workers > config.pool.max_workers {
-        let what = format!("{} is more than pool.max_workers, {}", tasks.workers, config.pool.max_workers);
-        layers.fault("tasks.workers", what, "lower it, or raise pool.max_workers");
-    }
+    let longest = ("tasks.max_timeout", tasks.max_timeout);
+    bounded(layers, ("tasks.timeout", tasks.timeout), longest, time);
+    bounded(layers, longest, ("session.max_timeout", config.session.max_timeout), time);
+    let most = ("pool.max_workers", config.pool.max_workers);
+    bounded(layers, ("tasks.workers", tasks.workers), most, |workers| workers.to_string());
 }

@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-use super::value::{InvalidValue, TomlForm, Value, quoted};
+use super::value::{InvalidValue, TomlForm, Value, quoted, text_value};
 use warmpool_core::address;
 
 const REMEDY: &str = "write a network, an address or a host, such as 10.0.0.0/8, 10.0.0.7:8080, intranet.example:8080, *.corp.example or *";
@@ -168,18 +168,7 @@ impl From<EgressRule> for String {
     }
 }
 
-impl Value for EgressRule {
-    const TOML_FORM: TomlForm = TomlForm::Text;
-    const PLACEHOLDER: &'static str = "RULE";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        text.parse().map_err(|what: String| InvalidValue::new(what, REMEDY))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
-}
+text_value!(EgressRule, "RULE", |text| text.parse().map_err(|what: String| InvalidValue::new(what, REMEDY)));
 
 #[cfg(test)]
 mod tests {

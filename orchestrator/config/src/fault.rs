@@ -20,6 +20,7 @@ pub enum Source {
     },
     /// Its environment variable.
     Env,
+    /// Its flag.
     Flag,
 }
 

@@ -5,13 +5,13 @@
 
 mod check;
 mod default;
-mod effective;
 mod egress;
 mod fault;
 mod file;
 mod flags;
 mod host;
 mod layers;
+mod named_tables;
 mod presets;
 #[cfg(test)]
 mod sample;
@@ -25,18 +25,16 @@ mod units;
 mod upstreams;
 mod value;
 
+use std::fmt::Write as _;
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
 pub use egress::{EgressRule, EgressRules};
-pub use fault::Source;
-pub use fault::{ConfigError, ConfigErrors};
+pub use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, HiddenFlags};
 pub use host::Host;
 pub use presets::PoolPreset;
-pub use table::Sections;
-pub use table::{Captcha, Drain as DrainSettings, Recording, Session};
-pub use units::AgentTransport;
-pub use units::{ByteSize, CaptchaMode, LogFormat, SolverService};
+pub use table::{Captcha, Drain as DrainSettings, Recording, Sections, Session};
+pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};
 #[cfg(any(test, feature = "testing"))]
 pub use upstreams::upstreams_from;
 pub use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
@@ -44,6 +42,7 @@ pub use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
 use warmpool_protocol::Allowed;
 use warmpool_protocol::firefox::Allowed as AllowedInFirefox;
 
+use table::SECTIONS;
 use warmpool_core::browser::Engine;
 
 /// The name in `ads.lists` of the list that is built into the daemon.
@@ -134,7 +133,18 @@ impl Config {
 
     /// The settings that hold, as TOML, each with its source as a comment. It can be used as a configuration file.
     pub fn effective(&self) -> String {
-        effective::effective(self)
+        let mut text = String::new();
+        for section in SECTIONS {
+            let _ = writeln!(text, "{}[{}]", if text.is_empty() { "" } else { "\n" }, section.name);
+            for setting in section.settings {
+                let source = self.source(setting.name).map(|source| source.describe(setting)).unwrap_or_default();
+                let _ = match self.toml(setting) {
+                    Some(value) => writeln!(text, "{} = {value}  # {source}", setting.key()),
+                    None => writeln!(text, "# {} is not set  # {source}", setting.key()),
+                };
+            }
+        }
+        text
     }
 
     /// Whether other hosts may reach the daemon, so that it must not serve without a key.

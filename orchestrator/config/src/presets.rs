@@ -1,31 +1,26 @@
-//! Presets: browsers that wait with settings applied.
-//!
-//! In the file each is a `[[pool.presets]]` table. A variable or a flag takes the same as an array of inline tables.
+//! Presets: browsers that wait with settings applied, the `[[pool.presets]]` tables.
 
 use serde::{Deserialize, Serialize};
-use toml::Value as Toml;
 use warmpool_protocol::{Settings, Size, check_locales};
 
 use super::egress::EgressRules;
+use super::named_tables::{NamedTable, check_name, named_tables, tables_toml};
 use super::value::{InvalidValue, TomlForm, Value};
 use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::error::FieldError;
-
-/// The longest name, in bytes.
-const MAX_NAME: usize = 32;
-const REMEDY: &str = "write a [[pool.presets]] table for each, or an array such as \
-                      [{ name = \"german\", engine = \"firefox\", mode = \"headed\", count = 1, locales = [\"de-DE\", \"de\"] }]";
 
 /// One preset: a number of workers of an engine and mode that wait with these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolPreset {
     /// Its name in `/status` and the metrics.
     pub name: String,
+    /// The engine of its workers.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
     /// How many wait warm.
     pub target: usize,
+    /// What is set in the waiting browsers.
     pub settings: Settings,
     /// Egress rules of their own, beside the daemon's.
     pub egress: EgressRules,
@@ -54,7 +49,7 @@ impl Presets {
 /// A preset as TOML.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PresetTable {
+pub(super) struct PresetTable {
     name: String,
     engine: Engine,
     mode: Mode,
@@ -74,67 +69,50 @@ impl Value for Presets {
     const PLACEHOLDER: &'static str = "PRESETS";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        let read = toml::de::ValueDeserializer::parse(text).and_then(Vec::<Toml>::deserialize);
-        let tables = read.map_err(|_| InvalidValue::not(text, "an array of TOML tables", REMEDY))?;
-        let mut presets: Vec<PoolPreset> = Vec::new();
-        for (index, table) in tables.into_iter().enumerate() {
-            let preset = preset(index, table)?;
-            if presets.iter().any(|other| other.name == preset.name) {
-                return Err(InvalidValue::new(
-                    format!("{:?} is there twice", preset.name),
-                    "give each preset its own name",
-                ));
-            }
-            if let Some(other) = presets.iter().find(|other| other.key() == preset.key()) {
+        let presets: Vec<PoolPreset> = named_tables(text)?;
+        for (at, preset) in presets.iter().enumerate() {
+            if let Some(other) = presets[..at].iter().find(|other| other.key() == preset.key()) {
                 let what = format!("{:?} and {:?} differ in nothing but their names", other.name, preset.name);
                 return Err(InvalidValue::new(what, "keep one of them, with the sum of both counts"));
             }
-            presets.push(preset);
         }
         Ok(Self(presets))
     }
 
     fn toml(&self) -> Option<String> {
-        let tables = self.0.iter().map(|preset| {
+        tables_toml(self.0.iter().map(|preset| {
             let PoolPreset { name, engine, mode, target, settings, egress } = preset.clone();
             let Settings { locales, user_agent, viewport } = settings;
             let locales = (!locales.is_empty()).then_some(locales);
-            let table = PresetTable { name, engine, mode, count: target, locales, viewport, user_agent, egress };
-            Toml::try_from(table).ok()
-        });
-        Some(Toml::Array(tables.collect::<Option<_>>()?).to_string())
+            PresetTable { name, engine, mode, count: target, locales, viewport, user_agent, egress }
+        }))
     }
 }
 
-/// Reads one preset. A fault is reported with the preset's name, since there may be several.
-fn preset(index: usize, table: Toml) -> Result<PoolPreset, InvalidValue> {
-    if !table.is_table() {
-        return Err(InvalidValue::not(&table.to_string(), "a table", REMEDY));
+impl NamedTable for PoolPreset {
+    const KIND: &'static str = "preset";
+    const REMEDY: &'static str = "write a [[pool.presets]] table for each, or an array such as \
+                                  [{ name = \"german\", engine = \"firefox\", mode = \"headed\", count = 1, locales = [\"de-DE\", \"de\"] }]";
+    const SECRET: bool = false;
+    type Table = PresetTable;
+
+    fn name(&self) -> &str {
+        &self.name
     }
-    let label =
-        table.get("name").and_then(Toml::as_str).map_or(format!("preset {}", index + 1), |name| format!("{name:?}"));
-    let misfit = |error: FieldError| InvalidValue::new(format!("{label}: {error}"), REMEDY);
-    let PresetTable { name, engine, mode, count, locales, viewport, user_agent, egress } =
-        serde_path_to_error::deserialize(table).map_err(|error| {
-            let path = error.path().to_string();
-            misfit(FieldError::from_serde(&path, error.into_inner().message()))
-        })?;
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-    if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(plain) {
-        let problem = format!("must be 1 to {MAX_NAME} small letters, digits, - or _");
-        return Err(misfit(FieldError::invalid("name", problem)));
+
+    fn check(table: PresetTable, misfit: &dyn Fn(FieldError) -> InvalidValue) -> Result<Self, InvalidValue> {
+        let PresetTable { name, engine, mode, count, locales, viewport, user_agent, egress } = table;
+        check_name(&name).map_err(misfit)?;
+        let locales =
+            locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(|error| misfit(error.into()))?;
+        let settings = Settings { locales, user_agent, viewport };
+        settings.check().map_err(|error| misfit(error.into()))?;
+        if settings.is_empty() {
+            let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
+            return Err(InvalidValue::new(format!("{name:?}: has no settings"), remedy));
+        }
+        Ok(Self { name, engine, mode, target: count, settings, egress })
     }
-    let locales = locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(|error| misfit(error.into()))?;
-    let settings = Settings { locales, user_agent, viewport };
-    settings.check().map_err(|error| misfit(error.into()))?;
-    if settings.is_empty() {
-        let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
-        return Err(InvalidValue::new(format!("{label}: has no settings"), remedy));
-    }
-    Ok(PoolPreset { name, engine, mode, target: count, settings, egress })
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ macro_rules! sections {
     ($( $section:ident: $Section:ident, )+) => {
         /// Every section of the settings.
         #[derive(Debug, Clone, PartialEq)]
-        pub struct Sections { $( pub $section: $Section, )+ }
+        pub struct Sections { $( #[doc = concat!("The settings under `", stringify!($section), "`.")] pub $section: $Section, )+ }
 
         impl Sections {
             /// Takes every setting from its strongest source; faults are left in `layers`.

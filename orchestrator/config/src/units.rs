@@ -5,32 +5,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::value::{InvalidValue, TomlForm, Value, quoted};
+use super::value::{InvalidValue, TomlForm, Value, quoted, text_value};
 
 /// A size in bytes, shown in the largest unit that fits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-/// Units by their names in small letters; the bare letters are binary, as the Docker command line has them.
-const UNITS: [(&str, u64); 18] = [
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("ki", 1 << 10),
-    ("kib", 1 << 10),
-    ("kb", 1_000),
-    ("m", 1 << 20),
-    ("mi", 1 << 20),
-    ("mib", 1 << 20),
-    ("mb", 1_000_000),
-    ("g", 1 << 30),
-    ("gi", 1 << 30),
-    ("gib", 1 << 30),
-    ("gb", 1_000_000_000),
-    ("t", 1 << 40),
-    ("ti", 1 << 40),
-    ("tib", 1 << 40),
-    ("tb", 1_000_000_000_000),
+/// Units with their names in small letters; the bare letters are binary, as the Docker command line has them.
+const UNITS: [(&[&str], u64); 9] = [
+    (&["", "b"], 1),
+    (&["k", "ki", "kib"], 1 << 10),
+    (&["kb"], 1_000),
+    (&["m", "mi", "mib"], 1 << 20),
+    (&["mb"], 1_000_000),
+    (&["g", "gi", "gib"], 1 << 30),
+    (&["gb"], 1_000_000_000),
+    (&["t", "ti", "tib"], 1 << 40),
+    (&["tb"], 1_000_000_000_000),
 ];
 
 impl ByteSize {
@@ -64,7 +55,7 @@ impl Value for ByteSize {
         let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
         let unit = unit.trim().to_ascii_lowercase();
-        let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);
+        let unit = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str())).map(|(_, bytes)| *bytes);
         let bytes = unit.and_then(|unit| times(number, unit));
         bytes.filter(|bytes| *bytes <= i64::MAX.unsigned_abs()).map(Self).ok_or_else(|| {
             InvalidValue::not(
@@ -112,130 +103,96 @@ impl fmt::Display for DockerHost {
     }
 }
 
-impl Value for DockerHost {
-    const TOML_FORM: TomlForm = TomlForm::Text;
-    const PLACEHOLDER: &'static str = "unix://PATH";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let text = text.trim();
-        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
-        match scheme {
-            "unix" | "" if rest.starts_with('/') => Ok(Self { socket: PathBuf::parse(rest)? }),
-            "tcp" | "http" => Err(InvalidValue::new(
-                format!(
-                    "{text:?} would speak to the engine in the clear, and whoever reaches that port is root on its host"
-                ),
-                "use the engine's socket, such as unix:///var/run/docker.sock; for an engine elsewhere, forward its socket over ssh",
-            )),
-            "ssh" | "https" | "npipe" | "fd" => Err(InvalidValue::new(
-                format!("{text:?} is not supported: workers must run on the daemon's own host"),
-                "use a socket, such as unix:///var/run/docker.sock",
-            )),
-            _ => Err(InvalidValue::not(
-                text,
-                "a socket",
-                "write unix:// and an absolute path, such as unix:///var/run/docker.sock",
-            )),
-        }
+text_value!(DockerHost, "unix://PATH", |text| {
+    let text = text.trim();
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    match scheme {
+        "unix" | "" if rest.starts_with('/') => Ok(Self { socket: PathBuf::parse(rest)? }),
+        "tcp" | "http" => Err(InvalidValue::new(
+            format!(
+                "{text:?} would speak to the engine in the clear, and whoever reaches that port is root on its host"
+            ),
+            "use the engine's socket, such as unix:///var/run/docker.sock; for an engine elsewhere, forward its socket over ssh",
+        )),
+        "ssh" | "https" | "npipe" | "fd" => Err(InvalidValue::new(
+            format!("{text:?} is not supported: workers must run on the daemon's own host"),
+            "use a socket, such as unix:///var/run/docker.sock",
+        )),
+        _ => Err(InvalidValue::not(
+            text,
+            "a socket",
+            "write unix:// and an absolute path, such as unix:///var/run/docker.sock",
+        )),
     }
+});
 
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
-}
-
-/// Reads and writes a setting that is one of a few words.
+/// Defines a setting that is one of a few words.
 macro_rules! one_of {
-    ($Type:ident, $kind:literal, $remedy:literal, $First:ident = $first:literal $(, $Other:ident = $other:literal)+) => {
-        impl Value for $Type {
-            const TOML_FORM: TomlForm = TomlForm::Text;
-            const PLACEHOLDER: &'static str = concat!($first $(, "|", $other)+);
+    ($(#[doc = $about:literal])+ $Type:ident: $kind:literal, $remedy:literal;
+     $(#[doc = $first_doc:literal])+ $First:ident = $first:literal
+     $(, $(#[doc = $doc:literal])+ $Other:ident = $other:literal)+) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $Type {
+            $(#[doc = $first_doc])+ $First,
+            $( $(#[doc = $doc])+ $Other, )+
+        }
 
-            fn parse(text: &str) -> Result<Self, InvalidValue> {
-                match text.trim() {
-                    $first => Ok(Self::$First),
-                    $( $other => Ok(Self::$Other), )+
-                    _ => Err(InvalidValue::not(text, $kind, $remedy)),
-                }
-            }
-
-            fn toml(&self) -> Option<String> {
-                Some(quoted(match self {
+        impl fmt::Display for $Type {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(match self {
                     Self::$First => $first,
                     $( Self::$Other => $other, )+
-                }))
+                })
             }
         }
+
+        text_value!($Type, concat!($first $(, "|", $other)+), |text| match text.trim() {
+            $first => Ok(Self::$First),
+            $( $other => Ok(Self::$Other), )+
+            _ => Err(InvalidValue::not(text, $kind, $remedy)),
+        });
     };
 }
 
-/// How the daemon reaches the agent in a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgentTransport {
+one_of! {
+    /// How the daemon reaches the agent in a worker.
+    AgentTransport: "a way to reach an agent", "write auto, unix or tcp";
     /// The best that the container runtime allows.
-    Auto,
-    /// By a Unix socket in a folder shared with the worker.
-    Unix,
-    /// By TCP over the workers' network.
-    Tcp,
-}
-
-one_of!(
-    AgentTransport,
-    "a way to reach an agent",
-    "write auto, unix or tcp",
     Auto = "auto",
+    /// By a Unix socket in a folder shared with the worker.
     Unix = "unix",
+    /// By TCP over the workers' network.
     Tcp = "tcp"
-);
+}
 
-/// Who solves the challenges of sessions that ask for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaptchaMode {
+one_of! {
+    /// Who solves the challenges of sessions that ask for it.
+    CaptchaMode: "a way to solve CAPTCHAs", "write off, person or solver";
     /// Nobody: sessions cannot ask for it.
-    Off,
-    /// A person in the live view.
-    Person,
-    /// A service.
-    Solver,
-}
-
-one_of!(
-    CaptchaMode,
-    "a way to solve CAPTCHAs",
-    "write off, person or solver",
     Off = "off",
+    /// A person in the live view.
     Person = "person",
+    /// A service.
     Solver = "solver"
-);
+}
 
-/// Whose words a solver of CAPTCHAs speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SolverService {
+one_of! {
+    /// The API that a solver of CAPTCHAs has.
+    SolverService: "a solver", "write 2captcha, anti-captcha or capsolver";
     /// 2Captcha, and those that are like it.
-    TwoCaptcha,
-    /// Anti-Captcha.
-    AntiCaptcha,
-    /// CapSolver.
-    CapSolver,
-}
-
-one_of!(
-    SolverService,
-    "a solver",
-    "write 2captcha, anti-captcha or capsolver",
     TwoCaptcha = "2captcha",
+    /// Anti-Captcha.
     AntiCaptcha = "anti-captcha",
+    /// CapSolver.
     CapSolver = "capsolver"
-);
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
-one_of!(LogFormat, "a log format", "write text or json", Text = "text", Json = "json");
+one_of! {
+    /// How log lines are written.
+    LogFormat: "a log format", "write text or json";
+    /// Lines for people.
+    Text = "text",
+    /// One JSON object a line.
+    Json = "json"
+}

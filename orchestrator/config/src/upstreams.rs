@@ -1,25 +1,27 @@
-//! Upstream proxies: the `[[egress.upstreams]]` tables. A variable or a flag takes the same as an array of inline tables.
+//! Upstream proxies: the `[[egress.upstreams]]` tables.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use toml::Value as Toml;
 use url::{Host, Url};
 
+use super::named_tables::{NamedTable, check_name, named_tables, tables_toml};
 use super::value::{InvalidValue, TomlForm, Value};
 use warmpool_core::address;
 use warmpool_core::error::FieldError;
 use warmpool_core::secret::Secret;
 
-const REMEDY: &str = "write an [[egress.upstreams]] table for each, or an array such as \
-                      [{ name = \"de\", url = \"socks5://proxy.example:1080\", country = \"de\" }]";
+/// The largest weight of an upstream; its share of the sessions is its weight's.
 const MAX_WEIGHT: u32 = 1000;
 
 /// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyScheme {
+    /// HTTP, with CONNECT.
     Http,
+    /// The same over TLS.
     Https,
+    /// SOCKS 5, which resolves names itself.
     Socks5,
 }
 
@@ -38,9 +40,13 @@ impl ProxyScheme {
 /// One proxy of the operator's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamProxy {
+    /// Its name, and what it is chosen by.
     pub table: UpstreamTable,
+    /// The protocol it speaks.
     pub scheme: ProxyScheme,
+    /// The host it listens on.
     pub host: Host,
+    /// The port it listens on.
     pub port: u16,
     /// The password, from wherever the table says.
     pub password: Option<Secret>,
@@ -54,9 +60,10 @@ pub struct UpstreamProxies(pub Vec<UpstreamProxy>);
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamTable {
+    /// Its name in records and metrics.
     pub name: String,
     url: String,
-    /// May have `{country}`, `{state}`, `{city}`, `{zip}` and `{session}` in it.
+    /// The user name; may have `{country}`, `{state}`, `{city}`, `{zip}` and `{session}` in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     #[serde(skip_serializing)]
@@ -65,14 +72,19 @@ pub struct UpstreamTable {
     password_file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     password_env: Option<String>,
+    /// The country of its addresses, in lower case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
+    /// Their state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// Their city.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub city: Option<String>,
+    /// Their ZIP code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zip: Option<u32>,
+    /// Its share of sessions, relative to the other upstreams that fit; from 1 to 1000.
     #[serde(default = "one")]
     pub weight: u32,
 }
@@ -92,50 +104,37 @@ impl Value for UpstreamProxies {
     const PLACEHOLDER: &'static str = "UPSTREAMS";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        let read = toml::de::ValueDeserializer::parse(text).and_then(Vec::<Toml>::deserialize);
-        // The text may hold passwords, so no message shows it.
-        let tables = read.map_err(|_| InvalidValue::new("is no array of TOML tables", REMEDY))?;
-        let mut upstreams: Vec<UpstreamProxy> = Vec::new();
-        for (index, table) in tables.into_iter().enumerate() {
-            let upstream = upstream(index, table)?;
-            if upstreams.iter().any(|other| other.table.name == upstream.table.name) {
-                let what = format!("{:?} is there twice", upstream.table.name);
-                return Err(InvalidValue::new(what, "give each upstream its own name"));
-            }
-            upstreams.push(upstream);
-        }
-        Ok(Self(upstreams))
+        named_tables(text).map(Self)
     }
 
     /// Without passwords, which nothing prints.
     fn toml(&self) -> Option<String> {
-        let tables = self.0.iter().map(|upstream| Toml::try_from(&upstream.table).ok());
-        Some(Toml::Array(tables.collect::<Option<_>>()?).to_string())
+        tables_toml(self.0.iter().map(|upstream| &upstream.table))
     }
 }
 
-/// Reads one upstream. A fault is reported with the upstream's name, since there may be several.
-fn upstream(index: usize, table: Toml) -> Result<UpstreamProxy, InvalidValue> {
-    let label =
-        table.get("name").and_then(Toml::as_str).map_or(format!("upstream {}", index + 1), |name| format!("{name:?}"));
-    let misfit = |error: FieldError| InvalidValue::new(format!("{label}: {error}"), REMEDY);
-    let table: UpstreamTable = serde_path_to_error::deserialize(table).map_err(|error| {
-        let path = error.path().to_string();
-        misfit(FieldError::from_serde(&path, error.into_inner().message()))
-    })?;
-    let invalid = |field: &str, problem: String| misfit(FieldError::invalid(field, problem));
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-    if !(1..=32).contains(&table.name.len()) || !table.name.bytes().all(plain) {
-        return Err(invalid("name", "must be 1 to 32 small letters, digits, - or _".to_owned()));
+impl NamedTable for UpstreamProxy {
+    const KIND: &'static str = "upstream";
+    const REMEDY: &'static str = "write an [[egress.upstreams]] table for each, or an array such as \
+                                  [{ name = \"de\", url = \"socks5://proxy.example:1080\", country = \"de\" }]";
+    const SECRET: bool = true;
+    type Table = UpstreamTable;
+
+    fn name(&self) -> &str {
+        &self.table.name
     }
+
+    fn check(table: UpstreamTable, misfit: &dyn Fn(FieldError) -> InvalidValue) -> Result<Self, InvalidValue> {
+        check_upstream(table).map_err(misfit)
+    }
+}
+
+fn check_upstream(table: UpstreamTable) -> Result<UpstreamProxy, FieldError> {
+    let invalid = |field: &str, problem: String| FieldError::invalid(field, problem);
+    check_name(&table.name)?;
     let wrong_url = || {
-        invalid(
-            "url",
-            "must be http://, https:// or socks5:// with a host and a port, and without a user name".to_owned(),
-        )
+        let problem = "must be http://, https:// or socks5:// with a host and a port, and without a user name";
+        FieldError::invalid("url", problem)
     };
     let url = Url::parse(&table.url).map_err(|_| wrong_url())?;
     let (scheme, port) = ProxyScheme::from_scheme(url.scheme()).ok_or_else(wrong_url)?;

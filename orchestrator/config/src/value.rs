@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::PathBuf,
+    str::FromStr,
     time::Duration,
 };
 
@@ -61,6 +62,25 @@ pub(super) trait Value: Sized {
     }
 }
 
+/// Makes a type a setting that TOML has as a string, by what reads it. It is written by `Display`.
+macro_rules! text_value {
+    ($Type:ty, $placeholder:expr, |$text:ident| $parse:expr) => {
+        impl Value for $Type {
+            const TOML_FORM: TomlForm = TomlForm::Text;
+            const PLACEHOLDER: &'static str = $placeholder;
+
+            fn parse($text: &str) -> Result<Self, InvalidValue> {
+                $parse
+            }
+
+            fn toml(&self) -> Option<String> {
+                Some(quoted(&self.to_string()))
+            }
+        }
+    };
+}
+pub(super) use text_value;
+
 /// TOML's basic string for `text`.
 pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
@@ -97,22 +117,10 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-impl Value for String {
-    const TOML_FORM: TomlForm = TomlForm::Text;
-    const PLACEHOLDER: &'static str = "TEXT";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(InvalidValue::new("is empty", "write a value, or leave the setting out to have its default"));
-        }
-        Ok(text.to_owned())
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(self))
-    }
-}
+text_value!(String, "TEXT", |text| match text.trim() {
+    "" => Err(InvalidValue::new("is empty", "write a value, or leave the setting out to have its default")),
+    text => Ok(text.to_owned()),
+});
 
 impl Value for PathBuf {
     const TOML_FORM: TomlForm = TomlForm::Text;
@@ -151,46 +159,37 @@ impl Value for bool {
     }
 }
 
-macro_rules! whole_number {
-    ($($ty:ty),+) => { $(
-        impl Value for $ty {
+/// Makes a type of numbers a setting.
+macro_rules! number_value {
+    ($Type:ty, |$text:ident| $parse:expr) => {
+        impl Value for $Type {
             const TOML_FORM: TomlForm = TomlForm::Number;
             const PLACEHOLDER: &'static str = "NUMBER";
 
-            fn parse(text: &str) -> Result<Self, InvalidValue> {
-                text.trim().parse().map_err(|_| {
-                    InvalidValue::not(text, "a whole number", &format!("write a number from 0 to {}", u32::MAX))
-                })
+            fn parse($text: &str) -> Result<Self, InvalidValue> {
+                $parse
             }
 
             fn toml(&self) -> Option<String> {
-                Some(self.to_string())
+                Some(format!("{self:?}"))
             }
 
             fn below(&self, least: &Self) -> bool {
                 self < least
             }
         }
-    )+ };
+    };
 }
-whole_number!(usize, u32);
+number_value!(usize, |text| whole_number(text));
+number_value!(u32, |text| whole_number(text));
+number_value!(f64, |text| {
+    let number = text.trim().parse::<Self>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| InvalidValue::not(text, "a number", "write a number such as 2 or 1.5"))
+});
 
-impl Value for f64 {
-    const TOML_FORM: TomlForm = TomlForm::Number;
-    const PLACEHOLDER: &'static str = "NUMBER";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let number = text.trim().parse::<Self>().ok().filter(|number| number.is_finite());
-        number.ok_or_else(|| InvalidValue::not(text, "a number", "write a number such as 2 or 1.5"))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(format!("{self:?}"))
-    }
-
-    fn below(&self, least: &Self) -> bool {
-        self < least
-    }
+fn whole_number<T: FromStr>(text: &str) -> Result<T, InvalidValue> {
+    let remedy = format!("write a number from 0 to {}", u32::MAX);
+    text.trim().parse().map_err(|_| InvalidValue::not(text, "a whole number", &remedy))
 }
 
 impl Value for Duration {
@@ -222,50 +221,18 @@ impl Value for Duration {
     }
 }
 
-impl Value for SocketAddr {
-    const TOML_FORM: TomlForm = TomlForm::Text;
-    const PLACEHOLDER: &'static str = "ADDRESS:PORT";
+text_value!(SocketAddr, "ADDRESS:PORT", |text| {
+    let remedy = "write an IP address and a port, such as 127.0.0.1:4444, 0.0.0.0:4444 or [::1]:4444";
+    text.trim().parse().map_err(|_| InvalidValue::not(text, "an address and port", remedy))
+});
 
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let remedy = "write an IP address and a port, such as 127.0.0.1:4444, 0.0.0.0:4444 or [::1]:4444";
-        text.trim().parse().map_err(|_| InvalidValue::not(text, "an address and port", remedy))
-    }
+text_value!(IpNet, "NETWORK", |text| {
+    let text = text.trim();
+    let network = text.parse().or_else(|_| text.parse().map(|host: IpAddr| Self::from(host)));
+    network.map_err(|_| InvalidValue::not(text, "an address or network", "write one such as 10.0.0.7 or 10.0.0.0/8"))
+});
 
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
-}
-
-impl Value for IpNet {
-    const TOML_FORM: TomlForm = TomlForm::Text;
-    const PLACEHOLDER: &'static str = "NETWORK";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        let text = text.trim();
-        let network = text.parse().or_else(|_| text.parse().map(|host: IpAddr| Self::from(host)));
-        network
-            .map_err(|_| InvalidValue::not(text, "an address or network", "write one such as 10.0.0.7 or 10.0.0.0/8"))
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
-}
-
-impl Value for Url {
-    const TOML_FORM: TomlForm = TomlForm::Text;
-    const PLACEHOLDER: &'static str = "URL";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        Self::parse(text.trim()).map_err(|error| {
-            InvalidValue::new(
-                format!("{text:?} is not a URL ({error})"),
-                "write one with its scheme, such as https://example.com/",
-            )
-        })
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(self.as_str()))
-    }
-}
+text_value!(Url, "URL", |text| {
+    let remedy = "write one with its scheme, such as https://example.com/";
+    Self::parse(text.trim()).map_err(|error| InvalidValue::new(format!("{text:?} is not a URL ({error})"), remedy))
+});
