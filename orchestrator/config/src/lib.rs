@@ -1,7 +1,26 @@
 //! Configuration: a file, the environment and flags become one checked [`Config`].
 //!
-//! `config/table.rs` names each setting once; everything else here follows from it. Flags win over the environment,
-//! and both over the file. Every fault is reported at once, and nothing is bound or created.
+//! | module         | what it holds |
+//! |----------------|---------------|
+//! | `table`        | every setting: name, type, default, smallest value, help |
+//! | `settings`     | the macros that make the sections' structs of the table; `setting` is one setting as text |
+//! | `value`        | the types that a setting may have; `units` are those of our own |
+//! | `named_tables` | settings that are an array of tables: `presets`, `upstreams` |
+//! | `egress`       | rules for what pages may reach |
+//! | `default`      | defaults that are computed from the `host`, the environment or other settings |
+//! | `sources`      | collects what the `file`, the environment and the `flags` say |
+//! | `layers`       | takes each setting from its strongest source |
+//! | `check`        | what settings must be beyond their types, alone and together |
+//! | `fault`        | what is wrong, and where a value came from |
+//! | `sample`       | the sample file in `examples/`, which a test writes |
+//!
+//! The crate may use `core` and the protocol's checks of settings. It opens no store, binds nothing and creates nothing.
+//!
+//! - *One table.* Structs, flags, environment names, help, sample file and the printed configuration all come of it, so they
+//!   agree. A new setting is one entry, and the code that uses it.
+//! - *Flags win over the environment, and both over the file.* Values stay text until all sources are laid over one another.
+//! - *All faults at once.* Each says where it was found, what is wrong, and what to write instead. A wrong value gets a
+//!   stand-in meanwhile, so that the rest can be checked; a configuration with faults is never handed out.
 
 mod check;
 mod default;
@@ -43,6 +62,7 @@ use warmpool_protocol::Allowed;
 use warmpool_protocol::firefox::Allowed as AllowedInFirefox;
 
 use table::SECTIONS;
+use warmpool_core::address;
 use warmpool_core::browser::Engine;
 
 /// The name in `ads.lists` of the list that is built into the daemon.
@@ -273,7 +293,7 @@ impl Config {
 
 fn is_loopback(url: &url::Url) -> bool {
     match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Domain(name)) => address::is_localhost(name),
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,

@@ -32,6 +32,11 @@ fn is_name(name: &str) -> bool {
         && name.split('.').all(|label| (1..=MAX_LABEL).contains(&label.len()) && !label.contains('*'))
 }
 
+/// Whether a name, in small letters, stands for this machine in every browser.
+pub fn is_localhost(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
+}
+
 /// The host as an address, unless it is a name.
 pub const fn host_ip(host: &Host) -> Option<IpAddr> {
     match host {

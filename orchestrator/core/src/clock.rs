@@ -131,11 +131,9 @@ impl Now {
 
     /// These clocks `span` later, both by as much.
     pub fn later(&self, span: Duration) -> Self {
-        let mut later = self.jumped(i64::try_from(millis(span)).unwrap());
-        if let Some((_, ms)) = &mut later.since_boot {
-            *ms += millis(span);
-        }
-        later
+        let ms = millis(span);
+        let since_boot = self.since_boot.map(|(boot, since)| (boot, since + ms));
+        Self { unix_ms: self.unix_ms + ms, since_boot }
     }
 
     /// These clocks with a wall clock that somebody set, `by_ms` ahead or back.

@@ -1,3 +1,34 @@
+//! What every other crate of the daemon names: identifiers, clocks, secrets, addresses, connections, and what a client learns
+//! of an error.
+//!
+//! | module     | what it holds |
+//! |------------|---------------|
+//! | `accept`   | accepting connections, also while the process has no descriptor left |
+//! | `address`  | hosts in one form, which addresses are public, and segments of URLs |
+//! | `blocking` | file work off the async threads |
+//! | `browser`  | engines, modes, presets, and the kinds of workers that the pool counts |
+//! | `clock`    | Unix time, and deadlines that outlive the process |
+//! | `drain`    | the phases of the daemon's life, and the tasks that it waits for |
+//! | `error`    | codes, statuses and messages: the trait that each crate's errors have |
+//! | `ids`      | identifiers of sessions, workers, requests and worlds, and random bytes |
+//! | `instance` | the daemon's id, and the secret that others are derived from |
+//! | `secret`   | texts that no log shows, and the comparison of secrets |
+//! | `sort`     | the order of a list |
+//! | `tcp`      | keep-alive probes and timeouts of TCP connections |
+//! | `tls`      | the daemon's certificate, reloaded when its files change, and TLS to other servers |
+//! | `trace`    | the trace that a piece of work belongs to |
+//!
+//! Of our own crates it may use the protocol between daemon and agent alone. It knows neither a setting nor an HTTP type.
+//!
+//! - *A deadline that outlives the process counts by the clock since boot.* The wall clock decides only after another boot, and
+//!   then within the deadline's span, so that setting it neither ends anything early nor keeps it for ever.
+//! - *Secrets of workers and sessions are derived*, by HMAC, from one secret in `instance.json`. The file is apart from the
+//!   store, so that running containers can be spoken to again even when the store was lost; a damaged one is never replaced.
+//! - *Every host is read once, by the URL standard.* Rules, look-ups and proxies see one form of it, so `0x7f.1` gets past none
+//!   of them.
+//! - *A bad certificate never replaces a good one.* New files are taken up when they fit together; until then the certificate
+//!   in use stays.
+
 pub mod accept;
 pub mod address;
 pub mod blocking;

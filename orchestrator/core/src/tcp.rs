@@ -1,5 +1,5 @@
-//! Noticing that the other end of a connection has vanished: a machine that lost its power or its network sends no
-//! farewell, and without questions the kernel waits for it for ever.
+//! Keep-alive probes and timeouts of TCP connections. A machine that lost its power or its network closes nothing, and without
+//! probes the kernel waits for it for ever.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,31 +7,31 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// Unanswered questions after which a connection is given up.
+/// Unanswered probes after which a connection is closed.
 pub const PROBES: u32 = 3;
 
 /// When the kernel drops a silent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpTimeouts {
-    /// Time without a word after which the other end is asked whether it is there (TCP keepalive).
+    /// Idle time before keep-alive probes start.
     pub keepalive: Duration,
-    /// Time that what was sent, or asked, may stay unacknowledged (`TCP_USER_TIMEOUT`). The kernel counts the time in
-    /// which a living peer takes nothing as well, so a write deadline must be shorter to come first.
+    /// Time that sent data or a probe may stay unacknowledged (`TCP_USER_TIMEOUT`). The kernel also counts the time in which a
+    /// living peer does not read, so a write timeout must be shorter to come first.
     pub user_timeout: Option<Duration>,
 }
 
 impl TcpTimeouts {
-    /// Towards workers, which are a bridge away. A browser may take nothing for a while, in a debugger for instance; that
-    /// its events report it if it vanished while data was on its way.
+    /// The timeouts towards workers, which are a bridge away. There is no user timeout: a browser may stop reading for a while,
+    /// in a debugger for instance. The container runtime's events tell when a worker is gone.
     pub const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
 
-    /// Time between two questions.
+    /// Interval between probes.
     pub fn interval(self) -> Duration {
         (self.keepalive / PROBES).max(Duration::from_secs(1))
     }
 
-    /// Sets it for one connection.
-    /// Fails when the kernel refuses, as for anything but a TCP connection.
+    /// Sets the timeouts of one connection.
+    /// Errors: when the kernel refuses, as for anything but a TCP connection.
     pub fn apply(self, socket: &impl AsFd) -> io::Result<()> {
         let socket = SockRef::from(socket);
         let keepalive =

@@ -1,7 +1,20 @@
 //! Connections to hosts that others name: pages, their clients, and who asks for a world.
 //!
-//! A name is looked up once (`resolver`, which asks what the `system` says), `policy` judges each of its addresses, and the
-//! connection goes to one of these very addresses. So nothing that happens to a name in between matters.
+//! | module     | what it holds |
+//! |------------|---------------|
+//! | `policy`   | which addresses may be reached: rules of keys, presets and settings |
+//! | `resolver` | look-ups of names, shared out among sessions |
+//! | `system`   | what the host knows of names: `/etc/hosts`, `/etc/resolv.conf` and its name servers |
+//!
+//! The crate may use `config` and `core`. Egress, CAPTCHA services and worlds connect through it; it knows none of them.
+//!
+//! - *A name is resolved once.* Each of its addresses is judged, and the connection goes to the very address that was judged,
+//!   so DNS rebinding has no effect. Only the daemon resolves names.
+//! - *A look-up is a future*, by Hickory's resolver, with a place in its session's share ([`Lookups`]); dropping it ends it. The C
+//!   library blocks a thread for as long as a name server is silent, and pages that asked for such names would take the network
+//!   from everybody. What the C library takes from elsewhere by nsswitch.conf (mDNS, NIS, LDAP) is not looked up.
+//! - *The system's files are read here*, and again when they change. Hickory reads them once, drops names with an underscore,
+//!   asks for IPv6 addresses of names with an IPv4 one in the file, and goes on to search domains after silence.
 
 mod policy;
 mod resolver;
@@ -23,12 +36,16 @@ pub use resolver::{Lookups, Resolver, ResolverLimits};
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
+    /// The policy forbids the address.
     #[error("{}", .0.problem())]
     Refused(Refusal),
+    /// The name has no address.
     #[error("there is no such host")]
     UnknownHost,
+    /// The system could not connect.
     #[error("{0}")]
     Failed(#[from] io::Error),
+    /// The look-up, or the host, did not answer in time.
     #[error("no answer in time")]
     TimedOut,
 }
@@ -42,7 +59,7 @@ pub struct Dialler {
 }
 
 impl Dialler {
-    /// One that waits so long at most: for a name, and for each of its addresses.
+    /// A dialler that waits for `limit` at most: for a look-up, and for each address.
     pub const fn new(policy: Policy, lookups: Lookups, limit: Duration) -> Self {
         Self { policy, lookups, limit }
     }

@@ -122,8 +122,7 @@ impl Policy {
             Some(false) => return Err(Refusal::Denied),
             None => {}
         }
-        let is_local = name == "localhost" || name.ends_with(".localhost");
-        if is_local { Err(Refusal::NotPublic("is a loopback name")) } else { Ok(()) }
+        if address::is_localhost(name) { Err(Refusal::NotPublic("is a loopback name")) } else { Ok(()) }
     }
 }
 

@@ -20,15 +20,16 @@ use tokio::time::timeout;
 use super::system::{SystemFiles, SystemNames};
 use warmpool_config::Config;
 
-/// What bounds look-ups.
+/// Limits of look-ups.
 #[derive(Debug, Clone, Copy)]
 pub struct ResolverLimits {
-    /// At once in one share.
+    /// Maximum number of concurrent look-ups in one share.
     pub at_once: usize,
-    /// Time for one, from when it has its place.
+    /// Timeout of one look-up, counted from when it has its place.
     pub time: Duration,
-    /// How long an answer is kept at most, and that there is no such name. Name servers may say less.
+    /// Maximum time that addresses are cached. Name servers may say less.
     pub max_ttl: Duration,
+    /// Maximum time that the absence of a name is cached.
     pub max_negative_ttl: Duration,
 }
 
@@ -69,17 +70,17 @@ impl std::fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// One that asks as the system's files say.
+    /// A resolver that asks the name servers in the system's files.
     pub fn new(limits: ResolverLimits) -> Self {
         Self::with(limits, |_| None)
     }
 
-    /// Takes the addresses that `known` gives, and asks for the others.
+    /// A resolver that takes the addresses that `known` returns, and asks for other names.
     pub fn with(limits: ResolverLimits, known: impl Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         Self::from_files(SystemFiles::default(), limits, known)
     }
 
-    /// One that knows no name, and asks nobody.
+    /// A resolver that knows no name, and asks nobody.
     #[cfg(any(test, feature = "testing"))]
     pub fn nowhere() -> Self {
         let none = Duration::ZERO;

@@ -205,6 +205,7 @@ impl Store {
     }
 
     /// A store whose rows are in memory, and the rest in a temporary folder, and whose backend fails as planned.
+    #[expect(clippy::unwrap_used, reason = "a test ends where its store cannot begin")]
     pub fn faulty(faults: &Faults, options: StoreOptions) -> Store {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().to_owned();

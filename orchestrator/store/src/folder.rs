@@ -16,6 +16,7 @@ use warmpool_core::clock::unix_ms;
 /// A folder of the data directory with files at `<folder>/<owner>/<name>`.
 #[derive(Clone, Copy, Debug)]
 pub struct Folder {
+    /// Its name in the data directory.
     pub name: &'static str,
     /// Whether a file of this name belongs to it. Others, such as one that is half written, are left out.
     pub has: fn(&str) -> bool,

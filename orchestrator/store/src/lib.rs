@@ -33,7 +33,7 @@
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
 //! | `request.rs` | what the storage thread is asked to do |
 //! | `thread.rs`  | the storage thread and the barrier thread; `executor.rs` is the work of the former |
-//! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
+//! | `backend.rs` | what a place for rows must do; `sled.rs` does it; for tests, `memory.rs` and `fault.rs` do |
 //! | `record.rs`  | version and checksum of each value |
 //! | `ledger.rs`  | how many commits there were and what all rows amount to, written with each batch |
 //! | `mark.rs`    | how many commits there must be |
@@ -47,6 +47,23 @@
 //! | `layout.rs`  | what lies where in the directory |
 //! | `verify.rs`  | opening a database and looking at all of it, within a deadline |
 //! | `recover.rs` | opening: quarantine, restore; with `lock.rs`, `recovery_file.rs`, `build.rs` |
+//!
+//! The crate may use `core` alone: it knows its callers' rows as bytes or JSON.
+//!
+//! - *Only `sled.rs` knows sled*, behind a trait. Tables in memory are the model that property tests compare it with, and the
+//!   third implementation injects faults.
+//! - *Commits share their disk barrier.* Each says what it must survive: the death of the process takes a flush, loss of power
+//!   one `fdatasync` for all that wait for one.
+//! - *The mark is never ahead.* It holds what was flushed and what a barrier confirmed, with the name of the boot: after the death
+//!   of the process the database must have the former, after another boot the latter. It is written in place, without a sync of
+//!   its own. A database that is behind its mark and whole by its ledger is carried over to a fresh one; one whose rows do not add
+//!   up is replaced by the newest backup. Either way the operator is told how many commits are lost.
+//! - *The journal keeps all its lines*, since a backup may be of any age. The ledger's numbers tell which of them came after it.
+//! - *Patients' keys are in no dump* but in one file, which is written anew at each deletion: backups can be read without the
+//!   daemon, and must not tell whom it forgot.
+//! - *Backups are plain files*: JSON lines with counts and a hash, and with files a tar that ends in a list of checksums. The
+//!   reader checks all of one before it uses any of it, and takes regular files and directories at known places only. On the
+//!   way back files are put in place before the database: old rows beside new files are merely too many files.
 
 mod archive;
 mod backend;

@@ -111,7 +111,7 @@ impl Pool {
         Self { parts: Arc::new(parts) }
     }
 
-    /// Gives a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
+    /// Returns a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
     /// these settings its workers come first: they have them already. Any other worker is given as it is.
     ///
     /// Dropping the future leaves the queue.

@@ -75,6 +75,7 @@ impl FieldError {
         self
     }
 
+    /// The field's path, such as `settings.locales[0]`.
     pub fn path(&self) -> &str {
         &self.path
     }

@@ -50,11 +50,11 @@ pub(super) enum ProbeError {
     /// Swarm puts nothing there.
     #[error("Swarm puts no worker there: {0}")]
     NotPlaced(String),
-    #[error("a container there ends with an error: {0}")]
+    #[error("the probe container failed: {0}")]
     Failed(String),
-    #[error("a container there does not come to its end")]
+    #[error("the probe container did not exit in time")]
     Slow,
-    #[error("what a container there printed cannot be read")]
+    #[error("the output of the probe container cannot be read")]
     Silent,
     /// Containers that were removed while it was away still run there.
     #[error("workers that were removed still run there")]

@@ -30,6 +30,7 @@ impl DumpTarget for Counts {
     }
 }
 
+/// Dumps to begin with.
 pub fn seeds() -> Vec<Vec<u8>> {
     let rows = b"{\"t\":\"meta\",\"k\":\"AAE=\",\"v\":\"AgM=\"}\n{\"t\":\"sessions\",\"k\":\"AAE=\"}\n";
     let files = b"{\"file\":\"tasks/tsk_1/ab\",\"bytes\":4}\nabcd\n{\"file\":\"tasks/tsk_1/cd\",\"bytes\":0}\n\n";
@@ -37,6 +38,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     vec![rows.to_vec(), files.to_vec(), sealed(&both), both]
 }
 
+/// Reads the bytes as a dump, and as the lines of one.
 pub fn check(bytes: &[u8]) {
     for dump in [bytes, &sealed(bytes)] {
         let mut counts = Counts::default();

@@ -156,8 +156,7 @@ fn host_is_ours(config: &Config, host: &str) -> bool {
         Some(Host::Domain(name)) => name,
         None => return false,
     };
-    name == "localhost"
-        || name.ends_with(".localhost")
+    address::is_localhost(&name)
         || config.server.public_url.as_ref().and_then(Url::host_str) == Some(name.as_str())
         || config.server.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }

@@ -100,7 +100,7 @@ async fn connection(
     let server = &config.server;
     let timeouts = TcpTimeouts { keepalive: server.tcp_keepalive, user_timeout: Some(server.tcp_user_timeout) };
     if let Err(error) = timeouts.apply(&stream) {
-        tracing::debug!(%error, "a connection cannot be asked whether its other end is there");
+        tracing::debug!(%error, "TCP keep-alive could not be set for a connection");
     }
     // Below TLS, where it shows what the client's machine takes.
     let stream = StallGuard::new(stream, server.write_timeout, server.body_timeout);
