@@ -1,11 +1,8 @@
 //! Looking up the addresses of host names, so that nobody's look-ups stand in the way of another's.
 //!
-//! Hickory's resolver asks the name servers. The C library's look-ups block a thread each for as long as a name server is
-//! silent, and tokio's threads for that are also those of the store's and worlds' files: pages that asked for names nobody
-//! answers for took the network from every session. Threads of their own would only have moved the end, since a thread cannot
-//! be called back at a deadline. A look-up here is a future: it has a place in its session's share ([`Lookups`]), and dropping
-//! it ends it. Lost is what the C library takes from elsewhere by nsswitch.conf (mDNS, NIS, LDAP); a static daemon never had it.
-//! The exporter of traces keeps the C library's look-ups: it has one connection, to the operator's collector.
+//! The C library's look-ups share tokio's blocking threads with the files of the store and of worlds. Threads of their own would
+//! only have moved the end, since a thread cannot be called back at a deadline. The exporter of traces alone keeps the C
+//! library's: it has one connection, to the operator's collector.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;

@@ -1,8 +1,5 @@
 //! What this host knows of names, and whom it asks for others: `/etc/hosts` and `/etc/resolv.conf`, which are read again when
 //! they change.
-//!
-//! Hickory could read them too, but it reads them once, drops names with an underscore from the first, asks name servers for the
-//! IPv6 address of a name for which it has an IPv4 one, and goes on to search domains after silence as after an answer.
 
 use std::collections::HashMap;
 use std::fs;

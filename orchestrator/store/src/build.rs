@@ -1,7 +1,4 @@
 //! Building databases: empty, or from a dump. One gets its real name only when it is complete.
-//!
-//! Restoring a backup reads it twice, the first time only to check it. Files are staged and renamed before the database, because
-//! old rows beside new files are merely too many files, and new rows without theirs would be wrong.
 
 use std::fs;
 use std::io::Read;

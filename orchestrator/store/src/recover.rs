@@ -2,9 +2,6 @@
 //!
 //! Every step can be cut off by the death of the process and is then taken up by the next start:
 //! `db.trouble` says what the last one was doing.
-//!
-//! A database that is behind its mark and whole by its ledger is carried over to a fresh one; one whose rows do not add up is
-//! replaced by the newest backup. Both are reported, with how many commits are lost.
 
 use std::fmt;
 use std::fs;
