@@ -1,10 +1,13 @@
 //! The order of a list.
 
 use std::cmp::Ordering;
-use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Which end of a list comes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum SortOrder {
     /// Smallest first.
     Ascend,
@@ -19,18 +22,6 @@ impl SortOrder {
         match self {
             Self::Ascend => order,
             Self::Descend => order.reverse(),
-        }
-    }
-}
-
-impl FromStr for SortOrder {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "ascend" => Ok(Self::Ascend),
-            "descend" => Ok(Self::Descend),
-            _ => Err(()),
         }
     }
 }

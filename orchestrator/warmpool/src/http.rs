@@ -1,13 +1,15 @@
 //! The HTTP interface: routes, one file a resource. Nothing else depends on it.
 //!
 //! `server` accepts connections, as many of one address as `addresses` allows, and `stall` cuts those that do not read;
-//! `guard` refuses what a foreign web page or name could send, and gives each request its id; `query` checks what stands
-//! behind the question mark, on every route; `auth` finds the caller's key; `body` reads JSON, within the memory that
+//! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id;
+//! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
 //! `right` lets no stream and no wait outlast what admitted it; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and their routes; `sign_in` lets people into the console.
 //!
-//! Each of these files lists its routes with their description, and `openapi` makes one document of them.
+//! Each of these files lists its routes. Beside its handler a route has an operation, which says in words and types what it
+//! is, and whose policy (`route`) decides who may call it, which parameters it takes, which form its errors have, what of
+//! its path is secret, whom an operator acts as, and what logs keep. `openapi` makes one document of all operations.
 //!
 //! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
@@ -34,6 +36,7 @@ mod json;
 mod json_size;
 mod live;
 mod openapi;
+mod peer;
 mod public_url;
 mod query;
 mod recording;
@@ -42,6 +45,7 @@ mod request_target;
 mod revocation;
 mod right;
 mod rotation;
+mod route;
 mod server;
 mod sessions;
 mod sign_in;
@@ -72,12 +76,25 @@ pub(crate) use server::serve;
 pub(crate) use sign_ins::SignIns;
 
 use openapi::{Access, AnyObject, Description, Operation, Routes};
+use query::Rule;
+use reply::Form;
+use route::{Policy, Traffic};
 use warmpool_config::Config;
 
 /// Notes how the daemon is, now and then, until it stops.
 pub(crate) async fn take_samples(app: App) {
     console::take_samples(app).await;
 }
+
+/// The policy of the description itself.
+const DESCRIPTION: Policy = Policy {
+    access: Access::Open,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[],
+    traffic: Traffic::Calls,
+    suggested: true,
+};
 
 /// Every route there is, with its description.
 fn routes() -> Routes {
@@ -91,7 +108,7 @@ fn routes() -> Routes {
     let operations = health::routes(Routes::new("Operations")).get(
         "/openapi.json",
         openapi::serve.layer(CompressionLayer::new()),
-        Operation::new("get_description", "This description").access(Access::Open).writes::<AnyObject>("OpenAPI 3.1."),
+        Operation::new("get_description", "This description", DESCRIPTION).writes::<AnyObject>("OpenAPI 3.1."),
     );
     let pages = console::routes(Routes::new("Operations"));
     [
@@ -125,6 +142,7 @@ pub(crate) fn description(config: &Config) -> serde_json::Result<String> {
 pub(crate) fn router(app: App) -> Router {
     let routes = routes();
     let description = Arc::new(Description::new(&routes, &app.config));
+    let table = Arc::new(routes.table());
     routes
         .into_router()
         .fallback(reply::unknown_path)
@@ -133,6 +151,6 @@ pub(crate) fn router(app: App) -> Router {
         // Each route that reads a body has a limit of its own.
         .layer(DefaultBodyLimit::disable())
         .layer(CatchPanicLayer::custom(reply::panicked))
-        .layer(middleware::from_fn_with_state(app.clone(), guard::guard))
+        .layer(middleware::from_fn_with_state((app.clone(), table), guard::guard))
         .with_state(app)
 }

@@ -15,6 +15,9 @@ const CHARS: usize = 12;
 pub struct KeyId(Arc<str>);
 
 impl KeyId {
+    /// What is wrong with a text that is none, to be read after its field's name.
+    pub const PROBLEM: &str = "must be a key's id: twelve hexadecimal digits in lower case";
+
     /// The id of callers without a key.
     #[must_use]
     pub fn nobody() -> Self {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
@@ -186,39 +187,73 @@ impl Record {
 }
 
 /// What a list may be sorted by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum SortKey {
     /// When it was made.
     #[default]
     Timestamp,
     /// How long it lasted.
+    #[serde(alias = "execution_time")]
     ExecutionTime,
+    /// Its id.
+    #[serde(alias = "session_id")]
     SessionId,
+    /// Its status, by name.
     Status,
 }
 
-/// A question to the list of sessions, checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A question to the list of sessions: the query of `GET /sessions`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct SessionQuery {
-    /// Made after this, in Unix milliseconds.
+    /// Only what was made after this moment, in Unix milliseconds.
     pub start_time: Option<u64>,
-    /// Made before this, in Unix milliseconds.
+    /// Only what was made before this moment, in Unix milliseconds.
     pub end_time: Option<u64>,
-    /// Only this one.
+    /// Only the session of this id.
     pub session_id: Option<String>,
-    /// Only these statuses; none means all.
-    pub statuses: Vec<Status>,
-    /// Only these engines; none means all.
-    pub engines: Vec<Engine>,
+    /// Only what this key made; an operator's key may name any, and `all`.
+    #[schemars(extend("x-problem" = KeyId::PROBLEM))]
+    pub key_id: Option<KeyId>,
     /// Only those of this end user.
+    #[serde(alias = "raccoon_passcode")]
+    #[schemars(extend("x-alias" = "raccoon_passcode"))]
     pub service_passcode: Option<String>,
-    /// From 1.
+    /// Only sessions with one of these.
+    #[serde(rename = "status")]
+    pub statuses: Vec<Status>,
+    /// Only sessions with one of these.
+    #[serde(rename = "browser_type")]
+    pub engines: Vec<Engine>,
+    /// Which page.
+    #[schemars(range(min = 1))]
     pub page: u64,
-    /// 1 to 100.
+    /// How many entries a page holds.
+    #[schemars(range(min = 1, max = 100))]
     pub limit: u64,
+    /// What the order is by.
     pub sort_by: SortKey,
-    /// In which direction.
+    /// In which order.
     pub sort_order: SortOrder,
+}
+
+impl Default for SessionQuery {
+    fn default() -> Self {
+        Self {
+            start_time: None,
+            end_time: None,
+            session_id: None,
+            key_id: None,
+            service_passcode: None,
+            statuses: Vec::new(),
+            engines: Vec::new(),
+            page: 1,
+            limit: 10,
+            sort_by: SortKey::default(),
+            sort_order: SortOrder::default(),
+        }
+    }
 }
 
 impl SessionQuery {

@@ -1,21 +1,27 @@
 //! A question to the history, checked.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 use warmpool_api::task::Kind;
 use warmpool_core::error::FieldFault as _;
+use warmpool_core::ids::KeyId;
 use warmpool_core::sort::SortOrder;
 
 /// How far the list of all keys can be turned over.
 const MAX_OF_ALL_KEYS: u64 = 10_000;
 
 /// What the history may be sorted by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum SortKey {
     /// When the task was accepted.
     #[default]
     Timestamp,
     /// How long it took.
     ExecutionTime,
+    /// Its id.
     TaskId,
     /// Its status, by name.
     Status,
@@ -23,41 +29,36 @@ pub enum SortKey {
     ExecutionType,
 }
 
-impl SortKey {
-    /// Every key.
-    pub const ALL: [Self; 5] = [Self::Timestamp, Self::ExecutionTime, Self::TaskId, Self::Status, Self::ExecutionType];
-
-    /// The name in queries.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Timestamp => "timestamp",
-            Self::ExecutionTime => "executionTime",
-            Self::TaskId => "taskId",
-            Self::Status => "status",
-            Self::ExecutionType => "executionType",
-        }
-    }
-}
-
-/// A page of the history. What compares equal by the sort key is ordered by time, then by id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A page of the history: the query of `GET /lam/tasks`. What compares equal by the sort key is ordered by time, then by id.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct TaskQuery {
-    /// Accepted after this, in Unix milliseconds.
+    /// Only what was made after this moment, in Unix milliseconds.
     pub start_time: Option<u64>,
-    /// Accepted before this, in Unix milliseconds.
+    /// Only what was made before this moment, in Unix milliseconds.
     pub end_time: Option<u64>,
-    /// Only this one.
+    /// Only the task of this id.
     pub task_id: Option<String>,
-    /// Only these types; none means all.
+    /// Only what this key made; an operator's key may name any, and `all`.
+    #[schemars(extend("x-problem" = KeyId::PROBLEM))]
+    pub key_id: Option<KeyId>,
+    /// Only tasks of these types.
+    #[serde(rename = "executionType")]
+    #[schemars(extend("x-name" = "executionType[]"))]
     pub kinds: Vec<Kind>,
     /// Only those of this end user.
+    #[serde(alias = "raccoon_passcode")]
+    #[schemars(extend("x-alias" = "raccoon_passcode"))]
     pub service_passcode: Option<String>,
-    /// From 1.
+    /// Which page.
+    #[schemars(range(min = 1))]
     pub page: u64,
-    /// 1 to 100.
+    /// How many entries a page holds.
+    #[schemars(range(min = 1, max = 100))]
     pub limit: u64,
+    /// What the order is by.
     pub sort_by: SortKey,
-    /// In which direction.
+    /// In which order.
     pub sort_order: SortOrder,
 }
 
@@ -67,6 +68,7 @@ impl Default for TaskQuery {
             start_time: None,
             end_time: None,
             task_id: None,
+            key_id: None,
             kinds: Vec::new(),
             service_passcode: None,
             page: 1,

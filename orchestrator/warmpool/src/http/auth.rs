@@ -6,9 +6,11 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::App;
-use super::reply::{AuthMethod, W3c, note_caller};
+use super::reply::{AuthMethod, note_caller};
 use super::right::Right;
 use super::sign_in::SignedIn;
 use crate::http::error::Error;
@@ -17,6 +19,14 @@ use warmpool_keys::KeyId;
 
 /// The contract's header for the key.
 pub(super) const SECRET_KEY: &str = "service-secret-key";
+
+/// A key in the query.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct KeyToken {
+    /// A service key, where the client can set no header.
+    pub(super) token: Option<String>,
+}
 
 /// The key that a request carries, checked; or, in the console, the one in whose name the request is made.
 pub(super) struct Caller(pub(super) KeyId);
@@ -46,11 +56,11 @@ pub(super) enum Scope {
 
 impl Scope {
     /// Narrows it to one key, where the query names one. That of somebody else shows nothing.
-    pub(super) fn narrowed(self, wanted: Option<KeyId>) -> Option<Self> {
+    pub(super) fn narrowed(self, wanted: Option<&KeyId>) -> Option<Self> {
         match (self, wanted) {
             (scope, None) => Some(scope),
-            (Self::All, Some(key)) => Some(Self::Own(key)),
-            (Self::Own(own), Some(key)) => (own == key).then_some(Self::Own(own)),
+            (Self::All, Some(key)) => Some(Self::Own(key.clone())),
+            (Self::Own(own), Some(key)) => (own == *key).then_some(Self::Own(own)),
         }
     }
 
@@ -96,13 +106,13 @@ impl FromRequestParts<App> for StatusCaller {
 }
 
 /// The key of a client that was made for another service, checked: also as user or password of basic authentication,
-/// which is where a URL such as `http://KEY@host:4444` puts it. Refusals have the W3C form.
+/// which is where a URL such as `http://KEY@host:4444` puts it.
 pub(super) struct GridCaller(pub(super) KeyId);
 
 impl FromRequestParts<App> for GridCaller {
-    type Rejection = W3c;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, W3c> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self(verify(app, &parts.headers, None)?))
     }
 }
@@ -123,9 +133,9 @@ impl GridKey {
 }
 
 impl FromRequestParts<App> for GridKey {
-    type Rejection = W3c;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, W3c> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Ok(Self::read(app, &parts.headers, None)?)
     }
 }

@@ -10,16 +10,17 @@ use axum::routing::{any, post};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::App;
-use super::auth::{StatusCaller, verify};
+use super::auth::{KeyToken, StatusCaller, verify};
 use super::console;
 use super::create;
-use super::devtools;
+use super::devtools::{self, TARGET};
 use super::openapi::{Access, OmissionReason, Operation, Routes};
-use super::query::value;
-use super::reply::{json_reply, unknown_path};
+use super::query::{Query, Rule};
+use super::reply::{Form, json_reply, unknown_path};
+use super::route::{Policy, Segment, Traffic};
 use super::task_reply::wants;
 use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
@@ -35,10 +36,53 @@ const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
 /// The header by which Playwright's own protocol asks for a browser.
 pub(super) const PLAYWRIGHT: HeaderName = HeaderName::from_static("x-playwright-browser");
 
+/// What a query may say. `dropin::browserless` reads it, has the meaning of each, and refuses all others.
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct BrowserQuery {
+    /// A service key, where the client can set no header.
+    token: Option<String>,
+    /// `session_timeout`, in milliseconds.
+    timeout: Option<u64>,
+    /// `idle_timeout`, in seconds.
+    idle_timeout: Option<u64>,
+    /// Whether the session outlives this connection.
+    keep_alive: Option<bool>,
+    /// Whether the browser has no display: `true` where it is left out.
+    headless: Option<String>,
+    /// `advanced.block_ads`.
+    #[serde(rename = "blockAds")]
+    block_ads: Option<bool>,
+    /// `app_name`: 1 to 31 letters, digits, `-` or `_`.
+    #[serde(rename = "trackingId")]
+    tracking_id: Option<String>,
+    /// An object of launch options as JSON, or that in base64.
+    launch: Option<String>,
+}
+
+/// Websockets that make their session.
+const SOCKET: Policy = Policy {
+    access: Access::Socket,
+    query: Rule::at_least::<BrowserQuery>(),
+    form: Form::Rest,
+    segments: &[Segment::new("kind", "The target's kind, such as `page`."), TARGET],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
+/// Paths that are not served.
+const REFUSAL: Policy = Policy {
+    access: Access::Open,
+    query: Rule::UNCHECKED,
+    form: Form::Rest,
+    segments: &[Segment::new("browser", "The browser's name.")],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes() -> Routes {
     let socket = |id, summary| {
-        Operation::new(id, summary)
-            .access(Access::Socket)
+        Operation::new(id, summary, SOCKET)
             .about(
                 "A websocket that makes its session by being opened, and ends it by being closed. The query says which session \
                  is wanted; a switch of the browser such as `--lang=de` is a parameter, too. The header `x-warmpool-session` of \
@@ -48,6 +92,7 @@ pub(super) fn routes() -> Routes {
             .fails(create::FAILURES)
             .fails(devtools::SOCKET_FAILURES)
     };
+    let by_key = Policy { query: Rule::only::<KeyToken>(), ..SOCKET };
     let mut routes = Routes::new("browserless")
         .get(
             "/",
@@ -63,36 +108,38 @@ pub(super) fn routes() -> Routes {
         .get(
             "/active",
             active,
-            Operation::new("get_active", "browserless' sign of life")
-                .access(Access::Open)
+            Operation::new("get_active", "browserless' sign of life", Policy { access: Access::Open, ..by_key })
                 .writes_nothing("It is alive."),
         )
         .get(
             "/pressure",
             pressure,
-            Operation::new("get_pressure", "How full the service is")
-                .access(Access::Status)
-                .writes::<PressureReport>("The load.")
-                .writes_text("text/plain", "`ok`.")
-                .writes_text_at(503, "Every session is in use, and so is every place in the queue."),
+            Operation::new(
+                "get_pressure",
+                "How full the service is",
+                Policy { access: Access::Status, traffic: Traffic::Probes, ..by_key },
+            )
+            .writes::<PressureReport>("The load.")
+            .writes_text("text/plain", "`ok`.")
+            .writes_text_at(503, "Every session is in use, and so is every place in the queue."),
         )
-        .undescribed(OmissionReason::Refusal, "/edge", any(edge))
-        .undescribed(OmissionReason::Refusal, "/playwright", any(playwright))
-        .undescribed(OmissionReason::Refusal, "/playwright/{browser}", any(playwright))
+        .undescribed(OmissionReason::Refusal, "/edge", any(edge), REFUSAL)
+        .undescribed(OmissionReason::Refusal, "/playwright", any(playwright), REFUSAL)
+        .undescribed(OmissionReason::Refusal, "/playwright/{browser}", any(playwright), REFUSAL)
         .get(
             "/devtools/{kind}/{target}",
             target,
-            Operation::new("connect_target_by_id", "A target of one of the caller's sessions")
-                .access(Access::Socket)
+            Operation::new("connect_target_by_id", "A target of one of the caller's sessions", by_key)
                 .upgrades("The websocket is open.")
                 .fails(&[Code::UnknownTarget, Code::MethodNotAllowed, Code::NotSupported])
                 .fails(devtools::SOCKET_FAILURES),
         );
     for browser in ["chromium", "chrome", "firefox", "webkit", "edge"] {
-        routes = routes.undescribed(OmissionReason::Refusal, &format!("/{browser}/playwright"), any(playwright));
+        routes =
+            routes.undescribed(OmissionReason::Refusal, &format!("/{browser}/playwright"), any(playwright), REFUSAL);
     }
     for helper in ["content", "download", "function", "pdf", "performance", "scrape", "screenshot", "unblock"] {
-        routes = routes.undescribed(OmissionReason::Refusal, &format!("/{helper}"), post(rest_helper));
+        routes = routes.undescribed(OmissionReason::Refusal, &format!("/{helper}"), post(rest_helper), REFUSAL);
     }
     routes
 }
@@ -230,10 +277,10 @@ async fn edge() -> Error {
 async fn target(
     State(app): State<App>,
     Path((kind, target)): Path<(String, String)>,
+    Query(KeyToken { token }): Query<KeyToken>,
     request: Request,
 ) -> Result<Response, Error> {
     relay::check_handshake(request.headers())?;
-    let token = value(request.uri().query().unwrap_or_default(), "token");
     let session = match token.as_deref().and_then(|token| app.sessions.opened_by(token)) {
         Some(session) => session,
         None => {

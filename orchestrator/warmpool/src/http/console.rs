@@ -26,12 +26,17 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rust_embed::RustEmbed;
 use tower_http::compression::CompressionLayer;
 
-use super::openapi::{OmissionReason, Routes};
+use super::openapi::{Access, OmissionReason, Routes};
+use super::query::Rule;
+use super::reply::Form;
+use super::route::{Policy, Segment, Traffic};
 use super::sign_in;
 use crate::http::error::Error;
+use events::EventTopics;
 pub(super) use requests::RequestLine;
 pub(super) use sampling::run as take_samples;
 pub(crate) use state::Console;
+use thumbnails::ShownSessions;
 
 /// What `scripts/console` built. Empty in a daemon that was built without it.
 #[derive(RustEmbed)]
@@ -99,25 +104,45 @@ const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
                               media-src 'self' blob:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; \
                               base-uri 'none'; form-action 'none'";
 
+const PAGE: Policy = Policy {
+    access: Access::Open,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[Segment::new("id", "The key's id."), Segment::new("file", "The file's name.")],
+    traffic: Traffic::Console,
+    suggested: false,
+};
+
 /// The pages, and the routes that serve only them.
 pub(super) fn routes(routes: Routes) -> Routes {
+    let api = Policy { access: Access::Operator, ..PAGE };
     let pages = [
-        ("/docs", get(docs).layer(CompressionLayer::new())),
-        ("/console", get(async || Redirect::permanent("console/"))),
-        ("/console/", get(page_of_console).layer(CompressionLayer::new())),
-        ("/console/worlds", get(async || Redirect::permanent("./#/worlds"))),
-        ("/console/sign-in", get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out)),
-        ("/console/api/overview", get(overview::show)),
-        ("/console/api/events", get(events::follow)),
-        ("/console/api/thumbnails", get(thumbnails::follow)),
-        ("/console/api/log", get(log::show)),
-        ("/console/api/doctor", get(doctor::show)),
-        ("/console/api/keys", get(keys::list).post(keys::create)),
-        ("/console/api/keys/{id}", delete(keys::revoke)),
-        ("/console/api/keys/{id}/rotate", post(keys::rotate)),
-        ("/console/{file}", get(file).layer(CompressionLayer::new())),
+        (
+            "/docs",
+            get(docs).layer(CompressionLayer::new()),
+            Policy { traffic: Traffic::Calls, suggested: true, ..PAGE },
+        ),
+        ("/console", get(async || Redirect::permanent("console/")), PAGE),
+        ("/console/", get(page_of_console).layer(CompressionLayer::new()), Policy { suggested: true, ..PAGE }),
+        ("/console/worlds", get(async || Redirect::permanent("./#/worlds")), Policy { suggested: true, ..PAGE }),
+        (
+            "/console/sign-in",
+            get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out),
+            Policy { traffic: Traffic::SignedIn, ..PAGE },
+        ),
+        ("/console/api/overview", get(overview::show), api),
+        ("/console/api/events", get(events::follow), Policy { query: Rule::only::<EventTopics>(), ..api }),
+        ("/console/api/thumbnails", get(thumbnails::follow), Policy { query: Rule::only::<ShownSessions>(), ..api }),
+        ("/console/api/log", get(log::show), api),
+        ("/console/api/doctor", get(doctor::show), api),
+        ("/console/api/keys", get(keys::list).post(keys::create), api),
+        ("/console/api/keys/{id}", delete(keys::revoke), api),
+        ("/console/api/keys/{id}/rotate", post(keys::rotate), api),
+        ("/console/{file}", get(file).layer(CompressionLayer::new()), PAGE),
     ];
-    pages.into_iter().fold(routes, |routes, (path, handlers)| routes.undescribed(OmissionReason::Page, path, handlers))
+    pages.into_iter().fold(routes, |routes, (path, handlers, policy)| {
+        routes.undescribed(OmissionReason::Page, path, handlers, policy)
+    })
 }
 
 /// `GET /docs`: the description of the interface, for people.

@@ -16,9 +16,11 @@ use super::App;
 use super::auth::Caller;
 use super::body::{self, Object};
 use super::inspect;
-use super::openapi::{Operation, Routes};
+use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::json_reply;
+use super::query::Rule;
+use super::reply::{Form, json_reply};
+use super::route::{Policy, Traffic};
 use crate::dropin::CreateBody;
 use crate::http::error::Error;
 use request::{APP_NAME, CreateRequest, CreateSession};
@@ -53,6 +55,15 @@ pub(super) const FAILURES: &[Code] = &[
     Code::WorkerTimeout,
 ];
 
+const POLICY: Policy = Policy {
+    access: Access::Key,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[],
+    traffic: Traffic::Work,
+    suggested: true,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
     let example =
         json!({"browser_type": "chromium", "headless": true, "url": "https://example.com/", "session_timeout": 600});
@@ -60,7 +71,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post(
             "/sessions/create",
             devtools,
-            Operation::new("create_session", "Create a session for a websocket client")
+            Operation::new("create_session", "Create a session for a websocket client", POLICY)
                 .about(
                     "For Puppeteer, Playwright and other clients of DevTools or WebDriver BiDi. The session is running when the \
                      answer comes. Where a call names no `url`, the first tab opens a public search engine.",
@@ -72,7 +83,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post(
             "/sessions/webdriver/create",
             webdriver,
-            Operation::new("create_webdriver_session", "Create a session for a WebDriver client")
+            Operation::new("create_webdriver_session", "Create a session for a WebDriver client", POLICY)
                 .about("For Selenium, fantoccini and other clients of WebDriver. Quitting the driver ends the session.")
                 .reads::<CreateRequest>(example)
                 .writes::<CreatedWebDriverSession>("The session is running.")

@@ -6,11 +6,17 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tracing::Instrument as _;
 
 use super::App;
 use super::openapi::{Access, Operation, Routes};
-use super::query::value;
+use super::query::{Query, Rule};
+use super::reply::Form;
+use super::route::{Policy, Segment, Traffic};
+use super::sessions::ID;
+use super::webdriver::{DRIVER, TOKEN};
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 use warmpool_sessions::relay;
@@ -26,19 +32,40 @@ pub(super) const SOCKET_FAILURES: &[Code] = &[
     Code::WorkerTimeout,
 ];
 
+/// What opens a session's websocket.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct SessionToken {
+    /// The session's token, as the URL of its create call has it.
+    token: String,
+}
+
+/// A target of a browser in a path.
+pub(super) const TARGET: Segment =
+    Segment::new("target", "A target of DevTools, such as `page/<target id>`; it may have slashes.");
+/// Websockets of a session.
+const SOCKET: Policy = Policy {
+    access: Access::Address,
+    query: Rule::only::<SessionToken>(),
+    form: Form::Rest,
+    segments: &[ID, TARGET, TOKEN, DRIVER],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
-    let operation = |id, summary| {
-        Operation::new(id, summary)
-            .access(Access::Address)
+    let operation = |id, summary, policy| {
+        Operation::new(id, summary, policy)
             .upgrades("The websocket is open; the two ends agree on its subprotocol and extensions themselves.")
             .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
             .fails(SOCKET_FAILURES)
     };
+    let by_path = Policy { query: Rule::NONE, ..SOCKET };
     routes
         .get(
             "/sessions/{id}/devtools",
             browser,
-            operation("connect_devtools", "The websocket of a session")
+            operation("connect_devtools", "The websocket of a session", SOCKET)
                 .about(
                     "It speaks what `protocol` of the create call says: DevTools in Chromium, WebDriver BiDi in Firefox, \
                      WebKit's inspector in WebKit. The daemon relays it frame by frame. It closes with 1000 when the client \
@@ -49,20 +76,20 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/sessions/{id}/devtools/{*target}",
             target,
-            operation("connect_target", "The websocket of one page or worker").about("Of Chromium and WebKit."),
+            operation("connect_target", "The websocket of one page or worker", SOCKET).about("Of Chromium and WebKit."),
         )
         .get(
             "/sessions/{id}/bidi/{token}/{driver}",
             bidi,
-            operation("connect_bidi_of_earlier_releases", "WebDriver BiDi beside WebDriver")
+            operation("connect_bidi_of_earlier_releases", "WebDriver BiDi beside WebDriver", by_path)
                 .about("The address that earlier releases gave: clients outlive an upgrade."),
         )
 }
 
 /// The session that a websocket's URL names, if the token in it opens that.
-fn opened(app: &App, id: &str, request: &Request) -> Result<Arc<Session>, Error> {
+fn opened(app: &App, id: &str, by: &SessionToken) -> Result<Arc<Session>, Error> {
     let session = app.sessions.live(id)?;
-    session.check_token(&value(request.uri().query().unwrap_or_default(), "token").unwrap_or_default())?;
+    session.check_token(&by.token)?;
     Ok(session)
 }
 
@@ -70,9 +97,10 @@ fn opened(app: &App, id: &str, request: &Request) -> Result<Arc<Session>, Error>
 pub(super) async fn browser(
     State(app): State<App>,
     Path(id): Path<String>,
+    Query(by): Query<SessionToken>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = opened(&app, &id, &request)?;
+    let session = opened(&app, &id, &by)?;
     connect(&app, session, "/devtools", request).await
 }
 
@@ -80,9 +108,10 @@ pub(super) async fn browser(
 pub(super) async fn target(
     State(app): State<App>,
     Path((id, target)): Path<(String, String)>,
+    Query(by): Query<SessionToken>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = opened(&app, &id, &request)?;
+    let session = opened(&app, &id, &by)?;
     connect_target(&app, session, &target, request).await
 }
 

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::App;
-use super::query::{one_of, value};
 use super::task_reply::wants;
 use crate::http::error::Error;
 use warmpool_core::error::ServiceFault as _;
@@ -24,7 +25,8 @@ const MAX_COLUMNS: usize = 1000;
 const ITEM_COLUMNS: [&str; 4] = ["item", "item.status", "item.error", "item.message"];
 
 /// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Format {
     Json,
     Ndjson,
@@ -32,16 +34,13 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What `format` asks for, or else the header `Accept`.
-    pub(super) fn of(headers: &HeaderMap, query: &str) -> Result<Self, Error> {
-        match value(query, "format").as_deref() {
-            Some("json") => Ok(Self::Json),
-            Some("ndjson") => Ok(Self::Ndjson),
-            Some("csv") => Ok(Self::Csv),
-            Some(_) => Err(one_of("format", &["json", "ndjson", "csv"])),
-            None if wants(headers, "application/x-ndjson") => Ok(Self::Ndjson),
-            None if wants(headers, "text/csv") => Ok(Self::Csv),
-            None => Ok(Self::Json),
+    /// What the parameter `format` asks for, or else the header `Accept`.
+    pub(super) fn of(headers: &HeaderMap, format: Option<Self>) -> Self {
+        match format {
+            Some(format) => format,
+            None if wants(headers, "application/x-ndjson") => Self::Ndjson,
+            None if wants(headers, "text/csv") => Self::Csv,
+            None => Self::Json,
         }
     }
 

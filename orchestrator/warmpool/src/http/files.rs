@@ -17,6 +17,8 @@ use super::auth::Caller;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Operation, Routes};
 use super::reply::json_reply;
+use super::route::Segment;
+use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::Session;
@@ -70,9 +72,12 @@ impl From<protocol::File> for ListedFile {
     }
 }
 
+/// A file's name in a path.
+pub(super) const FILE: Segment = Segment::new("name", "The file's name.");
+
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary| {
-        Operation::new(id, summary).fails(&[
+        Operation::new(id, summary, OF_SESSION).fails(&[
             Code::UnknownSession,
             Code::SessionEnded,
             Code::RuntimeDown,

@@ -1,6 +1,6 @@
 //! The URLs that clients of Selenium Grid and Selenoid know, at the root and below `/wd/hub`. A new session makes one of
 //! ours, and needs the key. Every other command finds it by the id in the reply, which opens the session as the token in a
-//! `connect_url` does: some clients send the key with their first request only. Errors have the W3C form.
+//! `connect_url` does: some clients send the key with their first request only.
 
 use std::sync::Arc;
 
@@ -14,12 +14,15 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::App;
-use super::auth::{GridCaller, GridKey, StatusCaller};
+use super::auth::{GridCaller, GridKey, KeyToken, StatusCaller};
 use super::devtools::SOCKET_FAILURES;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::{W3c, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_reply};
+use super::query::{Query, Rule};
+use super::reply::{Form, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_reply};
+use super::route::{Policy, Segment, Traffic};
 use super::status::{GridStatus, grid_status};
+use super::webdriver::COMMAND;
 use super::{create, webdriver};
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::http::error::Error;
@@ -28,24 +31,37 @@ use warmpool_keys::KeyId;
 use warmpool_sessions::session::{Created, Ending, Kind, Session, is_grid_id};
 use warmpool_sessions::webdriver::{self as driver, OWN};
 
+/// A grid's session in a path: its id opens it.
+const ID: Segment =
+    Segment::secret("id", "The session's id, as the answer to the new session has it. It opens the session.");
+/// Commands of a grid.
+const POLICY: Policy = Policy {
+    access: Access::Grid,
+    query: Rule::NONE,
+    form: Form::WebDriver,
+    segments: &[ID, COMMAND],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes() -> Routes {
+    let probe = Policy { access: Access::Status, traffic: Traffic::Probes, ..POLICY };
+    let refusal = Policy { query: Rule::UNCHECKED, traffic: Traffic::Work, ..POLICY };
     let nested = commands(&WD_HUB)
         .get(
             "/status",
             status,
-            Operation::new("get_wd_hub_status", "Whether a new session would be served")
-                .access(Access::Status)
+            Operation::new("get_wd_hub_status", "Whether a new session would be served", probe)
                 .writes::<W3cValue<GridStatus>>("What clients of a grid wait for."),
         )
-        .fallback(unknown);
+        .fallback(unknown_path);
     commands(&ROOT)
-        .undescribed(OmissionReason::Refusal, "/session/create", any(unknown_path))
-        .undescribed(OmissionReason::Refusal, "/session/webdriver/create", any(unknown_path))
+        .undescribed(OmissionReason::Refusal, "/session/create", any(unknown_path), refusal)
+        .undescribed(OmissionReason::Refusal, "/session/webdriver/create", any(unknown_path), refusal)
         .get(
             "/ping",
             ping,
-            Operation::new("ping", "Selenoid's sign of life")
-                .access(Access::Status)
+            Operation::new("ping", "Selenoid's sign of life", Policy { form: Form::Rest, ..probe })
                 .writes::<Ping>("How long it runs."),
         )
         .nest("/wd/hub", nested)
@@ -85,10 +101,9 @@ const WD_HUB: Names = Names {
 };
 
 fn commands(names: &Names) -> Routes {
-    let operation = |id, summary| webdriver::operation(id, summary).access(Access::Grid);
-    let socket = |id, summary| {
-        Operation::new(id, summary)
-            .access(Access::Socket)
+    let bidi_policy = Policy { access: Access::Socket, ..POLICY };
+    let socket = |id, summary, query| {
+        Operation::new(id, summary, Policy { form: Form::Rest, query, ..bidi_policy })
             .upgrades("The websocket is open.")
             .fails(&[Code::UnknownSession, Code::SessionEnded])
             .fails(SOCKET_FAILURES)
@@ -99,51 +114,52 @@ fn commands(names: &Names) -> Routes {
         .post(
             "/session",
             new_session,
-            operation(names.new_session, "Create a session with capabilities")
-                .about("The session lives as `webdriver.grid_timeout` and `webdriver.grid_idle_timeout` say.")
-                .reads::<webdriver::NewSessionBody>(webdriver::new_session_example())
-                .writes::<W3cAnswer>("The driver's answer.")
-                .fails(create::FAILURES)
-                .fails(&[Code::CapabilityRefused]),
+            webdriver::operation(
+                names.new_session,
+                "Create a session with capabilities",
+                Policy { traffic: Traffic::Work, ..POLICY },
+            )
+            .about("The session lives as `webdriver.grid_timeout` and `webdriver.grid_idle_timeout` say.")
+            .reads::<webdriver::NewSessionBody>(webdriver::new_session_example())
+            .writes::<W3cAnswer>("The driver's answer.")
+            .fails(create::FAILURES)
+            .fails(&[Code::CapabilityRefused]),
         )
         .get(
             "/session/{id}",
             standard_bidi,
-            webdriver::bidi_operation(names.bidi)
-                .access(Access::Socket)
-                .fails(&[Code::UnknownSession, Code::SessionEnded]),
+            webdriver::bidi_operation(names.bidi, bidi_policy).fails(&[Code::UnknownSession, Code::SessionEnded]),
         )
         .delete(
             "/session/{id}",
             session,
-            operation(names.quit, "Quit the driver and end the session").writes::<W3cAnswer>("It has ended."),
+            webdriver::operation(names.quit, "Quit the driver and end the session", POLICY)
+                .writes::<W3cAnswer>("It has ended."),
         )
         .get(
             "/session/{id}/se/cdp",
             devtools,
-            socket(names.devtools, "DevTools beside WebDriver").fails(&[Code::UnknownTarget]),
+            socket(names.devtools, "DevTools beside WebDriver", Rule::only::<KeyToken>()).fails(&[Code::UnknownTarget]),
         )
         .get(
             "/session/{id}/se/bidi",
             bidi,
-            socket(names.selenium_bidi, "WebDriver BiDi beside WebDriver, where Selenium Grid has it")
+            socket(names.selenium_bidi, "WebDriver BiDi beside WebDriver, where Selenium Grid has it", Rule::NONE)
                 .about("For clients that put this address together themselves."),
         )
-        .post("/session/{id}/se/file", upload, webdriver::upload_operation(names.upload[0]).access(Access::Grid))
-        .post("/session/{id}/file", upload, webdriver::upload_operation(names.upload[1]).access(Access::Grid))
-        .get("/session/{id}/se/files", downloads, webdriver::list_downloads(list).access(Access::Grid))
-        .post("/session/{id}/se/files", downloads, webdriver::get_download(fetch).access(Access::Grid))
-        .delete("/session/{id}/se/files", downloads, webdriver::delete_downloads(empty).access(Access::Grid))
-        .get("/session/{id}/{*command}", command, webdriver::any_command(get_command).access(Access::Grid))
+        .post("/session/{id}/se/file", upload, webdriver::upload_operation(names.upload[0], POLICY))
+        .post("/session/{id}/file", upload, webdriver::upload_operation(names.upload[1], POLICY))
+        .get("/session/{id}/se/files", downloads, webdriver::list_downloads(list, POLICY))
+        .post("/session/{id}/se/files", downloads, webdriver::get_download(fetch, POLICY))
+        .delete("/session/{id}/se/files", downloads, webdriver::delete_downloads(empty, POLICY))
+        .get("/session/{id}/{*command}", command, webdriver::any_command(get_command, POLICY))
         .post(
             "/session/{id}/{*command}",
             command,
-            webdriver::any_command(post_command)
-                .access(Access::Grid)
-                .reads::<AnyObject>(json!({"url": "https://example.com/"})),
+            webdriver::any_command(post_command, POLICY).reads::<AnyObject>(json!({"url": "https://example.com/"})),
         )
-        .other_methods("/session/{id}/{*command}", command)
-        .delete("/session/{id}/{*command}", command, webdriver::any_command(delete_command).access(Access::Grid))
+        .other_methods("/session/{id}/{*command}", command, Policy { query: Rule::UNCHECKED, ..POLICY })
+        .delete("/session/{id}/{*command}", command, webdriver::any_command(delete_command, POLICY))
 }
 
 /// A sign of life.
@@ -163,7 +179,7 @@ async fn new_session(
     base: PublicUrl,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     webdriver::refuse_page_types(&headers)?;
     let (body, _text) = webdriver::new_session_body(&app, body).await?;
     let wanted = read(&body, |engine| app.known_version(engine))?;
@@ -240,15 +256,21 @@ fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), 
 }
 
 /// `… /session/<id>`: quitting it.
-async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, W3c> {
+async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
     let (session, driver_id) = driven(&app, &id, &key)?;
     driver::quit(&session, &driver_id).await?;
     Ok(w3c(StatusCode::OK, &Value::Null))
 }
 
 /// `GET /session/<id>/se/cdp`: DevTools, for clients that put this URL together themselves.
-async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
-    let (session, driver_id) = socket_of(&app, &id, &request)?;
+async fn devtools(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<KeyToken>,
+    request: Request,
+) -> Result<Response, Error> {
+    let key = GridKey::read(&app, request.headers(), query.token.as_deref())?;
+    let (session, driver_id) = driven(&app, &id, &key)?;
     webdriver::attach(&app, session, &driver_id, request).await
 }
 
@@ -260,15 +282,9 @@ async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> R
 
 /// `GET /session/<id>/se/bidi`: WebDriver BiDi, from the driver.
 async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
-    let (session, driver_id) = socket_of(&app, &id, &request)?;
+    let key = GridKey::read(&app, request.headers(), None)?;
+    let (session, driver_id) = driven(&app, &id, &key)?;
     super::devtools::connect_driver(&app, session, &driver_id, request).await
-}
-
-/// The session that a websocket's path names. Its client may send a key in the query.
-fn socket_of(app: &App, id: &str, request: &Request) -> Result<(Arc<Session>, String), Error> {
-    let token = super::query::value(request.uri().query().unwrap_or_default(), "token");
-    let key = GridKey::read(app, request.headers(), token.as_deref())?;
-    driven(app, id, &key)
 }
 
 /// `POST /session/<id>/se/file`
@@ -278,7 +294,7 @@ async fn upload(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let (session, driver_id) = driven(&app, &id, &key)?;
     webdriver::take_file(&app, &session, &driver_id, &headers, body).await
 }
@@ -289,7 +305,7 @@ async fn downloads(
     key: GridKey,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let (session, driver_id) = driven(&app, &id, &key)?;
     webdriver::manage_downloads(&app, &session, &driver_id, request).await
 }
@@ -300,14 +316,10 @@ async fn command(
     key: GridKey,
     Path((id, _)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let (session, driver_id) = driven(&app, &id, &key)?;
     // Behind `session/<id>`: a nested route's path has nothing before it.
     webdriver::forward(&app, &session, &driver_id, 2, request).await
-}
-
-async fn unknown(request: Request) -> W3c {
-    super::reply::unknown_path(request).await.into()
 }
 
 /// `GET /wd/hub/status`

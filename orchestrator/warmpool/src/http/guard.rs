@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use percent_encoding::percent_decode_str;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -15,10 +15,10 @@ use url::{Host, Url};
 
 use super::App;
 use super::console::RequestLine;
-use super::public_url::{Peer, shown_segments};
-use super::query;
-use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
+use super::peer::Peer;
+use super::reply::{REQUEST, RequestContext, RequestNotes};
 use super::revocation;
+use super::route::{Route, RouteTable, Traffic, form_of_unknown};
 use crate::http::error::Error;
 use crate::telemetry::continue_trace;
 use warmpool_config::Config;
@@ -29,22 +29,40 @@ use warmpool_core::trace::TRACES;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Runs a request under an id of its own, after checking Host and Origin.
-pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Runs a request under an id of its own, after checking Host, Origin and the query.
+pub(super) async fn guard(
+    State((app, routes)): State<(App, Arc<RouteTable>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = RequestId::random();
-    let span = tracing::info_span!("request", id = %id, method = %request.method(), route = route(&request));
-    let traced = traced(&request);
+    let found = routes.find(&request);
+    let route = found.as_ref().map(|(route, _)| Arc::clone(route));
+    let path = routes.shown(request.uri().path());
+    let form = route.as_ref().map_or_else(|| form_of_unknown(request.uri().path()), |route| route.policy.form);
+    let span = tracing::info_span!("request", id = %id, method = %request.method(), route = path);
+    let traced = traced(&request, route.as_deref());
     let header = HeaderValue::try_from(id.as_str());
     let notes = Arc::<RequestNotes>::default();
-    let asked = RequestContext { id: id.clone(), form: Form::of(request.uri().path()), notes: Arc::clone(&notes) };
-    let line = RequestLine::begin(&request, id);
+    let asked = RequestContext { id: id.clone(), form, path, notes: Arc::clone(&notes) };
+    let line = RequestLine::begin(&request, route.as_ref(), id);
+    request.extensions_mut().insert(routes);
     let work = async {
         let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
-        let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
-        match checked {
-            Ok(()) => next.run(request).await,
-            Err(error) => Error::from(error).into_response(),
+        let checked = check(&app.config, request.headers(), secure)
+            .and_then(|()| check_path(request.uri().path()))
+            .and_then(|()| match (&found, request.uri().query()) {
+                // A path or a method that there is not comes first.
+                (Some((route, true)), Some(query)) => route.parameters.check(query),
+                _ => Ok(()),
+            });
+        if let Err(error) = checked {
+            return Error::from(error).into_response();
         }
+        if let Some(route) = route {
+            request.extensions_mut().insert(route);
+        }
+        next.run(request).await
     };
     let work = async {
         let response = work.await;
@@ -61,17 +79,11 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
 }
 
 /// The request's span in a trace, if it is one of those that traces have. It names the route, whose path has no token.
-fn traced(request: &Request) -> Span {
-    let Some(route) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else { return Span::none() };
-    let method = request.method();
+fn traced(request: &Request, route: Option<&Route>) -> Span {
     // Commands of drivers, lists and probes would hide what matters.
-    let begins_work = route.ends_with("/create")
-        || route.ends_with("/session")
-        || (*method == Method::POST && route.starts_with("/lam/"))
-        || request.headers().contains_key(UPGRADE);
-    if !begins_work {
-        return Span::none();
-    }
+    let begins_work = |route: &&Route| route.policy.traffic == Traffic::Work || request.headers().contains_key(UPGRADE);
+    let Some(route) = route.filter(begins_work) else { return Span::none() };
+    let (method, route) = (request.method(), route.path.as_str());
     let span = tracing::info_span!(
         target: TRACES,
         "request",
@@ -95,13 +107,6 @@ fn note_status(status: StatusCode) {
     }
 }
 
-/// The path with what may be secret in it left out.
-fn route(request: &Request) -> String {
-    let mut parts = request.uri().path().split('/').skip(1).take(shown_segments(request.uri().path()));
-    let (first, second, third) = (parts.next(), parts.next(), parts.next());
-    [first, second, third].into_iter().flatten().fold(String::new(), |path, part| format!("{path}/{part}"))
-}
-
 /// Whether a browser could not have been led here by a page of somebody else.
 ///
 /// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
@@ -122,20 +127,6 @@ fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error
         }
     }
     Ok(())
-}
-
-/// Checks the parameters behind the path: those of the route that it leads to. Each route has this around its handlers, so
-/// that a path or a method that there is not comes first.
-pub(super) async fn check_query(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let checked = match (request.uri().query(), route) {
-        (Some(query), Some(route)) => query::check(request.method(), route, query),
-        _ => Ok(()),
-    };
-    match checked {
-        Ok(()) => next.run(request).await,
-        Err(error) => Error::from(error).into_response(),
-    }
 }
 
 /// What is no text can name nothing here.
@@ -196,14 +187,6 @@ mod tests {
         for path in ["/%ff", "/a%C3", "/%C3%28"] {
             assert!(check_path(path).is_err(), "{path}");
         }
-    }
-
-    #[test]
-    fn the_log_has_no_tokens() {
-        let shown = |path: &str| route(&Request::builder().uri(path).body(axum::body::Body::empty()).unwrap());
-        assert_eq!(shown("/sessions/ses_1/webdriver/TOKEN/session"), "/sessions/ses_1/webdriver");
-        assert_eq!(shown("/w/TOKEN/scene.json"), "/w");
-        assert_eq!(shown("/status"), "/status");
     }
 
     #[test]

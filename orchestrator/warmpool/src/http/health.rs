@@ -8,41 +8,49 @@ use http::header::CONTENT_TYPE;
 use super::App;
 use super::auth::StatusCaller;
 use super::openapi::{Access, Operation, Routes};
+use super::query::Rule;
+use super::reply::Form;
+use super::route::{Policy, Traffic};
 use super::status::{Status, status};
 use crate::http::error::Error;
 use warmpool_core::drain::Phase;
 use warmpool_store::{StoreHealth, StoreState};
 
+const PROBE: Policy = Policy {
+    access: Access::Open,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[],
+    traffic: Traffic::Probes,
+    suggested: true,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
+    let status_policy = Policy { access: Access::Status, ..PROBE };
     routes
         .get(
             "/healthz",
             healthz,
-            Operation::new("get_health", "Whether the process serves")
-                .access(Access::Open)
-                .writes_text("text/plain", "It does."),
+            Operation::new("get_health", "Whether the process serves", PROBE).writes_text("text/plain", "It does."),
         )
         .get(
             "/readyz",
             readyz,
-            Operation::new("get_readiness", "Whether a session would be served now")
-                .access(Access::Open)
+            Operation::new("get_readiness", "Whether a session would be served now", PROBE)
                 .writes_text("text/plain", "It would; a second line warns when the disk fills up.")
                 .writes_text_at(503, "It would not, and why."),
         )
         .get(
             "/status",
             status,
-            Operation::new("get_status", "How the daemon is")
+            Operation::new("get_status", "How the daemon is", status_policy)
                 .about("Counts only: nothing that names or opens a session.")
-                .access(Access::Status)
                 .writes::<Status>("The pool, sessions, queues and the store."),
         )
         .get(
             "/metrics",
             metrics,
-            Operation::new("get_metrics", "The metrics, in Prometheus' text form")
-                .access(Access::Status)
+            Operation::new("get_metrics", "The metrics, in Prometheus' text form", status_policy)
                 .writes_text("text/plain", "The metrics."),
         )
 }

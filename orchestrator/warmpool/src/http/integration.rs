@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -17,9 +17,10 @@ use super::App;
 use super::auth::Caller;
 use super::body;
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::query::world_request_query;
-use super::reply::json_reply;
+use super::query::{Query, Rule};
+use super::reply::{Form, json_reply};
 use super::rotation::Rotation;
+use super::route::{Policy, Segment, Traffic};
 use super::task_reply::wants;
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
@@ -27,7 +28,7 @@ use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
 use warmpool_keys::KeyId;
-use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
+use warmpool_worlds::{Environment, IntegrationKey, IntegrationKind, IntegrationState, RequestQuery, RequestView};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -94,8 +95,67 @@ struct RequestPage {
     meta: PageMeta,
 }
 
+/// Which requests are wanted: the query of `GET /v1/requests`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(default)]
+struct RequestList {
+    /// Only what was made after this moment, in Unix milliseconds.
+    start_time: Option<u64>,
+    /// Only what was made before this moment, in Unix milliseconds.
+    end_time: Option<u64>,
+    /// Only requests for this patient.
+    patient_id: Option<String>,
+    /// Only requests for this kind of scene.
+    environment_type: Option<Environment>,
+    /// Only requests that were answered so.
+    status: Option<StatusClass>,
+    /// Only requests with this integration key.
+    key_id: Option<String>,
+    /// Which page.
+    #[schemars(range(min = 1))]
+    page: usize,
+    /// How many requests a page holds.
+    #[schemars(range(min = 1, max = 100))]
+    limit: usize,
+}
+
+/// How a request was answered.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+enum StatusClass {
+    #[serde(rename = "2xx")]
+    Success = 2,
+    #[serde(rename = "4xx")]
+    ClientError = 4,
+    #[serde(rename = "5xx")]
+    ServerError = 5,
+}
+
+impl Default for RequestList {
+    fn default() -> Self {
+        Self {
+            start_time: None,
+            end_time: None,
+            patient_id: None,
+            environment_type: None,
+            status: None,
+            key_id: None,
+            page: 1,
+            limit: 25,
+        }
+    }
+}
+
+const POLICY: Policy = Policy {
+    access: Access::Operator,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[Segment::new("id", "The key's id.")],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
-    let operation = |id, summary| Operation::new(id, summary).access(Access::Operator);
+    let operation = |id, summary| Operation::new(id, summary, POLICY);
     let writing = |id, summary| operation(id, summary).fails(&[Code::StoreBusy, Code::DiskNearlyFull]);
     routes
         .get(
@@ -129,10 +189,14 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/v1/requests",
             requests,
-            operation("list_world_requests", "List requests for worlds")
-                .writes::<RequestPage>("One page of the log, newest first.")
-                .writes_text(EVENTS, "The requests that come from now on.")
-                .fails(&[Code::StoreBusy]),
+            Operation::new(
+                "list_world_requests",
+                "List requests for worlds",
+                Policy { query: Rule::only::<RequestList>(), ..POLICY },
+            )
+            .writes::<RequestPage>("One page of the log, newest first.")
+            .writes_text(EVENTS, "The requests that come from now on.")
+            .fails(&[Code::StoreBusy]),
         )
 }
 
@@ -217,12 +281,20 @@ fn owned(app: &App, owner: &KeyId, id: &str) -> Result<IntegrationKeyId, Error> 
 pub(super) async fn requests(
     State(app): State<App>,
     Caller(owner): Caller,
-    RawQuery(query): RawQuery,
+    Query(wanted): Query<RequestList>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let patients = |id: &str| app.worlds.patients_of(&owner, id);
-    let mut query = world_request_query(query.as_deref().unwrap_or_default(), patients)?;
-    query.owner = Some(owner);
+    let query = RequestQuery {
+        start_ms: wanted.start_time,
+        end_ms: wanted.end_time,
+        patients: wanted.patient_id.map(|id| app.worlds.patients_of(&owner, &id)),
+        environment: wanted.environment_type,
+        key: wanted.key_id.as_deref().map(IntegrationKeyId::from),
+        class: wanted.status.map(|class| class as u16),
+        page: wanted.page,
+        limit: wanted.limit,
+        owner: Some(owner),
+    };
     if wants(&headers, "text/event-stream") {
         let state = (app.worlds.log().clone(), app.worlds.log().follow(), query);
         let events = stream::unfold(state, |(log, mut rows, query)| async move {

@@ -11,57 +11,75 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use super::App;
-use super::auth::{basic_parts, in_header, verify};
+use super::auth::{KeyToken, basic_parts, in_header, verify};
 use super::browserless::{PLAYWRIGHT, no_playwright};
 use super::create;
+use super::devtools::TARGET;
 use super::inspect;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::json_reply;
+use super::query::Rule;
+use super::reply::{Form, json_reply};
+use super::route::{Policy, Traffic};
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::session::Session;
 
+const POLICY: Policy = Policy {
+    access: Access::Socket,
+    query: Rule::at_least::<KeyToken>(),
+    form: Form::Rest,
+    segments: &[TARGET],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes() -> Routes {
     let list_operation = |id, summary| {
-        Operation::new(id, summary)
+        Operation::new(id, summary, POLICY)
             .about(
                 "The targets of the caller's Chromium sessions, each with a websocket of its own. With the `connect_headers` of \
                  a WebKit session, the pages of that session.",
             )
-            .access(Access::Socket)
             .writes::<Vec<AnyObject>>("The targets.")
             .fails(&[Code::InvalidToken, Code::NotSupported, Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown, Code::Starting])
             .fails(&[Code::WorkerFailed, Code::WorkerTimeout])
     };
+    let refusal = Policy { query: Rule::UNCHECKED, ..POLICY };
     Routes::new("browserless")
         .get("/json", root, list_operation("list_targets_at_root", "List targets, under another path"))
         .get("/json/list", list, list_operation("list_targets", "List targets"))
         .get(
             "/json/version",
             version,
-            Operation::new("get_version", "The browser's names, and a websocket that makes a session")
-                .access(Access::Socket)
-                .writes::<Version>("What clients of a debugging port ask first.")
-                .fails(&[Code::NotSupported]),
+            Operation::new(
+                "get_version",
+                "The browser's names, and a websocket that makes a session",
+                Policy { suggested: true, ..POLICY },
+            )
+            .writes::<Version>("What clients of a debugging port ask first.")
+            .fails(&[Code::NotSupported]),
         )
         .get(
             "/json/protocol",
             protocol,
-            Operation::new("get_protocol", "The browser's description of DevTools")
-                .access(Access::Open)
-                .writes::<AnyObject>("The description.")
-                .fails(create::FAILURES),
+            Operation::new(
+                "get_protocol",
+                "The browser's description of DevTools",
+                Policy { access: Access::Open, ..POLICY },
+            )
+            .writes::<AnyObject>("The description.")
+            .fails(create::FAILURES),
         )
-        .undescribed(OmissionReason::Alias, "/json/", get(root))
-        .undescribed(OmissionReason::Alias, "/json/list/", get(list))
-        .undescribed(OmissionReason::Alias, "/json/version/", get(version))
-        .undescribed(OmissionReason::Alias, "/json/protocol/", get(protocol))
-        .undescribed(OmissionReason::Refusal, "/json/new", any(needs_session))
-        .undescribed(OmissionReason::Refusal, "/json/activate/{target}", any(needs_session))
-        .undescribed(OmissionReason::Refusal, "/json/close/{target}", any(needs_session))
+        .undescribed(OmissionReason::Alias, "/json/", get(root), POLICY)
+        .undescribed(OmissionReason::Alias, "/json/list/", get(list), POLICY)
+        .undescribed(OmissionReason::Alias, "/json/version/", get(version), POLICY)
+        .undescribed(OmissionReason::Alias, "/json/protocol/", get(protocol), POLICY)
+        .undescribed(OmissionReason::Refusal, "/json/new", any(needs_session), refusal)
+        .undescribed(OmissionReason::Refusal, "/json/activate/{target}", any(needs_session), refusal)
+        .undescribed(OmissionReason::Refusal, "/json/close/{target}", any(needs_session), refusal)
 }
 
 /// A debugging port's description of its browser.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::request::Parts;
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::Instrument as _;
-use url::form_urlencoded;
 
 use super::App;
 use super::auth::Caller;
@@ -23,55 +22,95 @@ use super::body;
 use super::console;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::{json_reply, status};
+use super::query::{Query, Rule};
+use super::reply::{Form, json_reply, status};
 use super::right::Right;
+use super::route::{Policy, Segment, Traffic};
+use super::sessions::ID;
 use crate::http::error::Error;
 use warmpool_core::error::{Code, Fault as _, FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ShareId;
 use warmpool_sessions::live::{self, ViewerRights};
 use warmpool_sessions::session::{Session, SessionView, Share, Status};
 
+/// What opens the recording of a session.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ViewToken {
+    /// The token of the live view, or of a link to it.
+    pub(super) token: String,
+}
+
 /// What the address of a live view may say.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
 struct ViewQuery {
+    /// The token of the live view, or of a link to it.
     token: String,
-    theme: Option<String>,
+    /// The colours of the page.
+    #[schemars(extend("x-problem" = "must be dark or light"))]
+    theme: Theme,
+    /// Whether the viewer may take the session over.
     enable_actions: bool,
 }
 
-impl ViewQuery {
-    fn read(query: Option<&str>) -> Result<Self, Error> {
-        let mut view = Self::default();
-        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            match &*name {
-                "token" => view.token = value.into_owned(),
-                "theme" => match &*value {
-                    "dark" | "light" => view.theme = Some(value.into_owned()),
-                    "" | "system" => view.theme = None,
-                    _ => return Err(Error::invalid("theme", "must be dark or light")),
-                },
-                "enable_actions" => match &*value {
-                    "true" | "1" => view.enable_actions = true,
-                    "false" | "0" | "" => view.enable_actions = false,
-                    _ => return Err(Error::invalid("enable_actions", "must be true or false")),
-                },
-                // Pages that show a live view add what they like to its address.
-                _ => {}
-            }
+/// The colours of a page.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Theme {
+    /// Those of the viewer's system.
+    #[default]
+    #[serde(alias = "")]
+    System,
+    /// Light on dark.
+    Dark,
+    /// Dark on light.
+    Light,
+}
+
+impl Theme {
+    /// As the page has it.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "",
+            Self::Dark => "dark",
+            Self::Light => "light",
         }
-        Ok(view)
     }
 }
 
+/// A link in a path.
+const SHARE: Segment = Segment::new("share", "The link's id.");
+/// Calls by the token of a live view.
+const VIEW: Policy = Policy {
+    access: Access::Address,
+    query: Rule::only::<ViewQuery>(),
+    form: Form::Rest,
+    segments: &[ID],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
+/// Calls about links.
+const SHARES: Policy = Policy {
+    access: Access::Key,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[ID, SHARE],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
-    let view = |id, summary| {
-        Operation::new(id, summary)
-            .access(Access::Address)
+    let view = |id, summary, policy| {
+        Operation::new(id, summary, policy)
             .about("The token is that of `livestream_url`, or of a link; the service key that made the session will do as well.")
             .fails(&[Code::UnknownSession, Code::SessionEnded, Code::InvalidKey, Code::RuntimeDown, Code::Starting])
     };
+    // Pages that show a live view add what they like to its address.
+    let page_policy = Policy { query: Rule::at_least::<ViewQuery>(), ..VIEW };
     let share_of = |id, summary| {
-        Operation::new(id, summary).fails(&[
+        Operation::new(id, summary, SHARES).fails(&[
             Code::UnknownSession,
             Code::SessionEnded,
             Code::RuntimeDown,
@@ -82,19 +121,19 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/sessions/{id}/stream",
             page,
-            view("get_live_view", "Open the live view")
+            view("get_live_view", "Open the live view", page_policy)
                 .writes_text("text/html", "The page that shows the session. Where it cannot, the page says why.")
                 .fails_with_pages(),
         )
         .get(
             "/sessions/{id}/stream/state",
             state,
-            view("get_live_state", "Ask whether a live view can open").writes::<LiveState>("The session, as far as a viewer sees it."),
+            view("get_live_state", "Ask whether a live view can open", VIEW).writes::<LiveState>("The session, as far as a viewer sees it."),
         )
         .get(
             "/sessions/{id}/stream/socket",
             socket,
-            view("connect_live_view", "The websocket of the live view")
+            view("connect_live_view", "The websocket of the live view", VIEW)
                 .about(
                     "Pictures in binary messages, all else as JSON in text messages. The page of the live view is its client; \
                      other programs should not rely on its form.",
@@ -153,17 +192,6 @@ struct ShareList {
     shares: Vec<ShareView>,
 }
 
-/// The token in the address of a live view.
-pub(super) struct ViewToken(pub(super) String);
-
-impl FromRequestParts<App> for ViewToken {
-    type Rejection = Error;
-
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
-        Ok(Self(ViewQuery::read(parts.uri.query())?.token))
-    }
-}
-
 /// An admitted viewer of a session.
 pub(super) struct ViewAccess {
     session: Arc<Session>,
@@ -176,7 +204,7 @@ impl FromRequestParts<App> for ViewAccess {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
-        let view = ViewQuery::read(parts.uri.query())?;
+        let Query(view) = Query::<ViewQuery>::from_request_parts(parts, app).await?;
         let (session, rights) = admit(app, &id, &view, parts).await?;
         Ok(Self { session, rights, view })
     }
@@ -186,7 +214,7 @@ impl FromRequestParts<App> for ViewAccess {
 pub(super) async fn page(
     State(app): State<App>,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Result<Query<ViewQuery>, Error>,
     headers: HeaderMap,
     access: Result<ViewAccess, Error>,
 ) -> Result<Response, Error> {
@@ -198,7 +226,7 @@ pub(super) async fn page(
         Ok(access) => access,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
-            let view = ViewQuery::read(query.as_deref()).unwrap_or_default();
+            let view = query.map(|Query(view)| view).unwrap_or_default();
             let state = match error.code() {
                 Code::SessionEnded => "ended",
                 Code::UnknownSession => "unknown",
@@ -210,7 +238,7 @@ pub(super) async fn page(
             let recorded = past.as_ref().is_some_and(|past| past.recording)
                 && app.sessions.find_by_view_token(&id, &view.token).is_ok();
             let values = [
-                ("theme", view.theme.as_deref().unwrap_or_default()),
+                ("theme", view.theme.as_str()),
                 ("token", if recorded { &view.token } else { "" }),
                 ("actions", "false"),
                 ("state", if failed { "failed" } else { state }),
@@ -223,7 +251,7 @@ pub(super) async fn page(
     // By the key in its header, a page has no token in its address that its websocket could carry.
     let token = if view.token.is_empty() { session.view_token().to_owned() } else { view.token };
     let values = [
-        ("theme", view.theme.as_deref().unwrap_or_default()),
+        ("theme", view.theme.as_str()),
         ("token", &token),
         ("actions", if rights.may_act { "true" } else { "false" }),
         ("state", "live"),
@@ -402,16 +430,22 @@ fn shown(app: &App, base: &PublicUrl, session: &Session, share: &Share) -> Share
 
 #[cfg(test)]
 mod tests {
+    use super::super::query::read;
     use super::*;
-    use warmpool_core::error::Fault as _;
 
     #[test]
     fn an_address_says_what_it_wants_or_what_is_wrong() {
-        let view = ViewQuery::read(Some("token=T&enable_actions=true&theme=dark&utm=x")).unwrap();
-        assert_eq!(view, ViewQuery { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
-        assert_eq!(ViewQuery::read(None).unwrap(), ViewQuery::default());
-        for (query, field) in [("theme=pink", "theme"), ("enable_actions=yes", "enable_actions")] {
-            assert_eq!(ViewQuery::read(Some(query)).unwrap_err().field(), Some(field));
+        let rule = Rule::at_least::<ViewQuery>();
+        let view: ViewQuery = read(rule, "token=T&enable_actions=true&theme=dark&utm=x").unwrap();
+        assert_eq!(view, ViewQuery { token: "T".into(), theme: Theme::Dark, enable_actions: true });
+        for query in ["", "theme=", "theme=system", "enable_actions="] {
+            assert_eq!(read::<ViewQuery>(rule, query).unwrap(), ViewQuery::default());
+        }
+        for (query, message) in [
+            ("theme=pink", "`theme` must be dark or light"),
+            ("enable_actions=yes", "`enable_actions` must be true or false"),
+        ] {
+            assert_eq!(read::<ViewQuery>(rule, query).unwrap_err().to_string(), message);
         }
     }
 }

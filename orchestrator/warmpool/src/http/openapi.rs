@@ -61,10 +61,9 @@ impl Description {
     pub(super) fn new(routes: &Routes, config: &Config) -> Self {
         let mut schemas = Schemas::new();
         let mut paths = Map::new();
-        for route in routes.described() {
-            let operation = route.operation.document(&route.method, &route.path, route.tag, &mut schemas);
-            let item = paths.entry(route.path.clone()).or_insert_with(|| json!({}));
-            item[route.method.as_str().to_ascii_lowercase()] = operation;
+        for (method, path, tag, operation) in routes.described() {
+            let item = paths.entry(path.clone()).or_insert_with(|| json!({}));
+            item[method.as_str().to_ascii_lowercase()] = operation.document(&path, tag, &mut schemas);
         }
         let (mut schemas, clashes) = schemas.finish();
         debug_assert!(clashes.is_empty(), "names of two schemas: {clashes:?}");

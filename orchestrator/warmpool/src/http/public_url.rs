@@ -1,40 +1,14 @@
 //! The address under which this client sees the service, for the URLs in replies.
 
-use std::net::{IpAddr, SocketAddr};
-
 use axum::extract::FromRequestParts;
 use http::header::HOST;
 use http::request::Parts;
 use url::Url;
 
 use super::App;
+use super::peer::Peer;
 use crate::http::error::Error;
 use warmpool_sessions::session::{Session, Share};
-
-/// The connection a request came on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer {
-    /// The other end.
-    pub(super) address: SocketAddr,
-    /// Whether it is encrypted.
-    pub(super) secure: bool,
-}
-
-/// The client's address, from a trusted proxy's header where there is one.
-pub(super) struct ClientAddress(pub(super) IpAddr);
-
-impl FromRequestParts<App> for ClientAddress {
-    type Rejection = Error;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
-        let forwarded =
-            parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
-        // A proxy adds the address that it sees to those that the client has claimed.
-        let forwarded = forwarded.filter(|_| app.config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
-        Ok(Self(forwarded.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)))
-    }
-}
 
 /// Scheme, host, port and what comes before every path, as the client uses them.
 #[derive(Debug, Clone)]
@@ -119,7 +93,7 @@ impl PublicUrl {
     }
 
     /// The session's WebDriver address. It ends in a slash because some clients (fantoccini) resolve `session` against
-    /// it as a browser would; those that append `/session` are served too, see [`single_slash`].
+    /// it as a browser would; those that append `/session` are served too, see `request_target`.
     pub(super) fn connect_url(&self, session: &Session) -> String {
         format!("{}/sessions/{}/webdriver/{}/", self.http(), session.id, session.token())
     }
@@ -135,31 +109,6 @@ impl PublicUrl {
     }
 }
 
-/// The path of a WebDriver request without the second slash that appending to a `connect_url` leaves; `None` when there
-/// is nothing to mend.
-pub(super) fn single_slash(path: &str) -> Option<String> {
-    // A grid's address with a slash at its end, and a client that appends `/session` to it.
-    for prefix in ["", "/wd/hub"] {
-        let rest = path.strip_prefix(prefix).filter(|rest| rest.starts_with("//"));
-        if let Some(rest) = rest.map(|rest| rest.trim_start_matches('/')).filter(|rest| is_grid(rest)) {
-            return Some(format!("{prefix}/{rest}"));
-        }
-    }
-    let (before, after) = path.split_once("/webdriver/")?;
-    let (token, rest) = after.split_once("//")?;
-    let mends = !token.is_empty() && !token.contains('/');
-    mends.then(|| format!("{before}/webdriver/{token}/{}", rest.trim_start_matches('/')))
-}
-
-/// How many segments of a path may be shown. A grid's session is opened by its id, and a world's path is its viewer's token.
-pub(super) fn shown_segments(path: &str) -> usize {
-    if path.starts_with("/session/") || path.starts_with("/w/") { 1 } else { 3 }
-}
-
-fn is_grid(path: &str) -> bool {
-    matches!(path.split('/').next(), Some("session" | "status"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,22 +119,5 @@ mod tests {
         assert_eq!(base("https://a.example"), "wss://a.example/x");
         assert_eq!(base("https://a.example:8443/pool/"), "wss://a.example:8443/pool/x");
         assert_eq!(base("http://a.example/a/b"), "ws://a.example/a/b/x");
-    }
-
-    #[test]
-    fn only_the_slash_behind_the_token_is_mended() {
-        let mended = single_slash("/sessions/s/webdriver/T//session/1/url");
-        assert_eq!(mended.as_deref(), Some("/sessions/s/webdriver/T/session/1/url"));
-        assert_eq!(single_slash("//session/1/url").as_deref(), Some("/session/1/url"));
-        assert_eq!(single_slash("/wd/hub//session").as_deref(), Some("/wd/hub/session"));
-        for path in [
-            "//evil.example/x",
-            "/session//x",
-            "/sessions/s/webdriver/T/session/1//x",
-            "/sessions//s/files",
-            "/sessions/s/webdriver//session",
-        ] {
-            assert_eq!(single_slash(path), None, "{path}");
-        }
     }
 }

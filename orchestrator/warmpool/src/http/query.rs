@@ -1,279 +1,294 @@
-//! Query parameters, of every route: which ones it takes, and what those of lists mean. Every fault names its parameter.
+//! What stands behind the question mark. A route declares a type; from its fields and their documentation follow which
+//! parameters there are, what their values may be, how faults are worded, and the description for OpenAPI.
+//!
+//! Beside the usual attributes a field may have these extensions of its schema: `x-alias`, another name of the parameter
+//! (which serde has to know, too); `x-name`, how the description writes the name of a list; and `x-problem`, what is wrong
+//! with a value that is none, where a list of those that there are would not say it.
 
-mod parameters;
+use std::fmt;
+use std::sync::Arc;
 
-use std::borrow::Cow;
-
-use http::Method;
-use serde_json::Value;
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
+use super::App;
+use super::route::Route;
 use crate::http::error::Error;
-use parameters::{
-    BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, THUMBNAILS, TOKEN, Times, VIEW,
-    VIEW_TOKEN_ALONE, WORLD_REQUESTS,
-};
-use warmpool_core::browser::Engine;
-use warmpool_core::error::FieldFault as _;
-use warmpool_core::ids::IntegrationKeyId;
-use warmpool_core::sort::SortOrder;
-use warmpool_keys::KeyId;
-use warmpool_sessions::session::{SessionQuery, SortKey, Status};
-use warmpool_tasks::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
-use warmpool_worlds::{Environment, PatientRef, RequestQuery};
+use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 
-/// Sessions of one stream of thumbnails at most: more than a screen shows.
-const MAX_THUMBNAILS: usize = 100;
+/// The longest name of a parameter that an error repeats, in characters.
+const MAX_NAME: usize = 100;
 
 /// What may stand behind a route's question mark.
-enum Rule {
-    /// These parameters and no others.
-    These(&'static [Parameter]),
-    /// Each parameter once; the route knows which there are, or leaves that to others. These are described.
-    Once(&'static [Parameter]),
-    /// It is not ours: the driver reads it.
-    Drivers,
+#[derive(Clone, Copy)]
+pub(crate) struct Rule {
+    fields: fn() -> Vec<Parameter>,
+    others: Others,
 }
 
-/// The rule of a route, by the path it was made with. One that is not named here takes no parameters.
-fn rule(method: &Method, route: &str) -> Rule {
-    let within = route.strip_prefix("/wd/hub").unwrap_or(route);
-    Rule::These(match within {
-        "/sessions" => SESSIONS,
-        "/lam/tasks" => TASKS,
-        "/lam/tasks/{id}" if *method != Method::DELETE => TASK,
-        "/lam/tasks/{id}/items" => ITEMS,
-        "/v1/requests" => WORLD_REQUESTS,
-        "/console/api/events" => EVENT_TOPICS,
-        "/console/api/thumbnails" => THUMBNAILS,
-        "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" => TOKEN,
-        "/session/{id}/se/cdp" | "/active" | "/pressure" | "/devtools/{kind}/{target}" => GRID_TOKEN,
-        "/sessions/{id}/stream/recording" | "/sessions/{id}/stream/recording/{name}" => VIEW_TOKEN_ALONE,
-        "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => VIEW,
-        // Pages that show a live view add what they like to its address.
-        "/sessions/{id}/stream" => return Rule::Once(VIEW),
-        // What clients of browserless say there is read by `dropin::browserless`, which refuses what it does not know.
-        "/" | "/chromium" | "/chrome" | "/firefox" | "/webkit" | "/edge" => return Rule::Once(BROWSERLESS),
-        path if path.starts_with("/json") => return Rule::Once(GRID_TOKEN),
-        path if path.contains("/playwright") => return Rule::Once(&[]),
-        "/session/{id}/{*command}" | "/sessions/{id}/webdriver/{token}/session/{driver}/{*command}" => {
-            return Rule::Drivers;
-        }
-        _ => &[],
-    })
+/// What is done with a parameter that no field has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// It is refused.
+    Refused,
+    /// It may be there once: the handler, or who opened the page, knows it.
+    Once,
+    /// The query is not ours to check.
+    Unchecked,
 }
 
-/// The parameters of a route as OpenAPI has them. `path` is the route's, as the description writes it.
-pub(super) fn parameters_of(method: &Method, path: &str) -> Vec<Value> {
-    let route = path.replace("/devtools/{target}", "/devtools/{*target}").replace("{command}", "{*command}");
-    match rule(method, &route) {
-        Rule::These(parameters) | Rule::Once(parameters) => parameters.iter().map(Parameter::document).collect(),
-        Rule::Drivers => Vec::new(),
+impl Rule {
+    /// No parameters.
+    pub(crate) const NONE: Self = Self { fields: Vec::new, others: Others::Refused };
+    /// Whatever there is: a driver reads it, or nobody does.
+    pub(crate) const UNCHECKED: Self = Self { fields: Vec::new, others: Others::Unchecked };
+
+    /// The fields of `T` and no others.
+    pub(crate) const fn only<T: DeserializeOwned + JsonSchema>() -> Self {
+        Self { fields: fields::<T>, others: Others::Refused }
+    }
+
+    /// The fields of `T`, and others, each once.
+    pub(crate) const fn at_least<T: DeserializeOwned + JsonSchema>() -> Self {
+        Self { fields: fields::<T>, others: Others::Once }
+    }
+
+    pub(super) fn parameters(self) -> Parameters {
+        Parameters { fields: (self.fields)(), others: self.others }
     }
 }
 
-/// Checks the query of a request to `route`: of two values one would be passed over in silence, and so would a parameter
-/// that nobody reads.
-/// Errors: `Field` for a parameter that is given twice, and for one that the route does not have.
-pub(super) fn check(method: &Method, route: &str, query: &str) -> Result<(), Error> {
-    match rule(method, route) {
-        Rule::These(takes) => pairs(query, takes).map(drop),
-        Rule::Once(_) => {
-            let mut seen = SeenParameters::default();
-            form_urlencoded::parse(query.as_bytes()).try_for_each(|(name, _)| seen.check(&name))
-        }
-        Rule::Drivers => Ok(()),
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parameters().fmt(f)
     }
 }
 
-type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+/// The query of a request, read as the type that its route declares.
+pub(super) struct Query<T>(pub(super) T);
 
-/// The parameters of a query, checked.
-fn pairs<'a>(query: &'a str, takes: &[Parameter]) -> Result<Vec<Pair<'a>>, Error> {
-    let mut seen = SeenParameters::default();
-    let mut pairs = Vec::new();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        if takes.iter().any(|taken| taken.times == Times::Once && taken.name == name) {
-            seen.check(&name)?;
-        } else if !takes.iter().any(|taken| taken.times != Times::Once && taken.name == list_name(&name)) {
-            return Err(unknown(takes, &name));
-        }
-        pairs.push((name, value));
+impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
+        let route = parts.extensions.get::<Arc<Route>>().ok_or_else(|| Error::internal("a route without an entry"))?;
+        route.parameters.read(parts.uri.query().unwrap_or_default()).map(Self)
     }
-    Ok(pairs)
 }
 
-fn unknown(takes: &[Parameter], name: &str) -> Error {
-    // The other name of a filter is for clients that know it already.
-    let known = takes.iter().filter(|taken| taken.name != "raccoon_passcode");
-    let known: Vec<String> = known
-        .map(|taken| if taken.times == Times::Once { taken.name.to_owned() } else { format!("{}[]", taken.name) })
-        .collect();
-    let name: String = name.chars().take(100).collect();
-    if known.is_empty() { Error::unknown(name, "this path takes no parameters") } else { Error::none_of(name, known) }
-}
-
-/// Parses the query of `GET /sessions`; also gives the key whose sessions it asks for.
-pub(super) fn session_query(query: &str) -> Result<(SessionQuery, Option<KeyId>), Error> {
-    let mut key = None;
-    let mut parsed = SessionQuery {
-        start_time: None,
-        end_time: None,
-        session_id: None,
-        statuses: Vec::new(),
-        engines: Vec::new(),
-        service_passcode: None,
-        page: 1,
-        limit: 10,
-        sort_by: SortKey::default(),
-        sort_order: SortOrder::default(),
-    };
-    for (name, value) in pairs(query, SESSIONS)? {
-        match list_name(&name) {
-            "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
-            "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
-            "session_id" => parsed.session_id = Some(value.into_owned()),
-            "key_id" => key = Some(key_id(&name, &value)?),
-            "status" => {
-                let status = Status::ALL.into_iter().find(|status| status.as_str() == value);
-                parsed.statuses.push(status.ok_or_else(|| one_of(&name, Status::ALL.map(Status::as_str).as_slice()))?);
-            }
-            "browser_type" => {
-                let engine = value.parse().ok();
-                parsed.engines.push(engine.ok_or_else(|| one_of(&name, Engine::ALL.map(Engine::as_str).as_slice()))?);
-            }
-            "service_passcode" | "raccoon_passcode" => parsed.service_passcode = Some(value.into_owned()),
-            "page" => parsed.page = number(&name, &value, 1, u64::MAX)?,
-            "limit" => parsed.limit = number(&name, &value, 1, 100)?,
-            "sort_by" => {
-                parsed.sort_by = match &*value {
-                    "timestamp" => SortKey::Timestamp,
-                    "executionTime" | "execution_time" => SortKey::ExecutionTime,
-                    "sessionId" | "session_id" => SortKey::SessionId,
-                    "status" => SortKey::Status,
-                    _ => return Err(one_of(&name, &["timestamp", "executionTime", "sessionId", "status"])),
-                };
-            }
-            "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
-            _ => return Err(unknown(SESSIONS, &name)),
-        }
-    }
-    Ok((parsed, key))
-}
-
-/// Parses the query of `GET /lam/tasks`; also gives the key whose tasks it asks for.
-pub(super) fn task_query(query: &str) -> Result<(TaskQuery, Option<KeyId>), Error> {
-    let mut key = None;
-    let mut parsed = TaskQuery::default();
-    for (name, value) in pairs(query, TASKS)? {
-        match list_name(&name) {
-            "executionType" => {
-                let kind = value.parse().ok();
-                parsed.kinds.push(kind.ok_or_else(|| one_of(&name, TaskKind::ALL.map(TaskKind::as_str).as_slice()))?);
-            }
-            "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
-            "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
-            "task_id" => parsed.task_id = Some(value.into_owned()),
-            "key_id" => key = Some(key_id(&name, &value)?),
-            "service_passcode" | "raccoon_passcode" => parsed.service_passcode = Some(value.into_owned()),
-            "page" => parsed.page = number(&name, &value, 1, u64::MAX)?,
-            "limit" => parsed.limit = number(&name, &value, 1, 100)?,
-            "sort_by" => {
-                let key = TaskSortKey::ALL.into_iter().find(|key| key.as_str() == value);
-                parsed.sort_by =
-                    key.ok_or_else(|| one_of(&name, TaskSortKey::ALL.map(TaskSortKey::as_str).as_slice()))?;
-            }
-            "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
-            _ => return Err(unknown(TASKS, &name)),
-        }
-    }
-    Ok((parsed, key))
-}
-
-/// The topics that `GET /console/api/events` asks for, by their names.
-pub(super) fn topics<T>(query: &str, topic: impl Fn(&str) -> Option<T>, known: &[&str]) -> Result<Vec<T>, Error> {
-    let pairs = pairs(query, EVENT_TOPICS)?;
-    pairs.iter().map(|(name, value)| topic(value).ok_or_else(|| one_of(name, known))).collect()
-}
-
-/// The sessions whose thumbnails `GET /console/api/thumbnails` asks for.
-pub(super) fn thumbnail_sessions(query: &str) -> Result<Vec<String>, Error> {
-    let pairs = pairs(query, THUMBNAILS)?;
-    if pairs.len() > MAX_THUMBNAILS {
-        return Err(Error::invalid("session", format!("may be given {MAX_THUMBNAILS} times at most")));
-    }
-    Ok(pairs.into_iter().map(|(_, id)| id.into_owned()).collect())
-}
-
-/// Parses the query of `GET /v1/requests`; `patients` knows whom an id may mean.
-pub(super) fn world_request_query(
-    query: &str,
-    patients: impl Fn(&str) -> Vec<PatientRef>,
-) -> Result<RequestQuery, Error> {
-    let mut parsed = RequestQuery { page: 1, limit: 25, ..RequestQuery::default() };
-    let small = |number| usize::try_from(number).unwrap_or(usize::MAX);
-    for (name, value) in pairs(query, WORLD_REQUESTS)? {
-        match &*name {
-            "start_time" => parsed.start_ms = Some(number(&name, &value, 0, u64::MAX)?),
-            "end_time" => parsed.end_ms = Some(number(&name, &value, 0, u64::MAX)?),
-            "patient_id" => parsed.patients = Some(patients(&value)),
-            "environment_type" => {
-                let known = Environment::ALL.map(Environment::as_str);
-                parsed.environment = Some(Environment::named(&value).ok_or_else(|| one_of(&name, &known))?);
-            }
-            "status" => {
-                let classes = ["2xx", "4xx", "5xx"];
-                let class = classes.iter().zip([2, 4, 5]).find(|(class, _)| **class == value);
-                parsed.class = Some(class.ok_or_else(|| one_of(&name, &classes))?.1);
-            }
-            "key_id" => parsed.key = Some(IntegrationKeyId::from(&*value)),
-            "page" => parsed.page = small(number(&name, &value, 1, u64::MAX)?),
-            "limit" => parsed.limit = small(number(&name, &value, 1, 100)?),
-            _ => return Err(unknown(WORLD_REQUESTS, &name)),
-        }
-    }
-    Ok(parsed)
-}
-
-fn key_id(name: &str, value: &str) -> Result<KeyId, Error> {
-    value.parse().map_err(|_| Error::invalid(name, "must be a key's id: twelve hexadecimal digits in lower case"))
-}
-
-fn sort_order(name: &str, value: &str) -> Result<SortOrder, Error> {
-    value.parse().map_err(|()| one_of(name, &["ascend", "descend"]))
-}
-
-/// What `GET /lam/tasks/<id>/items` asks for.
+/// The parameters of a route.
 #[derive(Debug)]
-pub(super) struct ItemQuery {
-    /// Items of this status only.
-    pub(super) status: Option<TaskStatus>,
-    /// Items behind the one of this number.
-    pub(super) after: Option<u32>,
-    /// At most this many.
-    pub(super) limit: usize,
+pub(super) struct Parameters {
+    fields: Vec<Parameter>,
+    others: Others,
 }
 
-/// Parses the query of `GET /lam/tasks/<id>/items`, its `format` left out.
-pub(super) fn item_query(query: &str) -> Result<ItemQuery, Error> {
-    let mut parsed = ItemQuery { status: None, after: None, limit: 100 };
-    for (name, value) in pairs(query, ITEMS)? {
-        match &*name {
-            "status" => {
-                let names = TaskStatus::ALL.map(TaskStatus::as_str);
-                parsed.status = Some(value.parse().map_err(|()| one_of(&name, &names))?);
+impl Parameters {
+    /// Checks the names: of two values one would be passed over in silence, and so would a parameter that nobody reads.
+    /// Errors: `Field` for a parameter that is given twice, and for one that the route does not have.
+    pub(super) fn check(&self, query: &str) -> Result<(), Error> {
+        let mut seen = Vec::new();
+        for (name, _) in form_urlencoded::parse(query.as_bytes()).filter(|_| self.others != Others::Unchecked) {
+            let field = self.field(&name);
+            if field.is_none() && self.others == Others::Refused {
+                return Err(self.unknown(&name));
             }
-            "after" => parsed.after = u32::try_from(number(&name, &value, 0, u64::from(u32::MAX))?).ok(),
-            "limit" => parsed.limit = usize::try_from(number(&name, &value, 1, 100)?).unwrap_or(100),
-            _ => {}
+            if field.is_some_and(|field| field.is_list) {
+                continue;
+            }
+            let own = field.map_or_else(|| name.to_string(), |field| field.name.to_owned());
+            if seen.contains(&own) {
+                return Err(Error::invalid(cut(&name), "is given twice: send one value"));
+            }
+            seen.push(own);
+        }
+        Ok(())
+    }
+
+    /// Reads the values of a query whose names are checked.
+    /// Errors: `Field`, with the name that the client used.
+    fn read<T: DeserializeOwned>(&self, query: &str) -> Result<T, Error> {
+        let mut values = Map::new();
+        for (name, text) in form_urlencoded::parse(query.as_bytes()) {
+            let Some(field) = self.field(&name) else { continue };
+            let value = field.value(&name, &text)?;
+            // Alone, so that an error is this parameter's.
+            let alone = Map::from_iter([(field.name.to_owned(), value.clone())]);
+            serde_json::from_value::<T>(Value::Object(alone)).map_err(|_| field.wrong(&name))?;
+            match (values.get_mut(field.name), value) {
+                (Some(Value::Array(known)), Value::Array(more)) => known.extend(more),
+                (_, value) => drop(values.insert(field.name.to_owned(), value)),
+            }
+        }
+        for field in &self.fields {
+            let given = values.get(field.name).and_then(Value::as_array).map_or(0, Vec::len);
+            if let Some(most) = field.most.filter(|most| given as u64 > *most) {
+                return Err(Error::invalid(field.name, format!("may be given {most} times at most")));
+            }
+        }
+        serde_json::from_value(Value::Object(values)).map_err(Error::internal)
+    }
+
+    fn field(&self, name: &str) -> Option<&Parameter> {
+        self.fields.iter().find(|field| match field.is_list {
+            true => field.name == list_name(name),
+            false => field.name == name || field.alias.as_deref() == Some(name),
+        })
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        if self.fields.is_empty() {
+            return Error::unknown(cut(name), "this path takes no parameters");
+        }
+        let known = self.fields.iter().map(|field| format!("{}{}", field.name, if field.is_list { "[]" } else { "" }));
+        Error::none_of(cut(name), known)
+    }
+
+    /// As OpenAPI has them.
+    pub(super) fn document(&self) -> impl Iterator<Item = Value> {
+        self.fields.iter().flat_map(Parameter::document)
+    }
+}
+
+/// One parameter.
+#[derive(Debug)]
+struct Parameter {
+    name: &'static str,
+    alias: Option<String>,
+    /// Whether it may be given as often as wanted, also as `name[]` or `name[0]`.
+    is_list: bool,
+    /// How often, if that has a limit.
+    most: Option<u64>,
+    /// As the description writes it.
+    shown: String,
+    about: String,
+    problem: Option<String>,
+    /// Of one value.
+    schema: Value,
+}
+
+impl Parameter {
+    fn new(name: &'static str, property: &Value) -> Self {
+        let text = |keyword: &str| property[keyword].as_str().map(str::to_owned);
+        let is_list = property["type"] == "array";
+        Self {
+            name,
+            alias: text("x-alias"),
+            is_list,
+            most: property["maxItems"].as_u64(),
+            shown: text("x-name").unwrap_or_else(|| name.to_owned()),
+            about: text("description").unwrap_or_default(),
+            problem: text("x-problem"),
+            schema: value_schema(if is_list { &property["items"] } else { property }),
         }
     }
-    Ok(parsed)
+
+    /// A value as JSON has it; that of a list is a list of one.
+    fn value(&self, name: &str, text: &str) -> Result<Value, Error> {
+        let value = match self.schema["type"].as_str() {
+            Some("integer") => json!(self.number(name, text)?),
+            Some("boolean") => match text {
+                "true" | "1" => json!(true),
+                "false" | "0" | "" => json!(false),
+                _ => return Err(Error::invalid(name, "must be true or false")),
+            },
+            _ => json!(text),
+        };
+        Ok(if self.is_list { json!([value]) } else { value })
+    }
+
+    fn number(&self, name: &str, text: &str) -> Result<u64, Error> {
+        let least = self.schema["minimum"].as_u64().unwrap_or(0);
+        let most = self.schema["maximum"].as_u64();
+        let number = text.parse().ok().filter(|number| (least..=most.unwrap_or(u64::MAX)).contains(number));
+        number.ok_or_else(|| {
+            let range = most.map_or_else(|| format!("of at least {least}"), |most| format!("from {least} to {most}"));
+            Error::invalid(name, format!("must be a whole number {range}"))
+        })
+    }
+
+    fn wrong(&self, name: &str) -> Error {
+        let names = self.schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let one_of = || format!("must be one of {}", names.collect::<Vec<_>>().join(", "));
+        Error::invalid(name, self.problem.clone().unwrap_or_else(one_of))
+    }
+
+    fn document(&self) -> Vec<Value> {
+        let schema = if self.is_list { json!({"type": "array", "items": self.schema}) } else { self.schema.clone() };
+        let alias = self.alias.as_ref().map(|alias| (alias, format!("Another name of `{}`.", self.name)));
+        let names = [(&self.shown, self.about.clone())].into_iter().chain(alias);
+        let document = |(name, about)| json!({"name": name, "in": "query", "required": false, "description": about, "schema": schema});
+        names.map(document).collect()
+    }
 }
 
-/// The value of one parameter, decoded.
-pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    form_urlencoded::parse(query.as_bytes()).find(|(found, _)| found == name).map(|(_, value)| value)
+/// What a schema says of a value that is there, without its description.
+fn value_schema(schema: &Value) -> Value {
+    let mut value = Map::new();
+    let alternatives = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+    let mut names = Vec::new();
+    for part in alternatives.into_iter().flatten().map(value_schema) {
+        names.extend(part["enum"].as_array().cloned().unwrap_or_default());
+        if part["type"] != "null" {
+            value.extend(part.as_object().cloned().unwrap_or_default());
+        }
+    }
+    for keyword in ["type", "minimum", "maximum", "default"] {
+        let found = &schema[keyword];
+        let found = found.as_array().and_then(|types| types.iter().find(|of| **of != "null")).unwrap_or(found);
+        // An empty text is what is left out.
+        if !found.is_null() && found != "" {
+            value.insert(keyword.to_owned(), found.clone());
+        }
+    }
+    names.extend(schema.get("const").cloned());
+    names.extend(schema["enum"].as_array().into_iter().flatten().filter(|name| !name.is_null()).cloned());
+    if !names.is_empty() {
+        value.insert("enum".to_owned(), json!(names));
+    }
+    Value::Object(value)
+}
+
+/// The parameters that a type has, in the order of its fields.
+fn fields<T: DeserializeOwned + JsonSchema>() -> Vec<Parameter> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let mut names: &[&str] = &[];
+    let _ = T::deserialize(FieldNames(&mut names));
+    let property = |name: &&'static str| schema["properties"].get(*name).map(|found| Parameter::new(name, found));
+    names.iter().filter_map(property).collect()
+}
+
+/// Notes the names that a struct of serde's asks for, in their order, which a schema has not.
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("only the names of fields are wanted"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 /// The bare name of a list parameter that is written `name[]` or `name[0]`.
@@ -283,44 +298,41 @@ fn list_name(name: &str) -> &str {
     list.map_or(name, |(bare, _)| bare)
 }
 
-/// The parameters that were there, each of which may be there once: of two values one would be passed over in silence.
-#[derive(Default)]
-struct SeenParameters(Vec<String>);
-
-impl SeenParameters {
-    fn check(&mut self, name: &str) -> Result<(), Error> {
-        // Two names of one filter.
-        let filter = if name == "raccoon_passcode" { "service_passcode" } else { name };
-        if self.0.iter().any(|seen| seen == filter) {
-            let name: String = name.chars().take(100).collect();
-            return Err(Error::invalid(name, "is given twice: send one value"));
-        }
-        self.0.push(filter.to_owned());
-        Ok(())
-    }
+fn cut(name: &str) -> String {
+    name.chars().take(MAX_NAME).collect()
 }
 
-pub(super) fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Error> {
-    let range = match most {
-        u64::MAX => format!("of at least {least}"),
-        most => format!("from {least} to {most}"),
-    };
-    let wrong = || Error::invalid(name, format!("must be a whole number {range}"));
-    let number: u64 = value.parse().map_err(|_| wrong())?;
-    if (least..=most).contains(&number) { Ok(number) } else { Err(wrong()) }
-}
-
-pub(super) fn one_of(name: &str, values: &[&str]) -> Error {
-    Error::invalid(name, format!("must be one of {}", values.join(", ")))
+/// Reads a query by a rule, as a request's.
+#[cfg(test)]
+pub(super) fn read<T: DeserializeOwned>(rule: Rule, query: &str) -> Result<T, Error> {
+    let parameters = rule.parameters();
+    parameters.check(query)?;
+    parameters.read(query)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Method;
+    use warmpool_api::session::Status;
+    use warmpool_api::task::Kind as TaskKind;
     use warmpool_core::error::Fault as _;
+    use warmpool_core::sort::SortOrder;
+    use warmpool_sessions::session::{SessionQuery, SortKey};
+    use warmpool_tasks::task::TaskQuery;
+
+    fn session_query(query: &str) -> Result<SessionQuery, Error> {
+        read(Rule::only::<SessionQuery>(), query)
+    }
+
+    fn task_query(query: &str) -> Result<TaskQuery, Error> {
+        read(Rule::only::<TaskQuery>(), query)
+    }
 
     fn fault(route: &str, query: &str) -> Option<String> {
-        let error = check(&Method::GET, route, query).err()?;
+        let table = super::super::routes().table();
+        let (route, _) = table.at(route, &Method::GET).unwrap();
+        let error = route.parameters.check(query).err()?;
         assert_eq!(error.code().status(), 400);
         Some(error.field().unwrap_or_default().to_owned())
     }
@@ -331,7 +343,6 @@ mod tests {
             ("/healthz", "x=1", Some("x")),
             ("/healthz", "", None),
             ("/sessions/create", "headless=true", Some("headless")),
-            ("/sessions/{id}/some/new/route", "token=T", Some("token")),
             ("/sessions/{id}/devtools", "token=T", None),
             ("/sessions/{id}/devtools", "token=T&token=U", Some("token")),
             ("/sessions/{id}/devtools", "token=T&t%6fken=U", Some("token")),
@@ -354,15 +365,15 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_contract() {
-        let (query, key) = session_query("").unwrap();
-        assert_eq!(key, None);
+        let query = session_query("").unwrap();
+        assert_eq!(query.key_id, None);
         assert_eq!((query.page, query.limit), (1, 10));
         assert_eq!((query.sort_by, query.sort_order), (SortKey::Timestamp, SortOrder::Descend));
     }
 
     #[test]
     fn lists_may_be_repeated_or_indexed() {
-        let query = session_query("status=running&status[]=failure&status%5B1%5D=completed").unwrap().0;
+        let query = session_query("status=running&status[]=failure&status%5B1%5D=completed").unwrap();
         assert_eq!(query.statuses, [Status::Running, Status::Failure, Status::Completed]);
     }
 
@@ -374,18 +385,18 @@ mod tests {
             "executionType[0]=run&executionType[1]=extract",
             "executionType=run&executionType=extract",
         ] {
-            assert_eq!(task_query(query).unwrap().0.kinds, [TaskKind::Run, TaskKind::Extract], "{query}");
+            assert_eq!(task_query(query).unwrap().kinds, [TaskKind::Run, TaskKind::Extract], "{query}");
         }
     }
 
     #[test]
     fn a_task_query_has_the_contracts_defaults_and_bounds() {
-        assert_eq!(task_query("").unwrap().0, TaskQuery::default());
+        assert_eq!(task_query("").unwrap(), TaskQuery::default());
         let defaults = TaskQuery::default();
         assert_eq!((defaults.page, defaults.limit, defaults.sort_order), (1, 10, SortOrder::Descend));
-        assert_eq!(task_query("page=1&limit=100&start_time=0").unwrap().0.limit, 100);
+        assert_eq!(task_query("page=1&limit=100&start_time=0").unwrap().limit, 100);
         for name in ["service_passcode", "raccoon_passcode"] {
-            assert_eq!(task_query(&format!("{name}=ann")).unwrap().0.service_passcode.as_deref(), Some("ann"));
+            assert_eq!(task_query(&format!("{name}=ann")).unwrap().service_passcode.as_deref(), Some("ann"));
         }
         for (query, field) in [
             ("page=0", "page"),
@@ -418,9 +429,46 @@ mod tests {
             ("browser_type=opera", "browser_type"),
             ("start_time=-1", "start_time"),
             ("offset=3", "offset"),
+            ("key_id=ann", "key_id"),
+            ("status=running&browser_type[0]=opera", "browser_type[0]"),
             ("limit=1&limit=1", "limit"),
         ] {
             assert_eq!(session_query(query).unwrap_err().field(), Some(field), "{query}");
         }
+    }
+
+    #[test]
+    fn faults_say_what_would_be_right() {
+        for (query, message) in [
+            ("limit=101", "`limit` must be a whole number from 1 to 100"),
+            ("page=0", "`page` must be a whole number of at least 1"),
+            ("sort_order=up", "`sort_order` must be one of ascend, descend"),
+            ("sort_by=size", "`sort_by` must be one of timestamp, executionTime, sessionId, status"),
+            ("browser_type[]=opera", "`browser_type[]` must be one of chromium, firefox, webkit"),
+            ("key_id=ann", "`key_id` must be a key's id: twelve hexadecimal digits in lower case"),
+            (
+                "offset=3",
+                "unknown field `offset`: expected `start_time`, `end_time`, `session_id`, `key_id`, `service_passcode`, \
+                 `status[]`, `browser_type[]`, `page`, `limit`, `sort_by` or `sort_order`",
+            ),
+        ] {
+            assert_eq!(session_query(query).unwrap_err().to_string(), message);
+        }
+        let none = Rule::NONE.parameters().check("x=1").unwrap_err();
+        assert_eq!(none.to_string(), "unknown field `x`: this path takes no parameters");
+        assert_eq!(session_query("sort_by=execution_time").unwrap().sort_by, SortKey::ExecutionTime);
+    }
+
+    #[test]
+    fn a_list_may_have_a_limit() {
+        #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+        #[serde(default)]
+        struct Few {
+            #[schemars(length(max = 2))]
+            one: Vec<String>,
+        }
+        assert_eq!(read::<Few>(Rule::only::<Few>(), "one=a&one[]=b").unwrap().one, ["a", "b"]);
+        let error = read::<Few>(Rule::only::<Few>(), "one=a&one=b&one=c").unwrap_err();
+        assert_eq!(error.to_string(), "`one` may be given 2 times at most");
     }
 }

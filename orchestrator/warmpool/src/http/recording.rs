@@ -14,8 +14,11 @@ use super::App;
 use super::auth::Caller;
 use super::live::ViewToken;
 use super::openapi::{Access, Operation, Routes};
+use super::query::{Query, Rule};
 use super::reply::json_reply;
 use super::right::Right;
+use super::route::Policy;
+use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, ServiceFault as _};
@@ -24,10 +27,10 @@ use warmpool_core::secret::Secret;
 use warmpool_sessions::video::Part;
 
 pub(super) fn routes(routes: Routes) -> Routes {
-    let with_key = |id, summary| Operation::new(id, summary).fails(&[Code::UnknownSession]);
+    let with_key = |id, summary| Operation::new(id, summary, OF_SESSION).fails(&[Code::UnknownSession]);
+    let by_token = Policy { access: Access::Address, query: Rule::only::<ViewToken>(), ..OF_SESSION };
     let with_token = |id, summary| {
-        Operation::new(id, summary)
-            .access(Access::Address)
+        Operation::new(id, summary, by_token)
             .about("The same by the token of the session's live view.")
             .fails(&[Code::UnknownSession])
     };
@@ -93,7 +96,7 @@ pub(super) async fn list(
 pub(super) async fn list_for_view(
     State(app): State<App>,
     Path(id): Path<String>,
-    ViewToken(token): ViewToken,
+    Query(ViewToken { token }): Query<ViewToken>,
 ) -> Result<Response, Error> {
     let listing = app.sessions.find_by_view_token(&id, &token)?;
     parts(&app, listing).await
@@ -121,7 +124,7 @@ pub(super) async fn fetch(
 pub(super) async fn fetch_for_view(
     State(app): State<App>,
     Path((id, name)): Path<(String, String)>,
-    ViewToken(token): ViewToken,
+    Query(ViewToken { token }): Query<ViewToken>,
     request: Request,
 ) -> Result<Response, Error> {
     app.sessions.find_by_view_token(&id, &token)?;

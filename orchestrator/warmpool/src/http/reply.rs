@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::public_url::shown_segments;
 use super::right::Right;
+use super::route::RouteTable;
 use crate::http::error::Error;
 use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _, closest};
 use warmpool_core::ids::RequestId;
@@ -24,6 +24,8 @@ pub(super) struct RequestContext {
     pub(super) id: RequestId,
     /// Which form its errors have.
     pub(super) form: Form,
+    /// Its path, as far as it may be repeated.
+    pub(super) path: String,
     /// What the log of requests is to know of it.
     pub(super) notes: Arc<RequestNotes>,
 }
@@ -63,22 +65,6 @@ pub(super) enum Form {
     Rest,
     /// The one of the W3C WebDriver standard.
     WebDriver,
-}
-
-impl Form {
-    /// The form that the clients of this path read. Beside commands there are websockets, whose clients read a status.
-    pub(super) fn of(path: &str) -> Self {
-        let mut parts = path.split('/').skip(1);
-        let (first, second, third, fourth) = (parts.next(), parts.next(), parts.next(), parts.next());
-        let is_drivers = match first {
-            Some("session") => true,
-            Some("wd") => second == Some("hub"),
-            Some("sessions") => third == Some("webdriver") && fourth.is_some(),
-            _ => false,
-        };
-        let is_socket = ["/se/cdp", "/se/bidi"].iter().any(|end| path.ends_with(end));
-        if is_drivers && !is_socket { Self::WebDriver } else { Self::Rest }
-    }
 }
 
 tokio::task_local! {
@@ -186,6 +172,15 @@ struct W3cFailureData {
     request_id: String,
 }
 
+impl W3cFailure {
+    fn new(error: &dyn Fault, request_id: String) -> Self {
+        let code = error.code();
+        let data = Some(W3cFailureData { code, request_id });
+        let (stacktrace, message) = (String::new(), error.to_string());
+        Self { value: W3cFailureValue { error: code.webdriver().to_owned(), message, stacktrace, data } }
+    }
+}
+
 /// The body of the REST form.
 fn rest(error: &dyn Fault, request_id: String) -> Failure {
     let field = error.field().map(str::to_owned);
@@ -209,47 +204,22 @@ pub(super) fn raw_response(error: &dyn Fault) -> Vec<u8> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        if REQUEST.try_with(|asked| asked.form) == Ok(Form::WebDriver) {
-            return W3c(self).into_response();
-        }
         let error = &self;
         log(error);
-        let mut response = json_reply(status(error.code()), &rest(error, request_id()));
-        if error.code() == Code::UpgradeRequired {
-            response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+        let form = REQUEST.try_with(|asked| asked.form).unwrap_or(Form::Rest);
+        let mut response = match form {
+            Form::Rest => json_reply(status(error.code()), &rest(error, request_id())),
+            Form::WebDriver => w3c_reply(webdriver_status(error.code()), &W3cFailure::new(error, request_id())),
+        };
+        let (status, headers) = (response.status(), response.headers_mut());
+        if form == Form::Rest && error.code() == Code::UpgradeRequired {
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        }
+        if form == Form::WebDriver && status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"warmpool\""));
         }
         if let Some(after) = error.retry_after() {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
-        }
-        response
-    }
-}
-
-/// An error in the form that WebDriver clients read.
-pub(super) struct W3c(Error);
-
-impl<E: Into<Error>> From<E> for W3c {
-    fn from(error: E) -> Self {
-        Self(error.into())
-    }
-}
-
-impl IntoResponse for W3c {
-    fn into_response(self) -> Response {
-        log(&self.0);
-        let code = self.0.code();
-        let value = W3cFailureValue {
-            error: code.webdriver().to_owned(),
-            message: self.0.to_string(),
-            stacktrace: String::new(),
-            data: Some(W3cFailureData { code, request_id: request_id() }),
-        };
-        let mut response = w3c_reply(webdriver_status(code), &W3cFailure { value });
-        if response.status() == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"warmpool\""));
-        }
-        if let Some(after) = self.0.retry_after() {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
+            headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
         response
     }
@@ -296,44 +266,22 @@ pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
 
 /// No route has this path.
 pub(super) async fn unknown_path(request: Request) -> Error {
-    let path = path_without_secrets(&request);
+    let shown = REQUEST.try_with(|asked| asked.path.clone()).unwrap_or_default();
+    let mut path: String = shown.chars().take(120).collect();
+    if request.uri().path().len() > path.len() {
+        path.push_str("/…");
+    }
     // Match the whole path; the suggestion repeats nothing of it.
     let whole: String = request.uri().path().chars().take(100).collect();
-    let meant = closest(&whole, PATHS).or_else(|| closest(&path, PATHS));
-    Error::UnknownPath { method: request.method().to_string(), path, meant }.into()
+    let routes = request.extensions().get::<Arc<RouteTable>>();
+    let meant = routes
+        .and_then(|routes| closest(&whole, routes.suggestions()).or_else(|| closest(&path, routes.suggestions())));
+    Error::UnknownPath { method: request.method().to_string(), path, meant }
 }
-
-/// What clients often mean by a path that there is not.
-const PATHS: [&str; 17] = [
-    "/sessions",
-    "/sessions/create",
-    "/sessions/webdriver/create",
-    "/lam/run",
-    "/lam/extract",
-    "/lam/fleet",
-    "/lam/tasks",
-    "/status",
-    "/metrics",
-    "/healthz",
-    "/readyz",
-    "/json/version",
-    "/console/",
-    "/console/worlds",
-    "/docs",
-    "/openapi.json",
-    "/v1/world/generate",
-];
 
 /// The route has no such method.
 pub(super) async fn method_not_allowed(request: Request) -> Error {
     Error::MethodNotAllowed { method: request.method().to_string() }.into()
-}
-
-/// The path as far as it may be repeated: what stands behind a session's id can hold its token.
-fn path_without_secrets(request: &Request) -> String {
-    let parts: Vec<&str> = request.uri().path().split('/').take(1 + shown_segments(request.uri().path())).collect();
-    let shown: String = parts.join("/").chars().take(120).collect();
-    if request.uri().path().len() > shown.len() { format!("{shown}/…") } else { shown }
 }
 
 #[cfg(test)]
@@ -345,36 +293,6 @@ mod tests {
         for code in Code::ALL {
             assert_eq!(code.webdriver().parse::<ErrorStatus>().unwrap().description(), code.webdriver(), "{code:?}");
             assert_eq!(status(*code).as_u16(), code.status(), "{code:?}");
-        }
-    }
-
-    #[test]
-    fn webdriver_paths_answer_in_the_standards_form() {
-        for path in [
-            "/session",
-            "/session/1/title",
-            "/session/1/se/files",
-            "/wd/hub/session",
-            "/wd/hub/nonsense",
-            "/sessions/ses_1/webdriver/token/session",
-            "/sessions/ses_1/webdriver/token/status",
-        ] {
-            assert_eq!(Form::of(path), Form::WebDriver, "{path}");
-        }
-        for path in [
-            "/",
-            "/sessions",
-            "/sessions/create",
-            "/sessions/webdriver/create",
-            "/sessions/ses_1",
-            "/sessions/ses_1/webdriver",
-            "/sessions/ses_1/bidi/token/1",
-            "/session/1/se/cdp",
-            "/session/1/se/bidi",
-            "/sessions/ses_1/webdriver/token/session/1/se/cdp",
-            "/wd",
-        ] {
-            assert_eq!(Form::of(path), Form::Rest, "{path}");
         }
     }
 }

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::addresses::Addresses;
-use super::public_url::{Peer, single_slash};
+use super::peer::Peer;
 use super::reply;
-use super::request_target::WithPath;
+use super::request_target::{WithPath, single_slash};
 use super::stall::{Flow, StallGuard};
 use crate::http::error::Error;
 use warmpool_config::Config;

@@ -1,39 +1,55 @@
 //! `/sessions`: the list, one session, its end.
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
 
 use super::App;
 use super::auth::{Caller, Scope};
+use super::files::FILE;
 use super::inspect;
-use super::openapi::{Operation, Routes};
+use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::session_query;
-use super::reply::json_reply;
+use super::query::{Query, Rule};
+use super::reply::{Form, json_reply};
+use super::route::{Names, Policy, Segment, Traffic};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
 use warmpool_api::session::{Kind, SessionDetail, SessionPage, SessionView};
 use warmpool_core::error::Code;
+use warmpool_sessions::session::SessionQuery;
+
+/// A session's id in a path.
+pub(super) const ID: Segment = Segment { name: "id", about: "The session's id, `ses_…`.", names: Names::Session };
+/// Calls about one session.
+pub(super) const OF_SESSION: Policy = Policy {
+    access: Access::Key,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[ID, FILE],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let show_operation = |id, summary| {
-        Operation::new(id, summary)
+        Operation::new(id, summary, OF_SESSION)
             .about("With the key that made the session, the answer repeats its URLs while it lives, so that a later process can attach.")
             .writes::<SessionDetail>("The session.")
             .fails(&[Code::UnknownSession])
     };
     let end_operation = |id, summary| {
-        Operation::new(id, summary)
+        Operation::new(id, summary, OF_SESSION)
             .about("The call may be made twice: a session that has ended stays as it is.")
             .writes::<SessionView>("The session after its end.")
             .fails(&[Code::UnknownSession])
     };
+    let list_policy = Policy { query: Rule::only::<SessionQuery>(), suggested: true, ..OF_SESSION };
     routes
         .get(
             "/sessions",
             list,
-            Operation::new("list_sessions", "List sessions")
+            Operation::new("list_sessions", "List sessions", list_policy)
                 .about("The sessions of the key, newest first unless asked otherwise. Nothing in the list opens a session.")
                 .writes::<SessionPage>("One page of the list."),
         )
@@ -53,9 +69,12 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 /// `GET /sessions`
-pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
-    let (query, key) = session_query(query.as_deref().unwrap_or_default())?;
-    let scope = scope.narrowed(key);
+pub(super) async fn list(
+    State(app): State<App>,
+    scope: Scope,
+    Query(query): Query<SessionQuery>,
+) -> Result<Response, Error> {
+    let scope = scope.narrowed(query.key_id.as_ref());
     let (sessions, total) = app.sessions.list(&query, |key| scope.as_ref().is_some_and(|scope| scope.has(key)));
     let meta = PageMeta::new(total, query.limit, query.page);
     Ok(json_reply(StatusCode::OK, &SessionPage { sessions, meta }))

@@ -3,10 +3,11 @@
 //! The cookie alone opens nothing. Calls carry a header too, which no page of another origin can send along, or the
 //! browser itself says that a page of this origin makes them: pictures, films and downloads have no other way.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, MatchedPath, State};
+use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
@@ -16,9 +17,11 @@ use serde_json::json;
 
 use super::App;
 use super::body;
-use super::public_url::{ClientAddress, PublicUrl};
+use super::peer::ClientAddress;
+use super::public_url::PublicUrl;
 use super::reply::{AuthMethod, json_reply, note_caller};
 use super::right::Right;
+use super::route::{Names, Route};
 use super::sign_ins::TokenHash;
 use crate::http::error::Error;
 use warmpool_keys::KeyId;
@@ -57,17 +60,14 @@ impl SignedIn {
         if !self.is_operator {
             return Ok(self.key);
         }
-        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-        let id = parts.uri.path().split('/').nth(if route.starts_with("/lam/") { 3 } else { 2 }).unwrap_or_default();
-        let owner = if route.starts_with("/sessions/{id}") {
-            app.sessions.owner(id)
-        } else if route.starts_with("/lam/tasks/{id}") {
-            match id.parse() {
+        let route = parts.extensions.get::<Arc<Route>>();
+        let owner = match route.and_then(|route| route.owned(parts.uri.path())) {
+            Some((Names::Session, id)) => app.sessions.owner(id),
+            Some((_, id)) => match id.parse() {
                 Ok(task) => app.tasks.owner(task).await?,
                 Err(_) => None,
-            }
-        } else {
-            None
+            },
+            None => None,
         };
         Ok(owner.unwrap_or(self.key))
     }

@@ -15,8 +15,12 @@ use super::App;
 use super::auth::Caller;
 use super::body::{self, Members};
 use super::create::{advanced, launch, short};
-use super::openapi::{EVENTS, Operation, Routes};
+use super::openapi::{Access, EVENTS, Operation, Routes};
+use super::query::Rule;
+use super::reply::Form;
+use super::route::{Policy, Traffic};
 use super::task_reply::{Delivery, answer};
+use super::tasks::ID as TASK_ID;
 use crate::http::error::Error;
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
 use warmpool_api::task::TaskView;
@@ -39,8 +43,17 @@ fn is_cause(code: &str) -> bool {
     code == "no_worker" || serde_json::from_value::<FailureCode>(json!(code)).is_ok()
 }
 
+const POLICY: Policy = Policy {
+    access: Access::Key,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[TASK_ID],
+    traffic: Traffic::Work,
+    suggested: true,
+};
+
 fn operation<T: JsonSchema>(id: &'static str, summary: &'static str, example: Value) -> Operation {
-    Operation::new(id, summary)
+    Operation::new(id, summary, POLICY)
         .about(
             "The task is on the disk before the answer comes. The answer is the task at once (202), the task at its end (200) \
              where the call waits for it, or server-sent events until its end with `Accept: text/event-stream`: `task`, \

@@ -1,39 +1,89 @@
 //! `/lam/tasks`: the history, one task, its items, its files, its end.
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use tokio_util::io::ReaderStream;
 
 use super::App;
 use super::auth::{Caller, Scope};
 use super::export::{self, Format};
-use super::openapi::{EVENTS, Operation, Routes};
-use super::query::{ItemQuery, item_query, task_query};
-use super::reply::json_reply;
+use super::files::FILE;
+use super::openapi::{Access, EVENTS, Operation, Routes};
+use super::query::{Query, Rule};
+use super::reply::{Form, json_reply};
+use super::route::{Names, Policy, Segment, Traffic};
 use super::task_reply::{events, stream_of, wants, whole};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
 use warmpool_api::task::{ArtifactList, ItemPage, OrderView, TaskPage, TaskView};
 use warmpool_core::error::Code;
-use warmpool_tasks::task::{ArtifactRecord, Record, Task, TaskId, artifacts_view, item_view, record_view};
+use warmpool_tasks::task::{
+    ArtifactRecord, Record, Status, Task, TaskId, TaskQuery, artifacts_view, item_view, record_view,
+};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
+
+/// The form of one task's answer.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct TaskForm {
+    /// The form of the answer; the header `Accept` may ask for it, too.
+    #[schemars(extend("default" = "json"))]
+    format: Option<Format>,
+}
+
+/// Which items of a fleet are wanted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(default)]
+struct ItemQuery {
+    /// Only items of this status.
+    status: Option<Status>,
+    /// Only items behind this number: `next` of the page before.
+    #[schemars(range(max = 4294967295u32))]
+    after: Option<u32>,
+    /// How many items the answer holds.
+    #[schemars(range(min = 1, max = 100))]
+    limit: usize,
+    /// The form of the answer; the header `Accept` may ask for it, too.
+    #[schemars(extend("default" = "json"))]
+    format: Option<Format>,
+}
+
+impl Default for ItemQuery {
+    fn default() -> Self {
+        Self { status: None, after: None, limit: 100, format: None }
+    }
+}
+
+/// A task's id in a path.
+pub(super) const ID: Segment = Segment { name: "id", about: "The task's id.", names: Names::Task };
+/// Calls about one task.
+const OF_TASK: Policy = Policy {
+    access: Access::Key,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[ID, FILE],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
         .get(
             "/lam/tasks",
             list,
-            Operation::new("list_tasks", "List tasks").writes::<TaskPage>("One page of the history."),
+            Operation::new("list_tasks", "List tasks", Policy { query: Rule::only::<TaskQuery>(), suggested: true, ..OF_TASK }).writes::<TaskPage>("One page of the history."),
         )
         .get(
             "/lam/tasks/{id}",
             show,
-            Operation::new("get_task", "Look at a task")
+            Operation::new("get_task", "Look at a task", Policy { query: Rule::only::<TaskForm>(), ..OF_TASK })
                 .about(
                     "As JSON with all of its output; as events until its end with `Accept: text/event-stream`; or its results \
                      alone, one a line, with `format`.",
@@ -47,21 +97,21 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .delete(
             "/lam/tasks/{id}",
             cancel,
-            Operation::new("cancel_task", "Cancel a task")
+            Operation::new("cancel_task", "Cancel a task", OF_TASK)
                 .writes::<TaskView>("The task; `alreadyEnded` says that it had ended before.")
                 .fails(&[Code::UnknownTask, Code::StoreBusy, Code::TaskStopping, Code::DiskNearlyFull]),
         )
         .get(
             "/lam/tasks/{id}/order",
             order,
-            Operation::new("get_order", "Look at the work of a task as it was sent")
+            Operation::new("get_order", "Look at the work of a task as it was sent", OF_TASK)
                 .writes::<OrderView>("The work, without its secrets.")
                 .fails(&[Code::UnknownTask, Code::StoreBusy]),
         )
         .get(
             "/lam/tasks/{id}/items",
             items,
-            Operation::new("list_items", "List the items of a fleet")
+            Operation::new("list_items", "List the items of a fleet", Policy { query: Rule::only::<ItemQuery>(), ..OF_TASK })
                 .writes::<ItemPage>("Some of the items.")
                 .writes_text("application/x-ndjson", "All items with their output, one a line.")
                 .fails(&[Code::UnknownTask]),
@@ -69,14 +119,14 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/lam/tasks/{id}/artifacts",
             artifacts,
-            Operation::new("list_artifacts", "List the files that a task made")
+            Operation::new("list_artifacts", "List the files that a task made", OF_TASK)
                 .writes::<ArtifactList>("Screenshots, documents and downloads.")
                 .fails(&[Code::UnknownTask]),
         )
         .get(
             "/lam/tasks/{id}/artifacts/{name}",
             artifact,
-            Operation::new("get_artifact", "Fetch a file that a task made")
+            Operation::new("get_artifact", "Fetch a file that a task made", OF_TASK)
                 .writes_bytes("*/*", "The file. Its media type is the artifact's where a browser can only show it.")
                 .fails(&[Code::UnknownTask, Code::UnknownArtifact]),
         )
@@ -97,9 +147,12 @@ pub(super) fn record_of(found: &Task) -> Record {
 }
 
 /// `GET /lam/tasks`
-pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
-    let (query, key) = task_query(query.as_deref().unwrap_or_default())?;
-    let (records, total) = match scope.narrowed(key) {
+pub(super) async fn list(
+    State(app): State<App>,
+    scope: Scope,
+    Query(query): Query<TaskQuery>,
+) -> Result<Response, Error> {
+    let (records, total) = match scope.narrowed(query.key_id.as_ref()) {
         Some(Scope::Own(key)) => app.tasks.list(&query, Some(&key)).await?,
         Some(Scope::All) => app.tasks.list(&query, None).await?,
         None => (Vec::new(), 0),
@@ -114,11 +167,11 @@ pub(super) async fn show(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Result<Query<TaskForm>, Error>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let found = app.tasks.find(task_id(&id)?, &key).await?;
-    let format = Format::of(&headers, query.as_deref().unwrap_or_default())?;
+    let format = Format::of(&headers, query?.0.format);
     if format == Format::Json && wants(&headers, "text/event-stream") {
         return Ok(match found {
             Task::Active(live) => events(live),
@@ -167,13 +220,12 @@ pub(super) async fn items(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-    RawQuery(query): RawQuery,
+    query: Result<Query<ItemQuery>, Error>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
-    let query = query.unwrap_or_default();
-    let ItemQuery { status, mut after, limit: most } = item_query(&query)?;
-    if Format::of(&headers, &query)? != Format::Json {
+    let Query(ItemQuery { status, mut after, limit: most, format }) = query?;
+    if Format::of(&headers, format) != Format::Json {
         return Ok(export::items(&app, &record, status));
     }
     let mut found = Vec::new();

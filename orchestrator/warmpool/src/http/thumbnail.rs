@@ -8,14 +8,17 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::auth::Caller;
 use super::openapi::{Operation, Routes};
+use super::route::{Policy, Traffic};
+use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 
 pub(super) fn routes(routes: Routes) -> Routes {
+    let policy = Policy { traffic: Traffic::Commands, ..OF_SESSION };
     routes.get(
         "/sessions/{id}/thumbnail",
         fetch,
-        Operation::new("get_thumbnail", "A small picture of a running session")
+        Operation::new("get_thumbnail", "A small picture of a running session", policy)
             .about("It is taken when somebody asks, and no more often than `console.thumbnail_interval` says.")
             .writes_bytes("image/jpeg", "The picture.")
             .empty(204, "The browser gives none.")

@@ -8,8 +8,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::console;
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::reply::json_reply;
+use super::query::Rule;
+use super::reply::{Form, json_reply};
 use super::right::Right;
+use super::route::{Policy, Segment, Traffic};
 use super::task_reply::wants;
 use super::worlds::events;
 use crate::http::error::Error;
@@ -17,8 +19,20 @@ use warmpool_core::error::Code;
 use warmpool_core::secret::Secret;
 use warmpool_worlds::Scene;
 
+const POLICY: Policy = Policy {
+    access: Access::Open,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[
+        Segment::secret("token", "What the viewer's URL ends with. Whoever has it sees the world."),
+        Segment::new("file", "The file's name."),
+    ],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
-    let operation = |id, summary| Operation::new(id, summary).access(Access::Open).fails(&[Code::UnknownViewer]);
+    let operation = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownViewer]);
     routes
         .get(
             "/w/{token}",

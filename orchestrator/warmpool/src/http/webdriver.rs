@@ -1,4 +1,4 @@
-//! The WebDriver address of a session. Errors here are in the W3C form.
+//! The WebDriver address of a session.
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -19,7 +19,10 @@ use super::devtools;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
+use super::query::Rule;
+use super::reply::{Form, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
+use super::route::{Policy, Segment, Traffic};
+use super::sessions::ID;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _, ServiceFault as _};
@@ -39,13 +42,13 @@ const COMMAND_FAILURES: &[Code] = &[
     Code::WorkerTimeout,
 ];
 
-pub(super) fn operation(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(id, summary).access(Access::Address).fails(COMMAND_FAILURES)
+pub(super) fn operation(id: &'static str, summary: &'static str, policy: Policy) -> Operation {
+    Operation::new(id, summary, policy).fails(COMMAND_FAILURES)
 }
 
 /// A command that the driver answers, and may refuse with any status of the standard.
-pub(super) fn any_command(id: &'static str) -> Operation {
-    operation(id, "A command of the W3C WebDriver standard")
+pub(super) fn any_command(id: &'static str, policy: Policy) -> Operation {
+    operation(id, "A command of the W3C WebDriver standard", Policy { query: Rule::UNCHECKED, ..policy })
         .about("The daemon passes it to the driver, and its answer back.")
         .writes::<W3cAnswer>("The driver's answer.")
         .fails(&[Code::InvalidBody, Code::BodyTooLarge, Code::BodyTooHeavy, Code::BodyMemory, Code::BodyTimeout])
@@ -53,34 +56,34 @@ pub(super) fn any_command(id: &'static str) -> Operation {
 }
 
 /// The websocket at the standard's own path.
-pub(super) fn bidi_operation(id: &'static str) -> Operation {
-    Operation::new(id, "WebDriver BiDi beside WebDriver")
+pub(super) fn bidi_operation(id: &'static str, policy: Policy) -> Operation {
+    Operation::new(id, "WebDriver BiDi beside WebDriver", policy)
         .about("A new session that asks for `webSocketUrl` gets this address.")
         .upgrades("The websocket is open.")
         .fails(&[Code::MethodNotAllowed])
         .fails(devtools::SOCKET_FAILURES)
 }
 
-pub(super) fn upload_operation(id: &'static str) -> Operation {
-    operation(id, "Selenium's upload of a file")
+pub(super) fn upload_operation(id: &'static str, policy: Policy) -> Operation {
+    operation(id, "Selenium's upload of a file", policy)
         .reads::<Upload>(json!({"file": "UEsDBA=="}))
         .writes::<W3cValue<String>>("Where the file is, inside the container.")
         .fails(&[Code::NoSpace])
 }
 
-pub(super) fn list_downloads(id: &'static str) -> Operation {
-    operation(id, "List the downloads").writes::<W3cAnswer>("Their names.")
+pub(super) fn list_downloads(id: &'static str, policy: Policy) -> Operation {
+    operation(id, "List the downloads", policy).writes::<W3cAnswer>("Their names.")
 }
 
-pub(super) fn get_download(id: &'static str) -> Operation {
-    operation(id, "Fetch a download")
+pub(super) fn get_download(id: &'static str, policy: Policy) -> Operation {
+    operation(id, "Fetch a download", policy)
         .reads::<DownloadName>(json!({"name": "tea.txt"}))
         .writes::<W3cAnswer>("The file as a zip, in base64.")
         .fails(&[Code::UnknownFile])
 }
 
-pub(super) fn delete_downloads(id: &'static str) -> Operation {
-    operation(id, "Remove all downloads").writes::<W3cAnswer>("They are gone.")
+pub(super) fn delete_downloads(id: &'static str, policy: Policy) -> Operation {
+    operation(id, "Remove all downloads", policy).writes::<W3cAnswer>("They are gone.")
 }
 
 /// Capabilities, as the standard has them.
@@ -123,14 +126,38 @@ struct DriverReady {
     message: &'static str,
 }
 
+/// The token in the path of a session's driver.
+pub(super) const TOKEN: Segment =
+    Segment::secret("token", "The session's token. It is part of the URLs that the create call answers.");
+/// The driver's own session in a path.
+pub(super) const DRIVER: Segment = Segment::new("driver", "The id of the WebDriver session, as the driver gave it.");
+/// A command in a path.
+pub(super) const COMMAND: Segment =
+    Segment::new("command", "A command of the W3C WebDriver standard; it may have slashes.");
+/// Commands of a session's driver.
+const POLICY: Policy = Policy {
+    access: Access::Address,
+    query: Rule::NONE,
+    form: Form::WebDriver,
+    segments: &[ID, TOKEN, DRIVER, COMMAND, Segment::new("rest", "Any other path.")],
+    traffic: Traffic::Commands,
+    suggested: false,
+};
+
+/// The path of a driver's session, and what is below it.
+macro_rules! driver {
+    ($below:literal) => {
+        concat!("/sessions/{id}/webdriver/{token}/session/{driver}", $below)
+    };
+}
+
 pub(super) fn routes(routes: Routes) -> Routes {
-    const DRIVER: &str = "/sessions/{id}/webdriver/{token}/session/{driver}";
-    let at = |below: &str| format!("{DRIVER}{below}");
+    let socket_policy = Policy { form: Form::Rest, ..POLICY };
     routes
         .post(
             "/sessions/{id}/webdriver/{token}/session",
             create,
-            operation("new_driver_session", "Open the WebDriver session")
+            operation("new_driver_session", "Open the WebDriver session", Policy { traffic: Traffic::Work, ..POLICY })
                 .about("A session has one. Clients send this by themselves when they connect to `connect_url`.")
                 .reads::<NewSessionBody>(new_session_example())
                 .writes::<W3cAnswer>("The driver's answer.")
@@ -139,42 +166,51 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/sessions/{id}/webdriver/{token}/status",
             status,
-            operation("get_driver_status", "Ask whether the WebDriver session can be opened")
-                .writes::<W3cValue<DriverReady>>("Whether it can."),
+            operation(
+                "get_driver_status",
+                "Ask whether the WebDriver session can be opened",
+                Policy { traffic: Traffic::Calls, ..POLICY },
+            )
+            .writes::<W3cValue<DriverReady>>("Whether it can."),
         )
         .get(
-            DRIVER,
+            driver!(""),
             bidi,
-            bidi_operation("connect_bidi").access(Access::Address).fails(&[Code::UnknownSession, Code::SessionEnded]),
+            bidi_operation("connect_bidi", POLICY).fails(&[Code::UnknownSession, Code::SessionEnded]),
         )
         .delete(
-            DRIVER,
+            driver!(""),
             session,
-            operation("quit_driver", "Quit the driver and end the session").writes::<W3cAnswer>("It has ended."),
+            operation("quit_driver", "Quit the driver and end the session", POLICY)
+                .writes::<W3cAnswer>("It has ended."),
         )
-        .post(&at("/se/file"), upload, upload_operation("upload_driver_file"))
-        .post(&at("/file"), upload, upload_operation("upload_driver_file_legacy"))
+        .post(driver!("/se/file"), upload, upload_operation("upload_driver_file", POLICY))
+        .post(driver!("/file"), upload, upload_operation("upload_driver_file_legacy", POLICY))
         .get(
-            &at("/se/cdp"),
+            driver!("/se/cdp"),
             socket,
-            Operation::new("connect_driver_devtools", "DevTools beside WebDriver")
-                .access(Access::Address)
+            Operation::new("connect_driver_devtools", "DevTools beside WebDriver", socket_policy)
                 .upgrades("The websocket is open.")
                 .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
                 .fails(devtools::SOCKET_FAILURES),
         )
-        .get(&at("/se/files"), downloads, list_downloads("list_driver_downloads"))
-        .post(&at("/se/files"), downloads, get_download("get_driver_download"))
-        .delete(&at("/se/files"), downloads, delete_downloads("delete_driver_downloads"))
-        .get(&at("/{*command}"), command, any_command("get_driver_command"))
+        .get(driver!("/se/files"), downloads, list_downloads("list_driver_downloads", POLICY))
+        .post(driver!("/se/files"), downloads, get_download("get_driver_download", POLICY))
+        .delete(driver!("/se/files"), downloads, delete_downloads("delete_driver_downloads", POLICY))
+        .get(driver!("/{*command}"), command, any_command("get_driver_command", POLICY))
         .post(
-            &at("/{*command}"),
+            driver!("/{*command}"),
             command,
-            any_command("post_driver_command").reads::<AnyObject>(json!({"url": "https://example.com/"})),
+            any_command("post_driver_command", POLICY).reads::<AnyObject>(json!({"url": "https://example.com/"})),
         )
-        .other_methods(&at("/{*command}"), command)
-        .delete(&at("/{*command}"), command, any_command("delete_driver_command"))
-        .undescribed(OmissionReason::Refusal, "/sessions/{id}/webdriver/{token}/{*rest}", any(unknown))
+        .other_methods(driver!("/{*command}"), command, Policy { query: Rule::UNCHECKED, ..POLICY })
+        .delete(driver!("/{*command}"), command, any_command("delete_driver_command", POLICY))
+        .undescribed(
+            OmissionReason::Refusal,
+            "/sessions/{id}/webdriver/{token}/{*rest}",
+            any(unknown),
+            Policy { query: Rule::UNCHECKED, traffic: Traffic::Calls, ..POLICY },
+        )
 }
 
 fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
@@ -200,7 +236,7 @@ pub(super) async fn create(
     base: PublicUrl,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     refuse_page_types(&headers)?;
     let (requested, _text) = new_session_body(&app, body).await?;
@@ -223,7 +259,10 @@ pub(super) async fn new_session_body(app: &App, body: Body) -> Result<(Value, Te
 }
 
 /// `GET …/status`
-pub(super) async fn status(State(app): State<App>, Path((id, token)): Path<(String, String)>) -> Result<Response, W3c> {
+pub(super) async fn status(
+    State(app): State<App>,
+    Path((id, token)): Path<(String, String)>,
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     let ready = session.driver() == DriverSession::Idle;
     let message = if ready { "ready for a session" } else { "has its one session" };
@@ -234,7 +273,7 @@ pub(super) async fn status(State(app): State<App>, Path((id, token)): Path<(Stri
 pub(super) async fn session(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     driver::quit(&session, &driver_id).await?;
     Ok(w3c(StatusCode::OK, &Value::Null))
@@ -246,7 +285,7 @@ pub(super) async fn upload(
     Path((id, token, driver_id)): Path<(String, String, String)>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     take_file(&app, &session, &driver_id, &headers, body).await
 }
@@ -257,7 +296,7 @@ pub(super) async fn take_file(
     driver_id: &str,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     refuse_page_types(headers)?;
     let (body, fault) = forwarded_body(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
     let path = fault.or(driver::upload(session, driver_id, body)).await?;
@@ -312,7 +351,7 @@ pub(super) async fn downloads(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     manage_downloads(&app, &session, &driver_id, request).await
 }
@@ -323,7 +362,7 @@ pub(super) async fn manage_downloads(
     session: &Arc<Session>,
     driver_id: &str,
     request: Request,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     refuse_page_types(request.headers())?;
     match *request.method() {
         Method::GET => Ok(w3c(StatusCode::OK, &driver::downloads(session, driver_id).await?)),
@@ -349,7 +388,7 @@ pub(super) async fn command(
     State(app): State<App>,
     Path((id, token, driver_id, _)): Path<(String, String, String, String)>,
     request: Request,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     // Behind `sessions/<id>/webdriver/<token>/session/<driver session>`.
     forward(&app, &session, &driver_id, 6, request).await
@@ -362,7 +401,7 @@ pub(super) async fn forward(
     driver_id: &str,
     before: usize,
     request: Request,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     refuse_page_types(request.headers())?;
     let uri = request.uri();
     let command = Command::read(request.method(), uri.path(), before, uri.query())?;
@@ -391,7 +430,7 @@ pub(super) async fn unknown(
     State(app): State<App>,
     Path((id, token, rest)): Path<(String, String, String)>,
     method: Method,
-) -> Result<Response, W3c> {
+) -> Result<Response, Error> {
     open(&app, &id, &token)?;
     let path = format!("/{}", rest.chars().take(100).collect::<String>());
     Err(Error::UnknownPath { method: method.to_string(), path, meant: None }.into())

@@ -21,9 +21,11 @@ use super::auth::Caller;
 use super::body;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::json_reply;
+use super::query::Rule;
+use super::reply::{Form, json_reply};
 use super::revocation::while_held;
 use super::right::Right;
+use super::route::{Policy, Segment, Traffic};
 use super::task_reply::{preferred_wait, wants};
 use crate::http::error::Error;
 use warmpool_core::clock::{millis, unix_ms};
@@ -39,21 +41,30 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The header that may carry an integration key.
 const API_KEY: &str = "x-api-key";
 
+/// A patient's id in a path.
+const PATIENT: Segment = Segment::new("id", "The patient's id, as the requests for worlds had it.");
+const WORLD: Policy = Policy {
+    access: Access::Integration,
+    query: Rule::NONE,
+    form: Form::Rest,
+    segments: &[Segment::new("id", "The world's id.")],
+    traffic: Traffic::Calls,
+    suggested: false,
+};
+
 pub(super) fn routes(routes: Routes) -> Routes {
-    let world = |id, summary| {
-        Operation::new(id, summary).access(Access::Integration).fails(&[Code::UnknownWorld, Code::StoreBusy])
-    };
-    let patient = |id, summary| {
-        Operation::new(id, summary).access(Access::Integration).fails(&[Code::UnknownPatient, Code::StoreBusy])
-    };
+    let generate_policy = Policy { access: Access::IntegrationBody, suggested: true, ..WORLD };
+    let patient_policy = Policy { segments: &[PATIENT], ..WORLD };
+    let world = |id, summary| Operation::new(id, summary, WORLD).fails(&[Code::UnknownWorld, Code::StoreBusy]);
+    let patient =
+        |id, summary| Operation::new(id, summary, patient_policy).fails(&[Code::UnknownPatient, Code::StoreBusy]);
     let example = json!({"patient_id": "p-1", "patient_name": "Ann", "environment_type": "garden"});
     routes
         .post(
             "/v1/world/generate",
             generate,
-            Operation::new("generate_world", "Ask for a world")
+            Operation::new("generate_world", "Ask for a world", generate_policy)
                 .about("The key may stand in the body as `api_key`. The same request again answers the world that is there.")
-                .access(Access::IntegrationBody)
                 .reads::<GenerateRequest>(example)
                 .header("Prefer", "`wait=N`: wait up to N seconds for the world's end.", json!({"type": "string"}))
                 .writes::<World>("The world, as far as it is.")

@@ -8,6 +8,9 @@ use warmpool_api::task::{Kind, Status};
 use warmpool_core::ids::TaskIds;
 use warmpool_core::sort::SortOrder;
 
+const SORT_KEYS: [SortKey; 5] =
+    [SortKey::Timestamp, SortKey::ExecutionTime, SortKey::TaskId, SortKey::Status, SortKey::ExecutionType];
+
 /// The list that is searched by looking at everything.
 #[derive(Default)]
 struct Plain {
@@ -124,7 +127,7 @@ impl Pair {
     /// Every sort key both ways, with this filter.
     fn check_all(&self, filter: &TaskQuery) {
         assert_eq!(self.index.len(), self.plain.tasks.len());
-        for sort_by in SortKey::ALL {
+        for sort_by in SORT_KEYS {
             for sort_order in [SortOrder::Ascend, SortOrder::Descend] {
                 self.check(&TaskQuery { sort_by, sort_order, ..filter.clone() });
             }
@@ -270,7 +273,7 @@ fn the_cost_of_a_page() {
         pair.reload();
         println!("{rows} rows loaded in {:?}", begun.elapsed());
         let (mut worst, mut asked) = (std::time::Duration::ZERO, String::new());
-        for sort_by in SortKey::ALL {
+        for sort_by in SORT_KEYS {
             for (start, end) in [(None, None), (Some(10), Some(90))] {
                 for passcode in [None, Some("ann")] {
                     for kinds in [vec![], vec![Kind::Run], vec![Kind::Run, Kind::Extract]] {

@@ -8,12 +8,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, RawQuery, State};
+use axum::extract::{FromRequestParts, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{self, Stream};
 use http::HeaderValue;
 use http::request::Parts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
@@ -21,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::App;
 use super::super::auth::{Caller, Scope};
-use super::super::query::topics;
+use super::super::query::Query;
 use super::super::sign_in::SignedIn;
 use super::overview;
 use super::request_entry::RequestEntry;
@@ -36,23 +38,23 @@ const TICK: Duration = Duration::from_secs(2);
 /// Time between two announcements for one list.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// What a page follows.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct EventTopics {
+    /// What to follow.
+    topic: Vec<Topic>,
+}
+
 /// The topics that a page may follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 enum Topic {
     Overview,
     Sessions,
     Tasks,
     Keys,
     Log,
-}
-
-impl Topic {
-    const NAMES: [&str; 5] = ["overview", "sessions", "tasks", "keys", "log"];
-
-    fn named(name: &str) -> Option<Self> {
-        let topics = [Self::Overview, Self::Sessions, Self::Tasks, Self::Keys, Self::Log];
-        Self::NAMES.iter().zip(topics).find(|(known, _)| **known == name).map(|(_, topic)| topic)
-    }
 }
 
 /// What somebody who follows may see: they are signed in, or hold a key.
@@ -84,11 +86,10 @@ impl Follower {
 pub(super) async fn follow(
     State(app): State<App>,
     follower: Follower,
-    RawQuery(query): RawQuery,
+    Query(EventTopics { topic }): Query<EventTopics>,
 ) -> Result<Response, Error> {
-    let topics = topics(query.as_deref().unwrap_or_default(), Topic::named, &Topic::NAMES)?;
     let place = place(&app)?;
-    let source = Source::new(app, follower, topics, place);
+    let source = Source::new(app, follower, topic, place);
     Ok(respond(stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
         Some((event, source))

@@ -1,18 +1,17 @@
 //! The last requests: who asked for what, and the outcome. They contain no secrets.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::Request;
 use http::{Method, StatusCode};
 
 use super::super::App;
 use super::super::reply::{AuthMethod, RequestNotes};
+use super::super::route::{Names, Route, Traffic};
 use super::request_entry::RequestEntry;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::ids::RequestId;
-
-/// The routes that monitoring polls.
-const PROBES: [&str; 7] = ["/healthz", "/readyz", "/status", "/metrics", "/ping", "/wd/hub/status", "/pressure"];
 
 /// A request that is being answered.
 pub(crate) struct RequestLine {
@@ -20,20 +19,23 @@ pub(crate) struct RequestLine {
     begun: Instant,
     id: RequestId,
     method: Method,
-    route: Option<String>,
-    named: Option<String>,
+    route: Option<Arc<Route>>,
+    /// The session or the task that its path names.
+    named: Option<(Names, String)>,
 }
 
 impl RequestLine {
-    pub(crate) fn begin(request: &Request, id: RequestId) -> Self {
-        let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
-        let part = match route.as_deref() {
-            Some(route) if route.starts_with("/sessions/{id}") => Some(2),
-            Some(route) if route.starts_with("/lam/tasks/{id}") => Some(3),
-            _ => None,
-        };
-        let named = part.and_then(|part| request.uri().path().split('/').nth(part)).map(str::to_owned);
-        Self { at: unix_ms(), begun: Instant::now(), id, method: request.method().clone(), route, named }
+    pub(crate) fn begin(request: &Request, route: Option<&Arc<Route>>, id: RequestId) -> Self {
+        let named = route.and_then(|route| route.owned(request.uri().path()));
+        let named = named.map(|(names, value)| (names, value.to_owned()));
+        Self {
+            at: unix_ms(),
+            begun: Instant::now(),
+            id,
+            method: request.method().clone(),
+            route: route.cloned(),
+            named,
+        }
     }
 
     /// Enters it into the log, unless it is noise.
@@ -41,26 +43,30 @@ impl RequestLine {
         let micros = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         let (key, by) = notes.caller.get().cloned().unzip();
         let failed = status.as_u16() >= 400;
-        let of_console = self.route.as_deref().is_some_and(|route| route.starts_with("/console"));
-        if failed && !of_console {
+        let traffic = self.route.as_ref().map_or(Traffic::Calls, |route| route.policy.traffic);
+        if failed && !matches!(traffic, Traffic::Console | Traffic::SignedIn) {
             app.console.count_refusal();
         }
-        let route = self.route.as_deref().unwrap_or("…");
         let reads = matches!(self.method, Method::GET | Method::HEAD);
-        if !is_worth_noting(route, reads, failed, by) {
+        if !is_worth_noting(traffic, reads, failed, by) {
             return;
         }
         // Only known values are shown: anything else may be a secret in the wrong place.
-        let owner = self.named.as_deref().and_then(|id| app.sessions.owner(id));
-        let session = self.named.clone().filter(|_| owner.is_some());
-        let task = self.named.filter(|_| route.starts_with("/lam")).and_then(|id| id.parse().ok());
+        let (owner, session, task) = match self.named {
+            Some((Names::Session, id)) => {
+                let owner = app.sessions.owner(&id);
+                (owner.clone(), owner.map(|_| id), None)
+            }
+            Some((_, id)) => (None, None, id.parse().ok()),
+            None => (None, None, None),
+        };
         let of_url = owner.filter(|_| !failed && key.is_none());
         let by = if of_url.is_some() { Some(AuthMethod::Url) } else { by };
         app.console.requests().add(RequestEntry {
             at: self.at,
             id: self.id,
             method: self.method.to_string(),
-            route: route.to_owned(),
+            route: self.route.map_or_else(|| "…".to_owned(), |route| route.path.clone()),
             session,
             task,
             key_id: key.or(of_url),
@@ -74,12 +80,15 @@ impl RequestLine {
 
 /// Requests that would push all others out of the log: reads of the console's own pages, probes, files of pages, and
 /// thumbnails and driver commands that succeed.
-fn is_worth_noting(route: &str, reads: bool, failed: bool, by: Option<AuthMethod>) -> bool {
-    let quiet = reads && (by == Some(AuthMethod::SignIn) || PROBES.contains(&route) || route.starts_with("/console"));
-    let command = route.contains("/session/{driver}") || route == "/sessions/{id}/thumbnail";
-    // A page that is not signed in asks for its state.
-    let asks = reads && route == "/console/sign-in";
-    (failed || !(quiet || command)) && !asks
+fn is_worth_noting(traffic: Traffic, reads: bool, failed: bool, by: Option<AuthMethod>) -> bool {
+    match traffic {
+        // A page that is not signed in asks for its state.
+        Traffic::SignedIn if reads => false,
+        _ if failed => true,
+        Traffic::Commands => false,
+        Traffic::Probes | Traffic::Console => !reads,
+        Traffic::Work | Traffic::Calls | Traffic::SignedIn => !reads || by != Some(AuthMethod::SignIn),
+    }
 }
 
 #[cfg(test)]
@@ -88,20 +97,23 @@ mod tests {
 
     #[test]
     fn what_comes_all_the_time_is_noted_only_where_it_fails() {
-        for (route, reads, failed, by, noted) in [
-            ("/sessions/create", false, false, Some(AuthMethod::Key), true),
-            ("/sessions", true, false, Some(AuthMethod::Key), true),
-            ("/sessions", true, false, Some(AuthMethod::SignIn), false),
-            ("/sessions/{id}", false, false, Some(AuthMethod::SignIn), true),
-            ("/status", true, false, None, false),
-            ("/status", true, true, None, true),
-            ("/console/{file}", true, false, None, false),
-            ("/console/sign-in", true, true, None, false),
-            ("/console/sign-in", false, true, None, true),
-            ("/sessions/{id}/webdriver/{token}/session/{driver}/{*command}", false, false, None, false),
-            ("/session/{driver}/{*command}", false, true, Some(AuthMethod::Key), true),
+        let routes = super::super::super::routes().table();
+        for (path, method, failed, by, noted) in [
+            ("/sessions/create", Method::POST, false, Some(AuthMethod::Key), true),
+            ("/sessions", Method::GET, false, Some(AuthMethod::Key), true),
+            ("/sessions", Method::GET, false, Some(AuthMethod::SignIn), false),
+            ("/sessions/{id}", Method::DELETE, false, Some(AuthMethod::SignIn), true),
+            ("/status", Method::GET, false, None, false),
+            ("/status", Method::GET, true, None, true),
+            ("/console/{file}", Method::GET, false, None, false),
+            ("/console/sign-in", Method::GET, true, None, false),
+            ("/console/sign-in", Method::POST, true, None, true),
+            ("/sessions/{id}/webdriver/{token}/session/{driver}/{*command}", Method::POST, false, None, false),
+            ("/session/{id}/{*command}", Method::POST, true, Some(AuthMethod::Key), true),
         ] {
-            assert_eq!(is_worth_noting(route, reads, failed, by), noted, "{route} {reads} {failed}");
+            let traffic = routes.at(path, &method).unwrap().0.policy.traffic;
+            let reads = method == Method::GET;
+            assert_eq!(is_worth_noting(traffic, reads, failed, by), noted, "{method} {path} {failed}");
         }
     }
 }

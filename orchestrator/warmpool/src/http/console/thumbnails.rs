@@ -6,24 +6,34 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::response::sse::Event;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{self, StreamExt as _};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::App;
-use super::super::query::thumbnail_sessions;
+use super::super::query::Query;
 use super::events::{self, Follower};
 use crate::http::error::Error;
 use warmpool_core::drain::Phase;
 
 /// Pictures that are taken at the same time.
 const AT_ONCE: usize = 4;
+
+/// The sessions on a page. They are more than a screen shows.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ShownSessions {
+    /// A session on the page.
+    #[schemars(length(max = 100))]
+    session: Vec<String>,
+}
 
 /// The data of an event.
 #[derive(Serialize)]
@@ -44,9 +54,8 @@ struct Shown {
 pub(super) async fn follow(
     State(app): State<App>,
     follower: Follower,
-    RawQuery(query): RawQuery,
+    Query(ShownSessions { session: sessions }): Query<ShownSessions>,
 ) -> Result<Response, Error> {
-    let sessions = thumbnail_sessions(query.as_deref().unwrap_or_default())?;
     let place = events::place(&app)?;
     let shown = sessions.into_iter().map(|id| Shown { id, tag: String::new() }).collect();
     let source = Source { app, follower, shown, waiting: VecDeque::new(), next: Instant::now(), _place: place };

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::super::query::parameters_of;
 use super::super::reply::{Failure, Form, W3cFailure, status, webdriver_status};
-use super::access::Access;
+use super::super::route::{Policy, Segment, parameter};
 use super::schemas::Schemas;
 use warmpool_core::error::Code;
 
@@ -23,7 +21,7 @@ pub(crate) struct Operation {
     id: &'static str,
     summary: &'static str,
     about: &'static str,
-    access: Access,
+    policy: Policy,
     body: Option<Body>,
     headers: Vec<(&'static str, &'static str, Value)>,
     answers: Vec<Answer>,
@@ -47,13 +45,13 @@ struct Answer {
 }
 
 impl Operation {
-    /// A call for holders of a service key; generated clients call it `id`.
-    pub(crate) const fn new(id: &'static str, summary: &'static str) -> Self {
+    /// A call of this policy; generated clients call it `id`.
+    pub(crate) const fn new(id: &'static str, summary: &'static str, policy: Policy) -> Self {
         Self {
             id,
             summary,
             about: "",
-            access: Access::Key,
+            policy,
             body: None,
             headers: Vec::new(),
             answers: Vec::new(),
@@ -62,15 +60,13 @@ impl Operation {
         }
     }
 
+    pub(super) const fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// What the summary does not say.
     pub(crate) const fn about(mut self, about: &'static str) -> Self {
         self.about = about;
-        self
-    }
-
-    /// Who may make the call.
-    pub(crate) const fn access(mut self, access: Access) -> Self {
-        self.access = access;
         self
     }
 
@@ -167,9 +163,9 @@ impl Operation {
     }
 
     /// As OpenAPI has it.
-    pub(super) fn document(&self, method: &Method, path: &str, tag: &str, schemas: &mut Schemas) -> Value {
-        let mut parameters = path_parameters(path);
-        parameters.extend(parameters_of(method, path));
+    pub(super) fn document(&self, path: &str, tag: &str, schemas: &mut Schemas) -> Value {
+        let mut parameters = path_parameters(path, self.policy.segments);
+        parameters.extend(self.policy.query.parameters().document());
         parameters.extend(self.headers.iter().map(|(name, about, schema)| {
             json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema})
         }));
@@ -179,8 +175,8 @@ impl Operation {
             "summary": self.summary,
             "description": self.about,
             "parameters": parameters,
-            "security": self.access.document(),
-            "responses": self.responses(path, schemas),
+            "security": self.policy.access.document(),
+            "responses": self.responses(schemas),
         });
         if let Some(body) = &self.body {
             let schema = schemas.read(body.schema);
@@ -194,7 +190,7 @@ impl Operation {
         operation
     }
 
-    fn responses(&self, path: &str, schemas: &mut Schemas) -> Value {
+    fn responses(&self, schemas: &mut Schemas) -> Value {
         let mut responses = Map::new();
         for answer in &self.answers {
             let mut response = json!({"description": answer.about, "headers": headers(false)});
@@ -203,7 +199,7 @@ impl Operation {
             }
             responses.insert(answer.status.to_string(), response);
         }
-        let form = Form::of(path);
+        let form = self.policy.form;
         for (status, codes) in self.failures(form) {
             let lines: Vec<String> =
                 codes.iter().map(|code| format!("- `{}`: {}", code.as_str(), code.about())).collect();
@@ -226,7 +222,7 @@ impl Operation {
     /// Every code with which the call may fail, by its status.
     fn failures(&self, form: Form) -> BTreeMap<u16, Vec<Code>> {
         let mut codes = self.codes.clone();
-        codes.extend(self.access.codes());
+        codes.extend(self.policy.access.codes());
         codes.extend([Code::ForeignHost, Code::ForeignOrigin, Code::AddressLimit, Code::Internal]);
         // A parameter that is unknown or given twice.
         codes.extend([Code::InvalidField, Code::UnknownField]);
@@ -261,28 +257,11 @@ fn text(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({"type": "string"})
 }
 
-/// The names in braces.
-pub(super) fn names_of(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-}
-
-fn path_parameters(path: &str) -> Vec<Value> {
-    let parameter = |name: &str| {
-        let about = match (name, path.split('/').nth(1)) {
-            ("id", Some("sessions")) => "The session's id, `ses_…`.",
-            ("id", Some("lam")) => "The task's id.",
-            ("id", _) if path.starts_with("/v1/worlds") => "The world's id.",
-            ("id", _) if path.starts_with("/v1/patients") => "The patient's id, as the requests for worlds had it.",
-            ("id", _) => "The key's id.",
-            ("token", Some("w")) => "What the viewer's URL ends with. Whoever has it sees the world.",
-            ("token", _) => "The session's token. It is part of the URLs that the create call answers.",
-            ("driver", _) => "The id of the WebDriver session, as the driver gave it.",
-            ("command", _) => "A command of the W3C WebDriver standard; it may have slashes.",
-            ("target", _) => "A target of DevTools, such as `page/<target id>`; it may have slashes.",
-            ("share", _) => "The link's id.",
-            _ => "The file's name.",
-        };
+fn path_parameters(path: &str, segments: &[Segment]) -> Vec<Value> {
+    let document = |name: &str| {
+        let about = segments.iter().find(|segment| segment.name == name).map_or("", |segment| segment.about);
+        debug_assert!(!about.is_empty(), "no segment {name} of {path}");
         json!({"name": name, "in": "path", "required": true, "description": about, "schema": {"type": "string"}})
     };
-    names_of(path).map(parameter).collect()
+    path.split('/').filter_map(parameter).map(document).collect()
 }

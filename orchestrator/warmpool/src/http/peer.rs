@@ -1,0 +1,34 @@
+//! Who sent a request: the other end of its connection, and the client behind it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+
+use super::App;
+use crate::http::error::Error;
+
+/// The connection a request came on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    /// The other end.
+    pub(super) address: SocketAddr,
+    /// Whether it is encrypted.
+    pub(super) secure: bool,
+}
+
+/// The client's address, from a trusted proxy's header where there is one.
+pub(super) struct ClientAddress(pub(super) IpAddr);
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
+        let forwarded =
+            parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
+        // A proxy adds the address that it sees to those that the client has claimed.
+        let forwarded = forwarded.filter(|_| app.config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
+        Ok(Self(forwarded.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)))
+    }
+}

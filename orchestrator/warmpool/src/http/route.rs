@@ -1,0 +1,265 @@
+//! What each route says of itself beside its handler, and the table by which a request finds it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request};
+use http::Method;
+
+use super::openapi::Access;
+use super::query::{Parameters, Rule};
+use super::reply::Form;
+
+/// The most segments of a path that logs and messages show.
+const MAX_SHOWN: usize = 3;
+
+/// What a route says of itself. There are no defaults, so a new route has to say all of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    /// Who may make the call.
+    pub(crate) access: Access,
+    /// What may stand behind the question mark.
+    pub(crate) query: Rule,
+    /// Which form its errors have.
+    pub(crate) form: Form,
+    /// What the parameters of its path are. It may describe more than the path has.
+    pub(crate) segments: &'static [Segment],
+    /// What kind of requests come, for logs and traces.
+    pub(crate) traffic: Traffic,
+    /// Whether an error for an unknown path may suggest this one.
+    pub(crate) suggested: bool,
+}
+
+/// A parameter of a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment {
+    /// The name in braces.
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) names: Names,
+}
+
+/// What a parameter of a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// A session. An operator acts as the key that made it.
+    Session,
+    /// A task. An operator acts as the key that sent it.
+    Task,
+    /// Something that opens what it names: no log shows it, nor what follows it.
+    Secret,
+    /// Anything else.
+    Other,
+}
+
+/// What kind of requests come to a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// Calls that begin work, which traces show.
+    Work,
+    /// Other calls.
+    Calls,
+    /// Monitoring polls the route.
+    Probes,
+    /// Calls that come all the time, such as a driver's commands.
+    Commands,
+    /// The console reads its own pages.
+    Console,
+    /// Pages of the console ask whether they are signed in.
+    SignedIn,
+}
+
+impl Segment {
+    pub(crate) const fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, names: Names::Other }
+    }
+
+    pub(crate) const fn secret(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, names: Names::Secret }
+    }
+}
+
+/// A route that a request has found.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// As the router has it.
+    pub(super) path: String,
+    pub(super) policy: Policy,
+    pub(super) parameters: Parameters,
+}
+
+impl Route {
+    pub(super) fn new(path: String, policy: Policy) -> Self {
+        Self { path, parameters: policy.query.parameters(), policy }
+    }
+
+    /// The session or the task that this path of the route names.
+    pub(super) fn owned<'a>(&self, path: &'a str) -> Option<(Names, &'a str)> {
+        self.path.split('/').zip(path.split('/')).find_map(|(part, value)| match self.policy.names(part)? {
+            names @ (Names::Session | Names::Task) => Some((names, value)),
+            Names::Secret | Names::Other => None,
+        })
+    }
+}
+
+impl Policy {
+    /// What a part of the route's path names; `None` when it stands for itself.
+    fn names(&self, part: &str) -> Option<Names> {
+        let name = parameter(part)?;
+        let segment = self.segments.iter().find(|segment| segment.name == name);
+        // What is not described may be anything.
+        Some(segment.map_or(Names::Secret, |segment| segment.names))
+    }
+}
+
+/// The name in braces, if the part of a path is one.
+pub(super) fn parameter(part: &str) -> Option<&str> {
+    let name = part.strip_prefix('{')?.strip_suffix('}')?;
+    Some(name.strip_prefix('*').unwrap_or(name))
+}
+
+/// Every route, by its path.
+#[derive(Debug, Default)]
+pub(crate) struct RouteTable {
+    routes: HashMap<String, Vec<(Option<Method>, Arc<Route>)>>,
+    /// How many segments may be shown of paths that begin with this one.
+    shown: HashMap<String, usize>,
+    suggestions: Vec<&'static str>,
+}
+
+impl RouteTable {
+    /// Adds a route that answers this method, or where it is `None` all that no other route of the path answers.
+    /// `literal` is its path where that is known to the compiler.
+    pub(super) fn add(&mut self, method: Option<Method>, literal: Option<&'static str>, path: &str, policy: Policy) {
+        self.suggestions.extend(literal.filter(|_| policy.suggested));
+        let mut parts = path.split('/').skip(1);
+        let first = parts.next().unwrap_or_default();
+        let until_secret = parts.take_while(|part| policy.names(part) != Some(Names::Secret)).count();
+        let is_cut = 1 + until_secret < path.split('/').skip(1).count();
+        let shown = self.shown.entry(first.to_owned()).or_insert(MAX_SHOWN);
+        if is_cut {
+            *shown = (*shown).min(1 + until_secret);
+        }
+        let route = Arc::new(Route::new(path.to_owned(), policy));
+        self.routes.entry(path.to_owned()).or_default().push((method, route));
+    }
+
+    /// The route that a request leads to, and whether it answers the request's method.
+    pub(super) fn find(&self, request: &Request) -> Option<(Arc<Route>, bool)> {
+        let path = request.extensions().get::<MatchedPath>()?.as_str();
+        self.at(path, request.method())
+    }
+
+    pub(super) fn at(&self, path: &str, method: &Method) -> Option<(Arc<Route>, bool)> {
+        let routes = self.routes.get(path)?;
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let named = routes.iter().find(|(answers, _)| answers.as_ref() == Some(method));
+        let found = named.or_else(|| routes.iter().find(|(answers, _)| answers.is_none()));
+        let (_, route) = found.or_else(|| routes.first())?;
+        Some((Arc::clone(route), found.is_some()))
+    }
+
+    /// A path as far as logs and messages may show it.
+    pub(super) fn shown(&self, path: &str) -> String {
+        let first = path.split('/').nth(1).unwrap_or_default();
+        let shown = self.shown.get(first).copied().unwrap_or(MAX_SHOWN);
+        path.split('/').skip(1).take(shown).fold(String::new(), |shown, part| format!("{shown}/{part}"))
+    }
+
+    /// The paths that clients often mean by one that there is not.
+    pub(super) fn suggestions(&self) -> impl Iterator<Item = &'static str> {
+        self.suggestions.iter().copied()
+    }
+}
+
+/// The form of errors for a path that no route has: that of its neighbours.
+pub(super) fn form_of_unknown(path: &str) -> Form {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    match parts[..] {
+        ["session", ..] | ["wd", "hub", ..] | ["sessions", _, "webdriver", _, ..] => Form::WebDriver,
+        _ => Form::Rest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(path: &str) -> Form {
+        let table = super::super::routes().table();
+        let route = table.at(path, &Method::GET).map(|(route, _)| route.policy.form);
+        route.unwrap_or_else(|| form_of_unknown(path))
+    }
+
+    #[test]
+    fn webdriver_paths_answer_in_the_standards_form() {
+        for path in [
+            "/session",
+            "/session/",
+            "/session/{id}/{*command}",
+            "/session/{id}/se/files",
+            "/session/{id}/se/file",
+            "/session/create",
+            "/wd/hub/session",
+            "/wd/hub/status",
+            "/wd/hub/nonsense",
+            "/sessions/ses_1/webdriver/token",
+            "/sessions/{id}/webdriver/{token}/session",
+            "/sessions/{id}/webdriver/{token}/status",
+            "/sessions/{id}/webdriver/{token}/{*rest}",
+        ] {
+            assert_eq!(form(path), Form::WebDriver, "{path}");
+        }
+        for path in [
+            "/",
+            "/sessions",
+            "/sessions/create",
+            "/sessions/webdriver/create",
+            "/sessions/{id}",
+            "/sessions/ses_1/webdriver",
+            "/sessions/{id}/bidi/{token}/{driver}",
+            "/session/{id}/se/cdp",
+            "/session/{id}/se/bidi",
+            "/wd/hub/session/{id}/se/cdp",
+            "/sessions/{id}/webdriver/{token}/session/{driver}/se/cdp",
+            "/wd",
+        ] {
+            assert_eq!(form(path), Form::Rest, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_path_has_no_tokens() {
+        let table = super::super::routes().table();
+        for (path, shown) in [
+            ("/sessions/ses_1/webdriver/TOKEN/session", "/sessions/ses_1/webdriver"),
+            ("/sessions/ses_1/webdriver/TOKEN", "/sessions/ses_1/webdriver"),
+            ("/sessions/ses_1/bidi/TOKEN/1", "/sessions/ses_1/bidi"),
+            ("/session/ID/title", "/session"),
+            ("/session/ID", "/session"),
+            ("/wd/hub/session/ID/title", "/wd/hub/session"),
+            ("/w/TOKEN/scene.json", "/w"),
+            ("/w/TOKEN/no/such/file", "/w"),
+            ("/nonsense/a/b/c", "/nonsense/a/b"),
+            ("/status", "/status"),
+            ("/", "/"),
+        ] {
+            assert_eq!(table.shown(path), shown, "{path}");
+        }
+    }
+
+    #[test]
+    fn an_operator_acts_as_the_owner_of_what_a_path_names() {
+        let table = super::super::routes().table();
+        for (path, request, owned) in [
+            ("/sessions/{id}/files/{name}", "/sessions/ses_1/files/a", Some((Names::Session, "ses_1"))),
+            ("/lam/tasks/{id}/retry", "/lam/tasks/tsk_1/retry", Some((Names::Task, "tsk_1"))),
+            ("/session/{id}", "/session/ID", None),
+            ("/v1/worlds/{id}", "/v1/worlds/1", None),
+            ("/sessions", "/sessions", None),
+        ] {
+            let (route, _) = table.at(path, &Method::GET).unwrap();
+            assert_eq!(route.owned(request), owned, "{path}");
+        }
+    }
+}
