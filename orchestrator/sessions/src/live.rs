@@ -87,7 +87,7 @@ impl Live {
 
     /// The front tab of `session`, a headless Chromium, for its pictures.
     pub(crate) fn front_tab(&self, session: &Arc<Session>) -> FrontTab {
-        FrontTab::of(self.room(session))
+        FrontTab::new(self.room(session))
     }
 
     fn room(&self, session: &Arc<Session>) -> Arc<Room> {

@@ -179,13 +179,13 @@ impl Relay {
                     PumpEnd::End { clean } => Outcome::BrowserLeft { clean },
                     PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
                     PumpEnd::Stalled => Outcome::Stalled,
-                    PumpEnd::Broken => Outcome::ClientLeft { clean: false },
+                    PumpEnd::PeerGone => Outcome::ClientLeft { clean: false },
                 },
                 stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
                     PumpEnd::End { clean } => Outcome::ClientLeft { clean },
                     PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
                     PumpEnd::Stalled => Outcome::FrameError { code: 1011, reason: "the browser stopped reading" },
-                    PumpEnd::Broken => Outcome::BrowserLeft { clean: false },
+                    PumpEnd::PeerGone => Outcome::BrowserLeft { clean: false },
                 },
                 ending = self.session.ended() => Outcome::Ended(ending),
             }

@@ -29,7 +29,7 @@ pub use active::{DriverSession, Session};
 pub use activity::Attachment;
 pub(crate) use activity::CommandGuard;
 pub use address::page_address;
-pub use create::Created;
+pub use create::UnconfirmedSession;
 pub use create_times::Histogram;
 pub use ending::Ending;
 pub(crate) use gate::{Gate, HeldGate};

@@ -31,7 +31,7 @@ impl Targets {
 
     /// The targets of a session's browser.
     /// Errors: `Worker`.
-    pub async fn of(session: &Arc<Session>) -> Result<Vec<Value>, Error> {
+    pub async fn of_session(session: &Arc<Session>) -> Result<Vec<Value>, Error> {
         let _busy = session.busy();
         let targets = session.worker.agent.targets().await;
         targets.map_err(|error| Error::worker("the browser could not be asked for its pages", error))
@@ -43,7 +43,7 @@ impl Targets {
         for session in self.sessions.all_live() {
             if session.owner == *owner
                 && session.options.engine == Engine::Chromium
-                && let Ok(targets) = Self::of(&session).await
+                && let Ok(targets) = Self::of_session(&session).await
             {
                 all.push((session, targets));
             }

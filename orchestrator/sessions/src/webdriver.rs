@@ -52,7 +52,7 @@ pub async fn new_session(
     let _busy = session.busy();
     session.admitted().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
-    let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::of(config))?;
+    let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::from_config(config))?;
     let opening = session.open_driver()?;
     if let Some(proxy) = plan.proxy {
         session.egress.go_through_clients(proxy);
@@ -104,7 +104,7 @@ pub async fn new_session(
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 /// Errors: `Capability`, `InvalidBody`, `Field`.
 pub fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Result<(), Error> {
-    capabilities::plan(body, engine, &[], &Allowed::of(config)).map(drop)
+    capabilities::plan(body, engine, &[], &Allowed::from_config(config)).map(drop)
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.
@@ -112,7 +112,7 @@ pub fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Resu
 pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     session.end(Ending::DriverQuit);
-    session.recorded().await;
+    session.end_persisted().await;
     Ok(())
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Pictures {
 }
 
 impl FrontTab {
-    pub(super) const fn of(room: Arc<Room>) -> Self {
+    pub(super) const fn new(room: Arc<Room>) -> Self {
         Self { room }
     }
 

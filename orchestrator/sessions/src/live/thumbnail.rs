@@ -44,10 +44,11 @@ impl Thumbnail {
 /// The small pictures of all sessions. Clones share them.
 #[derive(Clone)]
 pub struct Thumbnails {
-    inner: Arc<Inner>,
+    cameras: Arc<Cameras>,
 }
 
-struct Inner {
+/// The cameras of the sessions that somebody watches, and what their pictures are to be.
+struct Cameras {
     interval: Duration,
     width: u32,
     /// The sessions that somebody watches.
@@ -97,18 +98,18 @@ enum ThumbnailError {
 impl Thumbnails {
     pub fn new(config: &Config) -> Self {
         let console = &config.console;
-        let inner =
-            Inner { interval: console.thumbnail_interval, width: console.thumbnail_width, watched: Mutex::default() };
-        Self { inner: Arc::new(inner) }
+        let cameras =
+            Cameras { interval: console.thumbnail_interval, width: console.thumbnail_width, watched: Mutex::default() };
+        Self { cameras: Arc::new(cameras) }
     }
 
-    /// The newest picture of a session, if its browser gives one.
-    pub async fn of(&self, session: &Arc<Session>) -> Option<Thumbnail> {
+    /// Returns the newest picture of a session, if its browser gives one.
+    pub async fn newest(&self, session: &Arc<Session>) -> Option<Thumbnail> {
         let camera = self.camera(&session.id);
         // Concurrent requests wait for the same picture.
         let mut camera = camera.lock().await;
-        if camera.taken.is_none_or(|taken| taken.elapsed() >= self.inner.interval) {
-            let taking = camera.take(session, self.inner.width);
+        if camera.taken.is_none_or(|taken| taken.elapsed() >= self.cameras.interval) {
+            let taking = camera.take(session, self.cameras.width);
             match timeout(TAKE_TIMEOUT, taking).await.unwrap_or(Err(ThumbnailError::Late)) {
                 Ok(Some(jpeg)) => camera.last = Some(Thumbnail::new(jpeg)),
                 Ok(None) => {}
@@ -123,7 +124,7 @@ impl Thumbnails {
     }
 
     fn camera(&self, session: &SessionId) -> Arc<tokio::sync::Mutex<Camera>> {
-        let mut watched = self.inner.watched.lock();
+        let mut watched = self.cameras.watched.lock();
         if watched.is_empty() {
             tokio::spawn(self.clone().close_unused());
         }
@@ -138,7 +139,7 @@ impl Thumbnails {
     async fn close_unused(self) {
         loop {
             sleep(INTEREST / 2).await;
-            let mut watched = self.inner.watched.lock();
+            let mut watched = self.cameras.watched.lock();
             watched.retain(|_, session| session.at.elapsed() < INTEREST);
             if watched.is_empty() {
                 return;

@@ -26,7 +26,7 @@ pub(super) enum PumpEnd {
     /// The writing side takes no more bytes.
     Stalled,
     /// The writing side is gone.
-    Broken,
+    PeerGone,
 }
 
 /// One direction. Its methods may be cancelled at any await and called again: nothing is lost or written twice.
@@ -35,7 +35,8 @@ pub(super) struct Pump<R, W> {
     pub(super) writer: W,
     frames: Frames,
     buffer: Vec<u8>,
-    /// The buffer's first bytes are written, the next may be, and the last, the start of a header, not yet.
+    /// `..written` is written, `written..forward` may be written, and `forward..filled` is the start of a header that is not
+    /// complete yet.
     written: usize,
     forward: usize,
     filled: usize,
@@ -80,7 +81,7 @@ where
             let piece = self.forward - self.written;
             match timeout(stall, self.flush()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return PumpEnd::Broken,
+                Ok(Err(_)) => return PumpEnd::PeerGone,
                 Err(_) => return PumpEnd::Stalled,
             }
             if piece > 0 {

@@ -71,7 +71,7 @@ pub struct Session {
     pub(super) activity: Arc<Activity>,
     pub(super) ending: watch::Sender<Option<Ending>>,
     /// Cancelled once the end is in the table and in the store.
-    pub(super) recorded: CancellationToken,
+    pub(super) end_persisted: CancellationToken,
     pub(super) driver: Mutex<DriverSession>,
 }
 
@@ -152,8 +152,8 @@ impl Session {
     }
 
     /// Waits until its end is in the table and in the store.
-    pub async fn recorded(&self) {
-        self.recorded.cancelled().await;
+    pub async fn end_persisted(&self) {
+        self.end_persisted.cancelled().await;
     }
 
     /// Fails when it has ended.
@@ -173,7 +173,7 @@ impl Session {
 
     /// Somebody watches it, so it is not left to nobody.
     pub(crate) fn watched(&self) {
-        self.activity.note_use();
+        self.activity.mark_used();
     }
 
     /// Counts one command under way, until the guard is dropped.

@@ -63,12 +63,12 @@ impl Activity {
 
     pub(super) fn busy(this: &Arc<Self>) -> CommandGuard {
         this.commands.fetch_add(1, Ordering::Relaxed);
-        this.note_use();
+        this.mark_used();
         this.touch();
         CommandGuard { activity: Arc::clone(this) }
     }
 
-    pub(super) fn note_use(&self) {
+    pub(super) fn mark_used(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
 
@@ -132,7 +132,7 @@ impl Attachment {
     /// The browser has accepted the socket. True when it is the session's first ever.
     pub fn opened(&mut self) -> bool {
         self.open = true;
-        self.activity.note_use();
+        self.activity.mark_used();
         !self.activity.attached.swap(true, Ordering::Relaxed)
     }
 }
@@ -201,7 +201,7 @@ mod tests {
         let uses: [fn(&Arc<Activity>); 3] = [
             |activity| assert!(Activity::attach(activity, 2).unwrap().opened()),
             |activity| drop(Activity::busy(activity)),
-            |activity| activity.note_use(),
+            |activity| activity.mark_used(),
         ];
         for r#use in uses {
             let activity = Activity::new(false);

@@ -30,18 +30,18 @@ impl Sessions {
         lease: &mut Lease,
         warnings: Vec<String>,
     ) -> Session {
-        let instance = &self.inner.instance;
+        let instance = &self.shared.instance;
         let worker = Arc::clone(lease.use_worker());
         let policy = self.policy(&record);
         let id = record.session_id;
-        let egress_context = &self.inner.egress_context;
+        let egress_context = &self.shared.egress_context;
         let wanted = record.options.proxy.as_ref().map(|wanted| (wanted, id.as_str()));
         let egress =
-            Egress::open(Arc::clone(&worker), policy, &self.inner.config, egress_context, wanted, record.egress);
+            Egress::open(Arc::clone(&worker), policy, &self.shared.config, egress_context, wanted, record.egress);
         let view_token = instance.session_token(id.as_str(), "view");
         let captchas = if record.options.launch.captchas.is_some() {
             let facts = SessionFacts { session_id: id.to_string(), view_token: view_token.clone() };
-            self.inner.captchas.follow(Arc::clone(&worker), facts, record.captchas)
+            self.shared.captchas.follow(Arc::clone(&worker), facts, record.captchas)
         } else {
             SessionCaptchas::none()
         };
@@ -52,7 +52,7 @@ impl Sessions {
             old_grid_id: instance.session_token(id.as_str(), "grid"),
             gate: Gate::new(),
             shares: Shares::new(record.shares, &Now::read()),
-            journal: Journal::new(self.inner.store.clone()),
+            journal: Journal::new(self.shared.store.clone()),
             id,
             owner: record.owner,
             options: record.options,
@@ -65,7 +65,7 @@ impl Sessions {
             kept_deadline: record.deadline,
             activity: Activity::new(record.attached),
             ending: watch::Sender::new(None),
-            recorded: CancellationToken::new(),
+            end_persisted: CancellationToken::new(),
             driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }
     }
@@ -73,12 +73,12 @@ impl Sessions {
     /// The rules of what a session's pages may reach: the nearest first.
     fn policy(&self, record: &Record) -> Policy {
         let Options { engine, mode, launch, .. } = &record.options;
-        let config = &self.inner.config;
+        let config = &self.shared.config;
         let is_its = |preset: &&PoolPreset| {
             preset.engine == *engine && preset.mode == *mode && preset.settings == launch.settings
         };
         let preset = config.pool.presets.0.iter().find(is_its).map(|preset| preset.egress.clone());
         let own = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
-        Policy::new(vec![self.inner.keys.egress(&record.owner), preset.unwrap_or_default(), own])
+        Policy::new(vec![self.shared.keys.egress(&record.owner), preset.unwrap_or_default(), own])
     }
 }

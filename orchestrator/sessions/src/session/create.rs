@@ -26,13 +26,13 @@ use warmpool_workers::worker::Worker;
 const LAUNCH_ATTEMPTS: usize = 2;
 
 /// A session whose client has no answer yet. Dropping it unconfirmed ends it.
-pub struct Created {
+pub struct UnconfirmedSession {
     session: Option<Arc<Session>>,
 }
 
-impl Created {
+impl UnconfirmedSession {
     /// The session, which is not the client's yet.
-    /// Errors: `Draining`, as [`Created::confirm`] would find.
+    /// Errors: `Draining`, as [`UnconfirmedSession::confirm`] would find.
     pub fn session(&self) -> Result<&Arc<Session>, Error> {
         self.session.as_ref().ok_or(Error::Service(ServiceError::Draining))
     }
@@ -44,7 +44,7 @@ impl Created {
     }
 }
 
-impl Drop for Created {
+impl Drop for UnconfirmedSession {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
             session.end(Ending::ClientGone);
@@ -59,7 +59,7 @@ impl Sessions {
     /// session ends as soon as nobody takes it.
     /// Errors: those of [`Pool::lease`](warmpool_workers::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
     /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
-    pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+    pub async fn create(&self, owner: KeyId, options: Options) -> Result<UnconfirmedSession, Error> {
         let span = tracing::info_span!(
             target: TRACES,
             "create session",
@@ -70,13 +70,13 @@ impl Sessions {
         self.create_traced(owner, options).instrument(span).await
     }
 
-    async fn create_traced(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
-        if self.inner.drain.phase() >= Phase::Draining {
+    async fn create_traced(&self, owner: KeyId, options: Options) -> Result<UnconfirmedSession, Error> {
+        if self.shared.drain.phase() >= Phase::Draining {
             return Err(Error::Service(ServiceError::Draining));
         }
         if let Some(wanted) = &options.proxy {
             // Before a worker is spent on it.
-            self.inner.egress_context.upstreams.choose(wanted, "")?;
+            self.shared.egress_context.upstreams.choose(wanted, "")?;
         }
         let begun = Instant::now();
         let key = options.pool_key();
@@ -84,26 +84,27 @@ impl Sessions {
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
-            () = self.inner.keys.revoked(&owner) => return Err(warmpool_keys::Error::InvalidKey.into()),
-            lease = self.inner.pool.lease(key, settings, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
+            () = self.shared.keys.revoked(&owner) => return Err(warmpool_keys::Error::InvalidKey.into()),
+            lease = self.shared.pool.lease(key, settings, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
                 lease?
             }
         };
         let sessions = self.clone();
-        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await }.in_current_span());
+        let work =
+            self.shared.drain.spawn(async move { sessions.begin(owner, options, lease).await }.in_current_span());
         let created = work.await.map_err(Error::internal)?;
         if let Ok(session) = created.as_ref().map_err(drop).and_then(|created| created.session().map_err(drop)) {
             Span::current().record("warmpool.session", session.id.as_str());
         }
         if created.is_ok() {
-            self.inner.create_times.add(begun.elapsed());
+            self.shared.create_times.add(begun.elapsed());
             metrics::histogram!("warmpool_session_create_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
                 .record(begun.elapsed());
         }
         created
     }
 
-    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
+    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<UnconfirmedSession, Error> {
         let now = Now::read();
         let time_left = Duration::from_secs(options.session_timeout);
         let mut record = Record {
@@ -130,7 +131,7 @@ impl Sessions {
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
             let launch = worker.agent.launch(&record.options.launch, ad_rules.clone());
             let launch = launch.instrument(tracing::info_span!(target: TRACES, "launch browser"));
-            let commit = self.inner.store.commit(written(&record)?, Durability::Process);
+            let commit = self.shared.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launch, commit);
             if let Err(error) = kept {
                 // An earlier worker's record may be there.
@@ -144,14 +145,14 @@ impl Sessions {
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
                     if let (Some(AdRules::Compiled(_)), Some(version)) = (&ad_rules, version(&worker)) {
-                        self.inner.ads.forget_compiled(&version).await;
+                        self.shared.ads.forget_compiled(&version).await;
                     }
                     drop(lease);
                     // Another worker of a lost node would fail as well.
-                    self.inner.pool.doubt_nodes(&worker).await;
+                    self.shared.pool.doubt_nodes(&worker).await;
                     let options = &record.options;
                     let settings = &options.launch.settings;
-                    lease = match self.inner.pool.lease(options.pool_key(), settings, &record.owner).await {
+                    lease = match self.shared.pool.lease(options.pool_key(), settings, &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error.into())),
                     };
@@ -166,17 +167,17 @@ impl Sessions {
         let session = self.build(record, time_left, &mut lease, warnings);
         let session = self.admit(session, lease);
         // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.
-        if let Err(error) = self.inner.keys.require(&session.owner) {
+        if let Err(error) = self.shared.keys.require(&session.owner) {
             session.end(Ending::KeyRevoked);
             return Err(error.into());
         }
         // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
         // made meanwhile is seen by one of them.
-        if self.inner.drain.phase() >= Phase::Draining {
+        if self.shared.drain.phase() >= Phase::Draining {
             session.end(Ending::Drained);
             return Err(Error::Service(ServiceError::Draining));
         }
-        Ok(Created { session: Some(session) })
+        Ok(UnconfirmedSession { session: Some(session) })
     }
 
     /// The rules of a session that blocks ads, for its worker.
@@ -185,7 +186,7 @@ impl Sessions {
         if !options.launch.block_ads {
             return Ok(None);
         }
-        Ok(Some(self.inner.ads.rules_for(options.engine, version(worker).as_deref()).await?))
+        Ok(Some(self.shared.ads.rules_for(options.engine, version(worker).as_deref()).await?))
     }
 
     /// Fetches what a WebKit has just compiled, for those that come after it.
@@ -194,7 +195,7 @@ impl Sessions {
         else {
             return;
         };
-        let ads = self.inner.ads.clone();
+        let ads = self.shared.ads.clone();
         tokio::spawn(async move {
             match worker.agent.compiled_ads().await {
                 Ok(ready) => ads.keep_compiled(&rules, version, ready).await,
@@ -203,13 +204,13 @@ impl Sessions {
         });
     }
 
-    /// Takes back the record of a session that came to nothing, however long the store takes; gives the error for the
+    /// Takes back the record of a session that came to nothing, however long the store takes. Returns the error for the
     /// caller.
     fn withdraw(&self, record: &Record, error: Error) -> Error {
         let mut batch = Batch::new();
         batch.delete(Table::Sessions, record.store_key()).essential();
-        let (store, id) = (self.inner.store.clone(), record.session_id.clone());
-        self.inner.drain.spawn(async move {
+        let (store, id) = (self.shared.store.clone(), record.session_id.clone());
+        self.shared.drain.spawn(async move {
             if let Err(error) = store.commit_with_retry(batch, Durability::Process, |_| {}).await {
                 tracing::error!(session = %id, %error, "a record could not be taken back");
             }

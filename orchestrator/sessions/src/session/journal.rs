@@ -22,17 +22,21 @@ impl Journal {
 
     /// Writes the record as it is when its turn comes; nothing once the end was written.
     /// Errors: `DiskNearlyFull`, `StoreBusy`: nothing was written.
-    pub(super) async fn note(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
-        self.note_in(record, |batch| batch).await
+    pub(super) async fn persist(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
+        self.persist_as(record, |batch| batch).await
     }
 
     /// Writes a record, which takes something away that must not come back.
     /// Errors: as [`Journal::note`].
-    pub(super) async fn note_for_good(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
-        self.note_in(record, |batch| batch.essential().irrevocable()).await
+    pub(super) async fn persist_for_good(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
+        self.persist_as(record, |batch| batch.essential().irrevocable()).await
     }
 
-    async fn note_in(&self, record: impl FnOnce() -> Record, mark: fn(&mut Batch) -> &mut Batch) -> Result<(), Error> {
+    async fn persist_as(
+        &self,
+        record: impl FnOnce() -> Record,
+        mark: fn(&mut Batch) -> &mut Batch,
+    ) -> Result<(), Error> {
         let closed = self.closed.lock().await;
         if *closed {
             return Ok(());
@@ -42,7 +46,7 @@ impl Journal {
         Ok(self.store.commit(batch, Durability::Process).await?)
     }
 
-    /// Writes the end, after all that was noted; tries until the store has taken it.
+    /// Writes the end, after all that was persisted; tries until the store has taken it.
     /// Errors: the store is gone.
     pub(super) async fn close(&self, record: &Record) -> Result<(), Error> {
         let mut closed = self.closed.lock().await;
@@ -99,15 +103,15 @@ mod tests {
         let gate = FaultGate::default();
         faults.next(Point::Apply, Fault::Hang(gate.clone()));
         // The first is under way, the second has looked at the session and waits, as the end then does.
-        let noting = |journal: &Arc<Journal>| {
+        let persisting = |journal: &Arc<Journal>| {
             let journal = Arc::clone(journal);
-            tokio::spawn(async move { journal.note(|| record(None)).await })
+            tokio::spawn(async move { journal.persist(|| record(None)).await })
         };
-        let first = noting(&journal);
+        let first = persisting(&journal);
         while faults.calls(Point::Apply) == 0 {
             tokio::task::yield_now().await;
         }
-        let second = noting(&journal);
+        let second = persisting(&journal);
         let completed = record(Some(&Ending::ClientFinished));
         let closing = {
             let (journal, completed) = (Arc::clone(&journal), completed.clone());
@@ -118,7 +122,7 @@ mod tests {
         for written in [first, second, closing] {
             written.await.unwrap().unwrap();
         }
-        journal.note(|| record(None)).await.unwrap();
+        journal.persist(|| record(None)).await.unwrap();
         assert_eq!(kept(&store).await, completed);
     }
 
@@ -127,9 +131,9 @@ mod tests {
         let faults = Faults::default();
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
         let journal = Journal::new(store);
-        journal.note(|| record(None)).await.unwrap();
+        journal.persist(|| record(None)).await.unwrap();
         assert_eq!(faults.calls(Point::Journal), 0);
-        journal.note_for_good(|| record(None)).await.unwrap();
+        journal.persist_for_good(|| record(None)).await.unwrap();
         assert_eq!(faults.calls(Point::Journal), 1);
     }
 
@@ -138,10 +142,10 @@ mod tests {
         let faults = Faults::default();
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });
         let journal = Journal::new(store.clone());
-        journal.note(|| record(None)).await.unwrap();
+        journal.persist(|| record(None)).await.unwrap();
         faults.set_free_bytes(0);
         assert!(matches!(
-            journal.note(|| record(None)).await,
+            journal.persist(|| record(None)).await,
             Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))
         ));
         let completed = record(Some(&Ending::ClientFinished));

@@ -38,7 +38,7 @@ pub struct NameGuard {
 impl Sessions {
     /// Waits until nobody else is making the session of this name, then looks for it.
     pub async fn named(&self, owner: &KeyId, name: &str) -> (NameGuard, Option<Arc<Session>>) {
-        let turn = self.inner.names.turn(owner, name).lock_owned().await;
+        let turn = self.shared.names.turn(owner, name).lock_owned().await;
         let is_it = |session: &Arc<Session>| {
             session.owner == *owner && session.options.name.as_deref() == Some(name) && session.check_open().is_ok()
         };

@@ -35,7 +35,7 @@ impl Sessions {
     pub async fn load(&self) -> Result<(), Error> {
         let mut range = KeyRange::all();
         loop {
-            let rows = self.inner.store.scan(Table::Sessions, range, PAGE).await?;
+            let rows = self.shared.store.scan(Table::Sessions, range, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             range = KeyRange { from: Bound::Excluded(last.key.clone()), to: Bound::Unbounded };
             let mut table = self.lock();
@@ -64,7 +64,7 @@ impl Sessions {
             table.values().filter_map(open).collect()
         };
         let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
-        let (mut leases, unclaimed) = self.inner.pool.adopt(owners).await?;
+        let (mut leases, unclaimed) = self.shared.pool.adopt(owners).await?;
         let now = Now::read();
         let (mut moved, mut heard) = (Vec::new(), Vec::new());
         for record in open {
@@ -72,7 +72,7 @@ impl Sessions {
                 drop(self.end_past(&record.session_id, &Ending::Interrupted));
                 continue;
             };
-            if !self.inner.keys.is_active(&record.owner) {
+            if !self.shared.keys.is_active(&record.owner) {
                 tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
                 drop(self.end_past(&record.session_id, &Ending::KeyRevoked));
                 continue;
@@ -94,21 +94,21 @@ impl Sessions {
                 moved.push(Arc::clone(&session));
             }
             // It may have been revoked since it was asked.
-            if !self.inner.keys.is_active(&session.owner) {
+            if !self.shared.keys.is_active(&session.owner) {
                 session.end(Ending::KeyRevoked);
             }
-            heard.push(self.inner.drain.spawn(wake(self.clone(), session)));
+            heard.push(self.shared.drain.spawn(wake(self.clone(), session)));
         }
         // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
         // for one that is silent.
         let sessions = self.clone();
-        let note = move |session: Arc<Session>| {
+        let persist = move |session: Arc<Session>| {
             let sessions = sessions.clone();
-            async move { sessions.note(&session).await }
+            async move { sessions.persist(&session).await }
         };
         let ((), (), _) = tokio::join!(
-            self.inner.pool.keep_unclaimed(unclaimed),
-            stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, note),
+            self.shared.pool.keep_unclaimed(unclaimed),
+            stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, persist),
             timeout(FIRST_WORD, join_all(heard)),
         );
         Ok(())
@@ -126,8 +126,8 @@ impl Sessions {
         };
         self.changed();
         tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
-        let store = self.inner.store.clone();
-        Some(self.inner.drain.spawn(async move {
+        let store = self.shared.store.clone();
+        Some(self.shared.drain.spawn(async move {
             let outcome =
                 async { Ok::<_, Error>(store.commit_with_retry(written(&ended)?, Durability::Process, |_| {}).await?) };
             if let Err(error) = outcome.await {

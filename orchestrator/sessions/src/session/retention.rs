@@ -21,14 +21,14 @@ impl Sessions {
                 tracing::error!(%error, "old session records could not be removed");
             }
             tokio::select! {
-                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = self.shared.drain.reached(Phase::Draining) => return,
                 () = tokio::time::sleep(SWEEP_EVERY) => {}
             }
         }
     }
 
     async fn forget_old(&self, now: u64) -> Result<(), Error> {
-        let limits = &self.inner.config.session;
+        let limits = &self.shared.config.session;
         let age = u64::try_from(limits.keep_records_for.as_millis()).unwrap_or(u64::MAX);
         let mut past: Vec<Arc<Record>> = {
             let table = self.lock();
@@ -52,7 +52,7 @@ impl Sessions {
         if forgotten.is_empty() {
             return Ok(());
         }
-        self.inner.store.commit(batch, Durability::Process).await?;
+        self.shared.store.commit(batch, Durability::Process).await?;
         let mut table = self.lock();
         for id in &forgotten {
             table.remove(id);

@@ -41,7 +41,7 @@ impl Sessions {
     }
 
     fn supervise(&self, session: Arc<Session>, lease: Lease) -> Arc<Session> {
-        self.inner.grid_ids.add(&session);
+        self.shared.grid_ids.add(&session);
         self.changed();
         tracing::info!(
             session = %session.id,
@@ -49,7 +49,7 @@ impl Sessions {
             engine = %session.options.engine,
             "session running"
         );
-        self.inner.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
+        self.shared.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
         session
     }
 }
@@ -57,7 +57,7 @@ impl Sessions {
 /// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let told = tokio::spawn(tell_oom_kills(sessions.clone(), Arc::clone(&session)));
-    let ending = watch(&session, &sessions.inner.config.session).await;
+    let ending = watch(&session, &sessions.shared.config.session).await;
     session.end(ending);
     // The first reason holds, and it may not be the one found here.
     let ending = session.ended().await;
@@ -88,7 +88,7 @@ async fn tell_oom_kills(sessions: Sessions, session: Arc<Session>) {
             told = kills;
             tracing::warn!(session = %session.id, kills, "memory ran out, and the kernel ended a process of the browser: \
                 raise worker.memory");
-            sessions.note(&session).await;
+            sessions.persist(&session).await;
         }
         if snapshot.changed().await.is_err() {
             return;

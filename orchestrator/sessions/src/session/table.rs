@@ -34,7 +34,7 @@ const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Every session there is and was. Clones share it.
 #[derive(Clone)]
 pub struct Sessions {
-    pub(super) inner: Arc<Inner>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// What sessions use beyond this machine: the ways out, and the solvers of CAPTCHAs.
@@ -53,7 +53,8 @@ impl ExternalServices {
     }
 }
 
-pub(super) struct Inner {
+/// What all clones share: what sessions are made with, and the table.
+pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) instance: Arc<Instance>,
     pub(super) keys: Keys,
@@ -122,7 +123,7 @@ impl Sessions {
         let table = Mutex::new(HashMap::new());
         let ads = AdLists::new(config.ads.lists.clone());
         let ExternalServices { egress_context, captchas } = services;
-        let inner = Inner {
+        let shared = Shared {
             config,
             instance,
             keys,
@@ -138,14 +139,14 @@ impl Sessions {
             create_times: CreateTimes::default(),
             changes: watch::Sender::new(0),
         };
-        Self { inner: Arc::new(inner) }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Writes the end of a session and moves it to the past.
     pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) {
         let now = unix_ms();
         let mut record = session.record();
-        self.inner.grid_ids.remove(session);
+        self.shared.grid_ids.remove(session);
         record.ended = Some(Ended::new(ending, now));
         record.deadline = None;
         metrics::counter!(
@@ -161,7 +162,7 @@ impl Sessions {
         self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
         self.changed();
         self.record_end(Arc::clone(session), record).await;
-        session.recorded.cancel();
+        session.end_persisted.cancel();
     }
 
     /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
@@ -173,7 +174,7 @@ impl Sessions {
             Some(SessionEntry::Past(record)) => return Err(self.past_error(record)),
             None => return Err(Error::UnknownSession { id: id.to_owned() }),
         };
-        if !self.inner.keys.is_active(&session.owner) {
+        if !self.shared.keys.is_active(&session.owner) {
             session.end(Ending::KeyRevoked);
         }
         session.check_open().map(|()| session)
@@ -182,7 +183,7 @@ impl Sessions {
     /// The error for requests to a session that is not live.
     fn past_error(&self, record: &Record) -> Error {
         // One without an end is not found again yet: the daemon has just started, or the runtime does not answer.
-        record.past_error().unwrap_or_else(|| self.inner.pool.unavailable().into())
+        record.past_error().unwrap_or_else(|| self.shared.pool.unavailable().into())
     }
 
     /// Finds a session of `owner`, live or not.
@@ -213,16 +214,16 @@ impl Sessions {
 
     /// Changes each time a session comes, ends or has something new to show.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.changes.subscribe()
+        self.shared.changes.subscribe()
     }
 
     pub(super) fn changed(&self) {
-        self.inner.changes.send_modify(|count| *count += 1);
+        self.shared.changes.send_modify(|count| *count += 1);
     }
 
     /// How long the sessions took to create that were made since the last call.
     pub fn take_create_times(&self) -> Histogram {
-        self.inner.create_times.take()
+        self.shared.create_times.take()
     }
 
     /// An ended session, for its live view.
@@ -236,9 +237,9 @@ impl Sessions {
     pub fn find_by_view_token(&self, id: &str, token: &str) -> Result<SessionView, Error> {
         let entry = self.lock().get(&SessionId::from(id)).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
-        let expected = self.inner.instance.session_token(id, "view");
+        let expected = self.shared.instance.session_token(id, "view");
         let opens = secret::equal(&expected, token);
-        if !opens || !self.inner.keys.is_active(entry.owner()) {
+        if !opens || !self.shared.keys.is_active(entry.owner()) {
             return Err(Error::InvalidToken);
         }
         Ok(entry.listing(unix_ms()))
@@ -270,7 +271,7 @@ impl Sessions {
         // Also where its worker was found at this very moment.
         if let (_, Some(session)) = self.find(id, owner)? {
             session.end(Ending::Deleted);
-            session.recorded().await;
+            session.end_persisted().await;
         }
         self.find(id, owner).map(|(listing, _)| listing)
     }
@@ -291,7 +292,7 @@ impl Sessions {
 
     /// Ends every live session whose key was revoked.
     pub fn end_revoked(&self) {
-        for session in self.all_live().iter().filter(|session| !self.inner.keys.is_active(&session.owner)) {
+        for session in self.all_live().iter().filter(|session| !self.shared.keys.is_active(&session.owner)) {
             session.end(Ending::KeyRevoked);
         }
     }
@@ -300,22 +301,22 @@ impl Sessions {
     pub async fn drain(&self, deadline: Duration) {
         let left = async {
             while let Some(session) = self.all_live().first() {
-                session.recorded().await;
+                session.end_persisted().await;
             }
         };
         if timeout(deadline, left).await.is_err() {
             let sessions = self.all_live();
             sessions.iter().for_each(|session| session.end(Ending::Drained));
             for session in sessions {
-                session.recorded().await;
+                session.end_persisted().await;
             }
         }
     }
 
-    /// The driver made the session `driver` for this one; noted here and in the store.
+    /// The driver made the session `driver` for this one: remembers that here and in the store.
     pub(crate) async fn driver_opened(&self, session: &Arc<Session>, opening: DriverOpening, driver: String) {
         opening.opened(driver);
-        self.note(session).await;
+        self.persist(session).await;
     }
 
     /// Finds the live session that a grid's clients know by this id. Anyone holding it needs no key; a key that is given must
@@ -323,7 +324,7 @@ impl Sessions {
     /// Errors: `UnknownSession`, also when it has ended or is another key's.
     pub fn of_grid(&self, grid_id: &str, owner: Option<&KeyId>) -> Result<Arc<Session>, Error> {
         let unknown = || Error::UnknownSession { id: shown_grid_id(grid_id) };
-        let id = self.inner.grid_ids.find(grid_id).ok_or_else(unknown)?;
+        let id = self.shared.grid_ids.find(grid_id).ok_or_else(unknown)?;
         let session = self.live(id.as_str()).map_err(|_| unknown())?;
         if owner.is_none_or(|owner| session.owner == *owner) { Ok(session) } else { Err(unknown()) }
     }
@@ -351,13 +352,13 @@ impl Sessions {
     }
 
     fn share_proof(&self, session: &Session, id: &str) -> String {
-        self.inner.instance.session_token(session.id.as_str(), &format!("share {id}"))
+        self.shared.instance.session_token(session.id.as_str(), &format!("share {id}"))
     }
 
     /// Writes the end. A slow store holds up neither the worker nor those who wait for the end.
     async fn record_end(&self, session: Arc<Session>, record: Record) {
         let id = session.id.clone();
-        let writing = self.inner.drain.spawn(async move {
+        let writing = self.shared.drain.spawn(async move {
             if let Err(error) = session.journal.close(&record).await {
                 tracing::error!(session = %session.id, %error, "the end of a session was not written");
             }
@@ -367,27 +368,27 @@ impl Sessions {
         }
     }
 
-    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
-    pub async fn note(&self, session: &Session) {
+    /// Writes a change of a live session to the store, so that it survives the daemon. A failure is logged: the session goes on.
+    pub async fn persist(&self, session: &Session) {
         self.changed();
         if session.check_open().is_ok()
-            && let Err(error) = session.journal.note(|| session.record()).await
+            && let Err(error) = session.journal.persist(|| session.record()).await
         {
             tracing::error!(session = %session.id, %error, "a change of a session was not written");
         }
     }
 
-    /// Notes that a link was ended, so that no older backup makes it work again. A failure is logged.
-    pub async fn note_ended_share(&self, session: &Session) {
+    /// Writes the end of a link to the store, so that no older backup makes it work again. A failure is logged.
+    pub async fn persist_ended_share(&self, session: &Session) {
         self.changed();
         if session.check_open().is_ok()
-            && let Err(error) = session.journal.note_for_good(|| session.record()).await
+            && let Err(error) = session.journal.persist_for_good(|| session.record()).await
         {
             tracing::error!(session = %session.id, %error, "the end of a link was not written");
         }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
-        self.inner.table.lock()
+        self.shared.table.lock()
     }
 }

@@ -92,13 +92,13 @@ impl Recordings {
             let Some(name) = entry.file_name().to_str().map(str::to_owned).filter(|name| is_part(name)) else {
                 continue;
             };
-            let note = noted(&folder.join(&name));
+            let metadata = read_metadata(&folder.join(&name));
             parts.push(Part {
                 size: entry.metadata()?.len(),
                 started_at: name.split('.').next().and_then(|start| start.parse().ok()).unwrap_or_default(),
-                complete: note.is_some() || !writing,
-                duration: note.as_ref().and_then(|note| note.duration),
-                stopped: note.and_then(|note| note.stopped),
+                complete: metadata.is_some() || !writing,
+                duration: metadata.as_ref().and_then(|metadata| metadata.duration),
+                stopped: metadata.and_then(|metadata| metadata.stopped),
                 name,
             });
         }
@@ -141,7 +141,7 @@ impl Recordings {
 
     pub(super) fn complete(&self, part: &Path, duration: Duration, stopped: Option<&str>) -> io::Result<()> {
         let duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        note(part, &PartMetadata { duration: Some(duration), stopped: stopped.map(str::to_owned) })
+        write_metadata(part, &PartMetadata { duration: Some(duration), stopped: stopped.map(str::to_owned) })
     }
 
     /// Finishes the parts that an earlier process was writing when it was killed.
@@ -155,13 +155,13 @@ impl Recordings {
             let cut = |part: &Part| part.started_at < self.began && part.duration.is_none();
             for part in self.parts(&id)?.into_iter().filter(cut) {
                 let path = self.folder(&id).join(&part.name);
-                if noted(&path).is_some() {
+                if read_metadata(&path).is_some() {
                     continue;
                 }
                 let duration = finish(&path)
                     .inspect_err(|error| tracing::warn!(session = %id, %error, "a recording is damaged"))
                     .ok();
-                note(&path, &PartMetadata { duration, stopped: None })?;
+                write_metadata(&path, &PartMetadata { duration, stopped: None })?;
             }
         }
         Ok(())
@@ -254,12 +254,12 @@ impl Recordings {
 }
 
 /// Writes the description of a part.
-fn note(part: &Path, note: &PartMetadata) -> io::Result<()> {
-    fs::write(beside(part), serde_json::to_vec(note)?)
+fn write_metadata(part: &Path, metadata: &PartMetadata) -> io::Result<()> {
+    fs::write(beside(part), serde_json::to_vec(metadata)?)
 }
 
 /// Reads the description of a part.
-fn noted(part: &Path) -> Option<PartMetadata> {
+fn read_metadata(part: &Path) -> Option<PartMetadata> {
     fs::read(beside(part)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
 }
 

@@ -53,7 +53,7 @@ enum BodyPosition {
 }
 
 impl Archive {
-    /// Takes a piece of the body; gives what it has of the zip.
+    /// Takes a piece of the body. Returns what it has of the zip.
     /// Errors: `InvalidBody` for what is no such object, `Field` when `file` is no base64.
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<Vec<u8>, Error> {
         let mut rest = piece;
@@ -89,7 +89,7 @@ impl Archive {
         self.decode(false)
     }
 
-    /// The body has ended; gives the rest of the zip.
+    /// Ends the body. Returns the rest of the zip.
     /// Errors: those of [`Archive::feed`].
     pub(super) fn finish(mut self) -> Result<Vec<u8>, Error> {
         if self.place != BodyPosition::End {

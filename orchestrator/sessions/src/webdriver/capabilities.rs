@@ -74,7 +74,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn from_config(config: &Config) -> Self {
         Self { chromium: config.chromium_allowed(), firefox: config.firefox_allowed() }
     }
 }

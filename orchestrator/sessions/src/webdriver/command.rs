@@ -17,7 +17,7 @@ pub struct Command {
 
 impl Command {
     /// Reads the command from a request's path, of which the first `before` segments name the driver session.
-    /// Errors: `UnknownPath` when nothing follows these segments, or when an empty or a dot segment does.
+    /// Errors: `UnknownCommand` when nothing follows these segments, or when an empty or a dot segment does.
     pub fn read(method: &Method, path: &str, before: usize, query: Option<&str>) -> Result<Self, Error> {
         let command = behind(path, before);
         if stays_below(command) {

@@ -15,7 +15,7 @@ use crate::session::Session;
 use warmpool_core::error::{Cause, FieldFault as _};
 use warmpool_workers::worker::{AgentError, Body};
 
-/// Uploads a file; gives the path that it has inside the worker.
+/// Uploads a file. Returns the path that it has inside the worker.
 /// Errors: `InvalidBody`, `Field`, and those of [`forward`](super::forward).
 pub async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<String, Error> {
     check_id(session, id)?;

@@ -183,7 +183,7 @@ fn own(create_body: &mut CreateBody, caps: &mut Map<String, Value>, engine: Engi
     Ok(())
 }
 
-/// Takes the request for a browser without a display out of the browser's own options, and gives it.
+/// Takes the request for a browser without a display out of the browser's own options. Returns whether there was one.
 fn headless(caps: &mut Map<String, Value>) -> bool {
     let mut wanted = false;
     for name in ["goog:chromeOptions", "moz:firefoxOptions", "webkitgtk:browserOptions"] {

@@ -246,7 +246,7 @@ async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Resu
     let created = app.sessions.create(key, options).await?;
     let response = attach(app, Arc::clone(created.session()?), request).await?;
     // From here on the socket holds it.
-    create::record(app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
+    create::start_recording(app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
     Ok(response)
 }
 

@@ -140,12 +140,12 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
     let session = created.confirm().ok_or(Error::Service(ServiceError::Draining))?;
-    record(app, &session);
+    start_recording(app, &session);
     Ok(session)
 }
 
 /// Starts recording a session that asks for it.
-pub(super) fn record(app: &App, session: &Arc<Session>) {
+pub(super) fn start_recording(app: &App, session: &Arc<Session>) {
     if session.options.recording {
         app.drain.spawn(app.recorder.record(Arc::clone(session)));
     }

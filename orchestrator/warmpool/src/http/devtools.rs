@@ -167,7 +167,7 @@ pub(super) async fn connect(
     if relay.is_first() {
         // The reconnect window must hold after a restart too.
         let (app, session) = (app.clone(), Arc::clone(&session));
-        app.drain.clone().spawn(async move { app.sessions.note(&session).await });
+        app.drain.clone().spawn(async move { app.sessions.persist(&session).await });
     }
     let work = async move {
         match upgrade.await {

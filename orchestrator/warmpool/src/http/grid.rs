@@ -28,7 +28,7 @@ use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::http::error::Error;
 use warmpool_core::error::{Code, ServiceError, ServiceFault as _};
 use warmpool_keys::KeyId;
-use warmpool_sessions::session::{Created, Ending, Kind, Session, is_grid_id};
+use warmpool_sessions::session::{Ending, Kind, Session, UnconfirmedSession, is_grid_id};
 use warmpool_sessions::webdriver::{self as driver, OWN};
 
 /// A grid's session in a path: its id opens it.
@@ -221,12 +221,12 @@ async fn new_session(
         });
         found.insert(OWN.to_owned(), own);
     }
-    create::record(&app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
+    create::start_recording(&app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
     Ok(w3c_reply(status, &reply))
 }
 
 /// Makes the session that is wanted, if its browser turns out to be of the version that is wanted.
-async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Error> {
+async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<UnconfirmedSession, Error> {
     let limits = &app.config.webdriver;
     let longest = app.config.session.max_timeout;
     let mut create_body = wanted.create_body.clone();

@@ -384,7 +384,7 @@ pub(super) async fn share(
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
     let share = session.shares.add(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
-    app.sessions.note(&session).await;
+    app.sessions.persist(&session).await;
     Ok(json_reply(StatusCode::OK, &shown(&app, &base, &session, &share)))
 }
 
@@ -408,7 +408,7 @@ pub(super) async fn unshare(
 ) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     if session.shares.remove(&share) {
-        app.sessions.note_ended_share(&session).await;
+        app.sessions.persist_ended_share(&session).await;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -36,7 +36,7 @@ pub(super) async fn fetch(
 ) -> Result<Response, Error> {
     app.sessions.find(&id, &key)?;
     let session = app.sessions.live(&id)?;
-    let Some(thumbnail) = app.thumbnails.of(&session).await else {
+    let Some(thumbnail) = app.thumbnails.newest(&session).await else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let tag = format!("\"{}\"", thumbnail.tag);

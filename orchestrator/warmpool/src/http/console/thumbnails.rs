@@ -110,7 +110,7 @@ impl Source {
 /// Looks at one session; nothing once it has ended, and no event while its picture is the same.
 async fn look(app: App, mut shown: Shown) -> Option<(Shown, Option<Result<Event, axum::Error>>)> {
     let session = app.sessions.live(&shown.id).ok()?;
-    let Some(thumbnail) = app.thumbnails.of(&session).await else { return Some((shown, None)) };
+    let Some(thumbnail) = app.thumbnails.newest(&session).await else { return Some((shown, None)) };
     if shown.tag == thumbnail.tag {
         return Some((shown, None));
     }
