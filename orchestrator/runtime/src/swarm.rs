@@ -51,7 +51,6 @@ pub(super) use self::lease::Lease;
 use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
 use self::ownership_term::OwnershipTerm;
-use self::spread::Spread;
 use self::tasks::Task;
 use super::client::{CallError, unless};
 use super::container::{container_name, with_gateway};
@@ -77,7 +76,8 @@ pub(super) struct Swarm {
     host: Arc<Docker>,
     avoided: Arc<Avoided>,
     admission: Arc<Admission>,
-    spread: Arc<Spread>,
+    /// Held while a worker's place is chosen, so that two workers never go by the same count.
+    spreading: Arc<tokio::sync::Mutex<()>>,
     /// How long this process owns the workers for sure.
     term: OwnershipTerm,
 }
@@ -90,7 +90,7 @@ impl Swarm {
             host: Arc::new(Docker::new(Arc::clone(&config), instance.clone())),
             avoided: Arc::new(Avoided::new(config.swarm.avoid_for)),
             admission: Arc::default(),
-            spread: Arc::default(),
+            spreading: Arc::default(),
             term: OwnershipTerm::default(),
             instance: instance.into(),
             config,

@@ -83,7 +83,8 @@ pub struct EgressContext {
 
 #[cfg(any(test, feature = "testing"))]
 impl EgressContext {
-    /// Without upstreams.
+    /// An egress without upstreams, whose resolver knows no name.
+    #[expect(clippy::unwrap_used, reason = "only tests use it")]
     pub fn nowhere() -> Self {
         Self {
             upstreams: Upstreams::default(),

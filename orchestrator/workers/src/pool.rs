@@ -27,14 +27,13 @@ use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use warmpool_core::error::ServiceError;
-use warmpool_protocol::Settings;
+use warmpool_protocol::{Settings, Snapshot};
 
 use crate::Error;
 use crate::worker::{Health, Worker};
 use warmpool_config::{Config, PoolPreset};
 use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::drain::Drain;
-use warmpool_core::ids::WorkerId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
 use warmpool_runtime::{NodeFacts, Runtime};
@@ -176,6 +175,11 @@ impl Pool {
         if state.serves_now(plain) && !state.serves_now(preset) { plain } else { preset }
     }
 
+    /// Returns what a warm worker of this engine says of itself, if there is one.
+    pub fn warm_snapshot(&self, engine: Engine) -> Option<Snapshot> {
+        self.lock().ready(engine).map(|worker| worker.snapshot.borrow().clone())
+    }
+
     /// How many callers wait.
     pub fn waiting(&self) -> usize {
         self.lock().waiters.len()
@@ -194,7 +198,7 @@ impl Pool {
         state.workers.len() >= limits.pool.max_workers || state.leased() >= limits.session.max_sessions
     }
 
-    /// Every kind.
+    /// Returns the state of every kind.
     pub fn kinds(&self) -> Vec<KindStatus> {
         let state = self.lock();
         let now = Instant::now();
@@ -214,20 +218,19 @@ impl Pool {
     /// hands on, and so never waits for the runtime.
     pub async fn run(&self) {
         loop {
-            let (actions, wake_at) = {
+            let wake_at = {
                 let mut state = self.lock();
                 if state.closed {
                     return;
                 }
                 let now = Instant::now();
-                let view = self.view(&state, now);
-                let actions = if state.runtime_up { plan(&view) } else { Vec::new() };
-                let jobs = actions.into_iter().filter_map(|action| self.begin(&mut state, action)).collect::<Vec<_>>();
-                (jobs, state.next_change(now))
+                if state.runtime_up {
+                    for action in plan(&self.view(&state, now)) {
+                        self.begin(&mut state, action);
+                    }
+                }
+                state.next_change(now)
             };
-            for job in actions {
-                self.parts.drain.spawn(job.run(self.clone()));
-            }
             let later = async {
                 match wake_at {
                     Some(at) => sleep_until(at).await,
@@ -268,7 +271,7 @@ impl Pool {
         self.lock().workers.len()
     }
 
-    /// Why nothing can be had of the runtime, where nothing can.
+    /// Why no worker can be had while the runtime cannot be used.
     pub fn unavailable(&self) -> Error {
         self.lock().unavailable()
     }
@@ -297,6 +300,21 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         // The table is changed in steps that do not panic half-way.
         self.parts.state.lock()
+    }
+
+    /// Enters an action in the table, and carries it out in a task of its own.
+    fn begin(&self, state: &mut PoolState, action: Action) {
+        match action {
+            Action::Start(key) => {
+                let (pool, id) = (self.clone(), state.add_starting(key));
+                self.parts.drain.spawn(async move { pool.boot(id, key).await });
+            }
+            Action::Evict(key) => {
+                if let Some(id) = state.evict(key) {
+                    self.spawn_removal(id);
+                }
+            }
+        }
     }
 
     fn view(&self, state: &PoolState, now: Instant) -> PlanInput {
@@ -354,26 +372,17 @@ fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
     kinds.into_iter().chain(presets).collect()
 }
 
-/// An action with what it needs, decided under the lock and run outside it.
-enum Job {
-    Boot(WorkerId, PoolKey),
-    Remove(WorkerId),
-}
-
-impl Job {
-    async fn run(self, pool: Pool) {
-        match self {
-            Self::Boot(id, key) => pool.boot(id, key).await,
-            Self::Remove(id) => pool.remove(&id).await,
-        }
-    }
-}
-
+#[cfg(test)]
 impl Pool {
-    fn begin(&self, state: &mut PoolState, action: Action) -> Option<Job> {
-        match action {
-            Action::Start(key) => Some(Job::Boot(state.add_starting(key), key)),
-            Action::Evict(key) => state.evict(key).map(Job::Remove),
-        }
+    /// A pool whose container engine does not answer, and the folder of its data.
+    fn without_engine() -> (Self, tempfile::TempDir) {
+        use warmpool_config::{Flags, Host};
+        let data = tempfile::tempdir().unwrap();
+        let env = [("WARMPOOL_DOCKER_HOST".to_owned(), format!("unix://{}/no-engine.sock", data.path().display()))];
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
+        let runtime = Runtime::new(Arc::clone(&config), "test".to_owned());
+        (Self::new(config, instance, runtime, Drain::default()), data)
     }
 }

@@ -5,17 +5,11 @@ use std::collections::BTreeMap;
 
 use bollard::models::Node;
 use serde_json::json;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 
 use super::Swarm;
 use super::constraints::label;
 use crate::{RuntimeError, labels};
-
-/// Keeps two workers from the same count.
-#[derive(Default)]
-pub(super) struct Spread {
-    turn: Mutex<()>,
-}
 
 /// One worker's choice. Others count once it is dropped, so that it is kept until the worker has a node.
 pub(super) struct Choice<'a> {
@@ -28,7 +22,7 @@ impl Swarm {
     /// The nodes that a new worker should not come to, of those that are left; none where nothing is to be spread.
     pub(super) async fn spread(&self, left_out: &[String]) -> Result<Option<Choice<'_>>, RuntimeError> {
         let Some(over) = &self.config.swarm.spread_over else { return Ok(None) };
-        let turn = self.spread.turn.lock().await;
+        let turn = self.spreading.lock().await;
         let nodes = self.list_nodes().await?;
         let tasks = self.tasks(&json!({ "label": [self.own_label(), labels::WORKER.to_owned()] })).await?;
         let on: Vec<&str> = tasks.iter().filter(|task| !task.is_ended()).map(|task| task.node.as_str()).collect();

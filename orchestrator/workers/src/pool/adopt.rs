@@ -11,6 +11,7 @@ use futures_util::stream;
 use tokio::time::timeout;
 use warmpool_protocol::{Secret, WorkerState};
 
+use super::reconcile::AT_ONCE;
 use super::{Lease, Pool};
 use crate::worker::{Reports, Worker};
 use warmpool_core::browser::Engine;
@@ -20,8 +21,6 @@ use warmpool_runtime::{OwnedContainer, RuntimeError};
 
 /// How long the agent of a worker that nobody uses may take to answer: another one is started instead in less.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
-/// How many containers are asked, or removed, at the same time.
-const AT_ONCE: usize = 16;
 
 /// Containers of an earlier process that no session owns.
 pub struct Unclaimed(Vec<OwnedContainer>);
@@ -93,15 +92,10 @@ impl Pool {
                 let stop = self.lock().add_ready(Arc::clone(&worker));
                 self.follow(&worker, reports, stop);
             }
-            _ => self.discard(&container).await,
-        }
-    }
-
-    async fn discard(&self, container: &OwnedContainer) {
-        tracing::info!(worker = %container.worker, "removing a worker that an earlier process left");
-        // What cannot be removed now is nobody's, so reconciling tries again.
-        if let Err(error) = self.parts.runtime.remove(&container.worker).await {
-            tracing::warn!(worker = %container.worker, %error, "a container could not be removed yet");
+            _ => {
+                tracing::info!(worker = %container.worker, "removing a worker that an earlier process left");
+                self.remove_unknown(&container.worker).await;
+            }
         }
     }
 

@@ -138,7 +138,7 @@ impl Pool {
         }
     }
 
-    /// Has the agent start its browser, and waits until that can be driven.
+    /// Tells the agent to start its browser, and waits until that can be driven.
     async fn make_ready(
         &self,
         worker: &Arc<Worker>,
@@ -177,8 +177,7 @@ impl Pool {
     /// Sends a worker on its last way. Does nothing when it is on it already.
     pub(super) fn retire(&self, id: &WorkerId) {
         if self.lock().set_removing(id) == Remover::Caller {
-            let (pool, id) = (self.clone(), id.clone());
-            self.parts.drain.spawn(async move { pool.remove(&id).await });
+            self.spawn_removal(id.clone());
         }
     }
 
@@ -189,14 +188,19 @@ impl Pool {
             state.is_ready(id) && state.set_removing(id) == Remover::Caller
         };
         if taken {
-            let (pool, id) = (self.clone(), id.clone());
-            self.parts.drain.spawn(async move { pool.remove(&id).await });
+            self.spawn_removal(id.clone());
         }
         taken
     }
 
+    /// Removes the container of a worker that is marked for it, in a task of its own.
+    pub(super) fn spawn_removal(&self, id: WorkerId) {
+        let pool = self.clone();
+        self.parts.drain.spawn(async move { pool.remove(&id).await });
+    }
+
     /// Removes the container of a worker that is marked for it, however long that takes.
-    pub(super) async fn remove(&self, id: &WorkerId) {
+    async fn remove(&self, id: &WorkerId) {
         let mut pause = Duration::from_millis(250);
         while let Err(error) = self.parts.runtime.remove(id).await {
             tracing::warn!(worker = %id, %error, "a container could not be removed yet");

@@ -190,23 +190,13 @@ mod tests {
     use warmpool_protocol::Secret;
 
     use super::*;
-    use warmpool_config::{Config, Flags, Host};
     use warmpool_core::browser::{Engine, Mode, PoolKey};
-    use warmpool_core::drain::Drain;
     use warmpool_core::ids::WorkerId;
-    use warmpool_core::instance::Instance;
-    use warmpool_runtime::{AgentAddress, Place, Runtime};
+    use warmpool_runtime::{AgentAddress, Place};
 
     #[tokio::test]
     async fn warm_workers_of_a_node_that_cannot_be_reached_are_replaced() {
-        let data = tempfile::tempdir().unwrap();
-        let env = [("WARMPOOL_DOCKER_HOST".to_owned(), format!("unix://{}/no-engine.sock", data.path().display()))];
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
-        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
-        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
-        let runtime = Runtime::new(Arc::clone(&config), "test".to_owned());
-        let pool = Pool::new(config, instance, runtime, Drain::default());
-
+        let (pool, _data) = Pool::without_engine();
         let agent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let answering = agent.local_addr().unwrap();
         tokio::spawn(async move {

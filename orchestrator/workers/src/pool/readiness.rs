@@ -119,25 +119,14 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use warmpool_protocol::Settings;
 
     use super::*;
-    use warmpool_config::{Config, Flags, Host};
     use warmpool_core::browser::{Engine, Mode, PoolKey};
-    use warmpool_core::drain::Drain;
-    use warmpool_core::instance::Instance;
-    use warmpool_runtime::Runtime;
 
     #[tokio::test]
     async fn who_waits_hears_that_the_runtime_went() {
-        let data = tempfile::tempdir().unwrap();
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
-        let config = Arc::new(Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap());
-        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
-        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
-        let pool = Pool::new(config, instance, runtime, Drain::default());
+        let (pool, _data) = Pool::without_engine();
         pool.lock().runtime_up = true;
         let waiting = tokio::spawn({
             let pool = pool.clone();

@@ -11,8 +11,8 @@ use super::Pool;
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::WorkerId;
 
-/// How many containers are removed at the same time.
-const AT_ONCE: usize = 16;
+/// How many containers are asked, or removed, at the same time.
+pub(super) const AT_ONCE: usize = 16;
 
 impl Pool {
     /// Compares the two again and again until the daemon drains. To be called once, after [`Pool::keep_unclaimed`].
@@ -46,10 +46,15 @@ impl Pool {
             owned.into_iter().map(|container| container.worker).filter(|worker| unknown(worker)).collect();
         let remove = |worker: WorkerId| async move {
             tracing::info!(%worker, "removing a container that nobody owns");
-            if let Err(error) = self.parts.runtime.remove(&worker).await {
-                tracing::warn!(%worker, %error, "a container could not be removed yet");
-            }
+            self.remove_unknown(&worker).await;
         };
         stream::iter(nobodys).for_each_concurrent(AT_ONCE, remove).await;
+    }
+
+    /// Removes a container that is in no table. What cannot be removed now is nobody's, so the next comparison tries again.
+    pub(super) async fn remove_unknown(&self, worker: &WorkerId) {
+        if let Err(error) = self.parts.runtime.remove(worker).await {
+            tracing::warn!(%worker, %error, "a container could not be removed yet");
+        }
     }
 }

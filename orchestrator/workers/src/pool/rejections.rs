@@ -1,14 +1,12 @@
-//! What others may know of the pool: what its warm workers say of their browsers, and how many callers it turned away.
+//! How many callers the pool turned away lately because the queue was full.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use warmpool_protocol::Snapshot;
 
 use super::Pool;
-use warmpool_core::browser::Engine;
 
 /// How long a rejection counts as recent.
 const RECENT: Duration = Duration::from_secs(300);
@@ -22,7 +20,7 @@ pub(super) struct Rejections {
 }
 
 impl Rejections {
-    /// One more.
+    /// Counts one more.
     pub(super) fn add(&self) {
         let mut times = self.times.lock();
         if times.len() == MOST {
@@ -44,12 +42,5 @@ impl Pool {
     /// How many callers were turned away within the last five minutes because the queue was full.
     pub fn recently_rejected(&self) -> usize {
         self.parts.rejections.recent()
-    }
-
-    /// What a warm worker of this engine says of itself, if there is one.
-    pub fn warm_snapshot(&self, engine: Engine) -> Option<Snapshot> {
-        let state = self.lock();
-        let worker = state.ready(engine)?;
-        Some(worker.snapshot.borrow().clone())
     }
 }

@@ -56,6 +56,20 @@ pub(super) struct PooledWorker {
     pub(super) stop: CancellationToken,
 }
 
+impl PooledWorker {
+    /// The worker, where it is warm and nobody's.
+    const fn ready(&self) -> Option<&Arc<Worker>> {
+        match &self.stage {
+            WorkerStage::Ready(worker) => Some(worker),
+            WorkerStage::Starting | WorkerStage::Leased(..) | WorkerStage::Removing => None,
+        }
+    }
+
+    const fn is_leased(&self) -> bool {
+        matches!(self.stage, WorkerStage::Leased(..))
+    }
+}
+
 /// A caller in the queue.
 pub(super) struct Waiter {
     pub(super) number: u64,
@@ -110,11 +124,9 @@ pub(super) struct PoolState {
 }
 
 impl PoolState {
+    /// A warm worker of this engine.
     pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
-        self.workers.values().find_map(|entry| match &entry.stage {
-            WorkerStage::Ready(worker) if entry.key.engine == engine => Some(worker),
-            _ => None,
-        })
+        self.workers.values().filter(|entry| entry.key.engine == engine).find_map(PooledWorker::ready)
     }
 
     pub(super) fn new(targets: BTreeMap<PoolKey, Target>) -> Self {
@@ -163,7 +175,7 @@ impl PoolState {
     }
 
     pub(super) fn leased(&self) -> usize {
-        self.workers.values().filter(|entry| matches!(entry.stage, WorkerStage::Leased(..))).count()
+        self.workers.values().filter(|entry| entry.is_leased()).count()
     }
 
     /// How many workers a key has or waits for.
@@ -175,8 +187,7 @@ impl PoolState {
 
     /// Whether a caller would get a worker at once.
     pub(super) fn serves_now(&self, key: PoolKey) -> bool {
-        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_));
-        !self.waits_for(key) && self.workers.values().any(ready)
+        !self.waits_for(key) && self.workers.values().any(|entry| entry.key == key && entry.ready().is_some())
     }
 
     pub(super) fn waits_for(&self, key: PoolKey) -> bool {
@@ -185,13 +196,9 @@ impl PoolState {
 
     /// Takes the worker that is warm the longest: it has had the most time to settle.
     pub(super) fn take_ready(&mut self, key: PoolKey, owner: &KeyId) -> Option<Arc<Worker>> {
-        let entry = self
-            .workers
-            .values_mut()
-            .filter(|entry| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_)))
-            .min_by_key(|entry| entry.since)?;
-        let WorkerStage::Ready(worker) = &entry.stage else { return None };
-        let worker = Arc::clone(worker);
+        let ready = self.workers.values_mut().filter(|entry| entry.key == key && entry.ready().is_some());
+        let entry = ready.min_by_key(|entry| entry.since)?;
+        let worker = Arc::clone(entry.ready()?);
         entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
         self.moved = Instant::now();
         Some(worker)
@@ -203,10 +210,8 @@ impl PoolState {
             return None;
         }
         for index in 0..self.waiters.len() {
-            let (key, owner) = {
-                let waiter = self.waiters.get(index)?;
-                (waiter.key, waiter.owner.clone())
-            };
+            let waiter = self.waiters.get(index)?;
+            let (key, owner) = (waiter.key, waiter.owner.clone());
             if let Some(worker) = self.take_ready(key, &owner) {
                 return self.waiters.remove(index).map(|waiter| (waiter, worker));
             }
@@ -251,9 +256,8 @@ impl PoolState {
 
     /// A started worker became ready. False when it is not wanted any more.
     pub(super) fn set_ready(&mut self, worker: Arc<Worker>) -> bool {
-        let closed = self.closed;
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, WorkerStage::Starting) && !closed => {
+            Some(entry) if matches!(entry.stage, WorkerStage::Starting) && !self.closed => {
                 self.backoffs.remove(&entry.key);
                 entry.since = Instant::now();
                 entry.stage = WorkerStage::Ready(worker);
@@ -267,9 +271,8 @@ impl PoolState {
 
     /// A lease came back unused: the worker is warm still. False when its place is gone or the pool closed.
     pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
-        let closed = self.closed;
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, WorkerStage::Leased(..)) && !closed => {
+            Some(entry) if entry.is_leased() && !self.closed => {
                 entry.stage = WorkerStage::Ready(Arc::clone(worker));
                 true
             }
@@ -297,15 +300,15 @@ impl PoolState {
 
     /// Marks a ready worker of this kind for removal.
     pub(super) fn evict(&mut self, key: PoolKey) -> Option<WorkerId> {
-        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_));
-        let id = self.workers.iter().find(|(_, entry)| ready(entry)).map(|(id, _)| id.clone())?;
+        let mut of_key = self.workers.values().filter(|entry| entry.key == key);
+        let id = of_key.find_map(PooledWorker::ready)?.id.clone();
         self.set_removing(&id);
         Some(id)
     }
 
     /// Whether a worker is warm and nobody's.
     pub(super) fn is_ready(&self, id: &WorkerId) -> bool {
-        self.workers.get(id).is_some_and(|entry| matches!(entry.stage, WorkerStage::Ready(_)))
+        self.workers.get(id).is_some_and(|entry| entry.ready().is_some())
     }
 
     /// The workers on this node that are warm or leased, and whether each of them is nobody's.
@@ -321,10 +324,7 @@ impl PoolState {
 
     /// The warm workers that run on nodes.
     pub(super) fn warm_on_nodes(&self) -> Vec<Arc<Worker>> {
-        let warm = self.workers.values().filter_map(|entry| match &entry.stage {
-            WorkerStage::Ready(worker) => Some(worker),
-            WorkerStage::Starting | WorkerStage::Leased(..) | WorkerStage::Removing => None,
-        });
+        let warm = self.workers.values().filter_map(PooledWorker::ready);
         warm.filter(|worker| worker.node.is_some()).map(Arc::clone).collect()
     }
 
@@ -393,7 +393,7 @@ impl PoolState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::{Health, LossReason};
+    use crate::worker::{Health, LossReason, Reports};
     use warmpool_core::browser::Mode;
     use warmpool_protocol::{Secret, Settings};
     use warmpool_runtime::{AgentAddress, Place};
@@ -449,13 +449,13 @@ mod tests {
         assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");
     }
 
-    fn worker() -> (Arc<Worker>, crate::worker::Reports) {
-        Worker::found(
-            WorkerId::random(),
-            FIREFOX,
-            AgentAddress::Tcp(([127, 0, 0, 1], 1).into()).into(),
-            &Secret::new(String::new()),
-        )
+    fn worker() -> (Arc<Worker>, Reports) {
+        found(WorkerId::random(), FIREFOX, None)
+    }
+
+    fn found(id: WorkerId, key: PoolKey, node: Option<&str>) -> (Arc<Worker>, Reports) {
+        let address = AgentAddress::Tcp(([127, 0, 0, 1], 1).into());
+        Worker::found(id, key, Place { address, node: node.map(str::to_owned) }, &Secret::new(String::new()))
     }
 
     #[test]
@@ -496,11 +496,7 @@ mod tests {
     #[test]
     fn the_workers_of_a_node_are_known() {
         let mut state = state(false);
-        let place = Place { address: AgentAddress::Tcp(([127, 0, 0, 1], 1).into()), node: Some("east".to_owned()) };
-        let workers = [(); 2].map(|()| {
-            let secret = Secret::new(String::new());
-            Worker::found(WorkerId::random(), FIREFOX, place.clone(), &secret).0
-        });
+        let workers = [(); 2].map(|()| found(WorkerId::random(), FIREFOX, Some("east")).0);
         workers.iter().for_each(|worker| drop(state.add_ready(Arc::clone(worker))));
         let taken = state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
         assert_eq!(state.on_node("west"), []);
@@ -546,10 +542,8 @@ mod tests {
     }
 
     /// A worker on its way, and the word that it is warm.
-    fn becomes_warm(state: &mut PoolState, key: PoolKey) -> (Arc<Worker>, crate::worker::Reports) {
-        let id = state.add_starting(key);
-        let address = AgentAddress::Tcp(([127, 0, 0, 1], 1).into());
-        let (worker, reports) = Worker::found(id, key, address.into(), &Secret::new(String::new()));
+    fn becomes_warm(state: &mut PoolState, key: PoolKey) -> (Arc<Worker>, Reports) {
+        let (worker, reports) = found(state.add_starting(key), key, None);
         reports.say(Health::Alive);
         assert!(state.set_ready(Arc::clone(&worker)));
         (worker, reports)

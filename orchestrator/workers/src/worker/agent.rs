@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Collected, Empty, Full, Limited};
 use hyper::body::Incoming;
@@ -138,8 +138,7 @@ impl Agent {
                 AdRules::BuiltIn(bytes) => (format!("/ads?{BUILT_IN_LIST}"), bytes),
                 AdRules::Compiled(bytes) => ("/ads/compiled".to_owned(), bytes),
             };
-            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, &path, full(bytes))).await;
-            sent.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
+            within(CALL_TIMEOUT, self.succeed(Method::PUT, &path, full(bytes))).await?;
             limit = COMPILE_TIMEOUT;
         }
         let body = self.call_within(limit, Method::POST, "/launch", Some(launch)).await?;
@@ -190,7 +189,7 @@ impl Agent {
             let status = response.status();
             Ok(DriverReply { status, body: collect(response).await? })
         };
-        timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
+        within(limit, answered).await
     }
 
     /// Lists the files that the session uploaded or downloaded.
@@ -243,31 +242,28 @@ impl Agent {
     /// Asks for a websocket at `path` with the client's own handshake headers.
     pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
         let work = async {
-            let stream =
-                AgentStream::connect(&self.address).await.map_err(|error| AgentError::Connect(error.into()))?;
-            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-                .await
-                .map_err(|error| AgentError::Broken(error.into()))?;
+            let broken = |error: hyper::Error| AgentError::Broken(error.into());
+            let stream = AgentStream::connect(&self.address).await;
+            let stream = TokioIo::new(stream.map_err(|error| AgentError::Connect(error.into()))?);
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(broken)?;
             let connection = tokio::spawn(connection.with_upgrades());
             let mut request = Request::new(Empty::<Bytes>::new());
-            *request.uri_mut() =
-                path.parse().map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))?;
+            *request.uri_mut() = uri(path)?;
             *request.headers_mut() = headers;
             request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
             request.headers_mut().insert(HOST, HeaderValue::from_static(AUTHORITY));
-            let response = sender.send_request(request).await.map_err(|error| AgentError::Broken(error.into()))?;
+            let response = sender.send_request(request).await.map_err(broken)?;
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
                 connection.abort();
                 return Ok(Upgrade::Declined(response.status()));
             }
             let headers = response.headers().clone();
-            let upgraded = hyper::upgrade::on(response).await.map_err(|error| AgentError::Broken(error.into()))?;
-            let parts = upgraded
-                .downcast::<TokioIo<AgentStream>>()
-                .map_err(|_| AgentError::Unreadable("the connection is not a plain socket".into()))?;
+            let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
+            let parts = upgraded.downcast::<TokioIo<AgentStream>>();
+            let parts = parts.map_err(|_| AgentError::Unreadable("the connection is not a plain socket".into()))?;
             Ok(Upgrade::Switched { headers, stream: parts.io.into_inner(), early: parts.read_buf })
         };
-        timeout(CALL_TIMEOUT, work).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
+        within(CALL_TIMEOUT, work).await
     }
 
     /// Opens the event stream. While one is open the agent knows that its daemon lives.
@@ -294,8 +290,7 @@ impl Agent {
 
     /// Tells the agent to try to reach an address, for as long as that takes.
     pub async fn probe(&self, probe: &Probe) -> Result<Probed, AgentError> {
-        let request = json_request(Method::POST, Some(probe))?;
-        let response = success(self.send("/probe", request).await?).await?;
+        let response = success(self.send("/probe", json_request(Method::POST, Some(probe))?).await?).await?;
         read(&collect(response).await?)
     }
 
@@ -306,8 +301,7 @@ impl Agent {
     }
 
     async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
-        let opened = timeout(CALL_TIMEOUT, self.succeed(Method::GET, path, full(""))).await;
-        let response = opened.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
+        let response = within(CALL_TIMEOUT, self.succeed(Method::GET, path, full(""))).await?;
         Ok(Lines::new(response.into_body(), limit))
     }
 
@@ -325,7 +319,7 @@ impl Agent {
     ) -> Result<Bytes, AgentError> {
         let request = json_request(method, body)?;
         let answered = async { collect(success(self.send(path, request).await?).await?).await };
-        timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
+        within(limit, answered).await
     }
 
     /// Asks for JSON, which the browser may take its time for.
@@ -341,8 +335,7 @@ impl Agent {
     }
 
     async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
-        let uri = format!("http://{AUTHORITY}{path}").parse();
-        *request.uri_mut() = uri.map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))?;
+        *request.uri_mut() = uri(&format!("http://{AUTHORITY}{path}"))?;
         request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
         self.client.request(request).await.map_err(|error| {
             if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
@@ -361,6 +354,11 @@ fn json_request(method: Method, body: Option<&impl Serialize>) -> Result<Request
     *request.method_mut() = method;
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(request)
+}
+
+/// The result of a call that may take this long.
+async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, AgentError>>) -> Result<T, AgentError> {
+    timeout(limit, call).await.unwrap_or(Err(AgentError::Timeout(limit)))
 }
 
 /// Makes an error of a refusal.
@@ -382,6 +380,10 @@ async fn collect(response: Response<Incoming>) -> Result<Bytes, AgentError> {
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
     serde_json::from_slice(body).map_err(|error| AgentError::Unreadable(error.into()))
+}
+
+fn uri(text: &str) -> Result<Uri, AgentError> {
+    text.parse().map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))
 }
 
 /// The agent's path of a file: its name as one segment.

@@ -58,7 +58,7 @@ impl PoolState {
     /// Whether a worker is warm, or the next one makes progress; also where none is to be made, because none is wanted or
     /// sessions have all that there may be.
     fn has_or_makes(&self, now: Instant, bounds: ProgressBounds) -> bool {
-        let warm = |entry: &PooledWorker| matches!(&entry.stage, WorkerStage::Ready(worker) if worker.is_alive());
+        let warm = |entry: &PooledWorker| entry.ready().is_some_and(|worker| worker.is_alive());
         if self.workers.values().any(warm) || self.leased() >= bounds.max_workers {
             return true;
         }
@@ -73,7 +73,7 @@ impl PoolState {
         owed.peek().is_none() || (moves && owed.any(|key| !gives_up(key)))
     }
 
-    /// Why nothing can be had of the runtime, where nothing can.
+    /// Why no worker can be had while the runtime cannot be used.
     pub(in crate::pool) fn unavailable(&self) -> Error {
         if self.runtime_failed && !self.runtime_up {
             Error::Service(ServiceError::RuntimeDown)
@@ -82,7 +82,7 @@ impl PoolState {
         }
     }
 
-    /// The runtime cannot be used any more. Gives whether it could be until now.
+    /// The runtime cannot be used any more. Returns whether it could be until now.
     pub(in crate::pool) fn runtime_went(&mut self) -> bool {
         self.runtime_failed = true;
         self.cool();
