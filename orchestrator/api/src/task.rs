@@ -134,7 +134,8 @@ impl ItemCounts {
         *self.of_status(to) += 1;
     }
 
-    const fn of_status(&mut self, status: Status) -> &mut u32 {
+    /// How many items are in one state.
+    pub const fn of_status(&mut self, status: Status) -> &mut u32 {
         match status {
             Status::Queued => &mut self.queued,
             Status::Running => &mut self.running,
@@ -319,4 +320,50 @@ pub struct ItemPage {
 pub struct ArtifactList {
     /// Screenshots, documents and downloads.
     pub artifacts: Vec<ArtifactView>,
+}
+
+/// What happens while a task runs. Holds no values, so no secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "TaskProgress")]
+pub enum Progress {
+    /// A step begins.
+    StepStarted {
+        /// Its number, counted from 0.
+        step: usize,
+        /// How many there are.
+        steps: usize,
+        /// Its type, or the name of a custom step.
+        kind: String,
+    },
+    /// A step is done.
+    StepFinished {
+        /// Its number, counted from 0.
+        step: usize,
+        /// How long it took, in milliseconds.
+        ms: u64,
+    },
+    /// Results have come.
+    Rows {
+        /// How many there are so far.
+        rows: usize,
+        /// How many pages were read so far.
+        pages: usize,
+    },
+    /// Something could not be done quite as the recording says, and did not matter enough to fail.
+    Warning {
+        /// What.
+        message: String,
+    },
+}
+
+/// The data of an event `progress`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgressEvent {
+    /// The number of the item, of a fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
+    /// What happened.
+    #[serde(flatten)]
+    pub progress: Progress,
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use warmpool_core::clock::millis;
 
 use super::error::ClientError;
 
@@ -103,17 +104,17 @@ pub struct TaskArguments {
 impl TaskArguments {
     /// Adds the options of the command line to a request.
     pub(super) fn add_to(&self, body: &mut Map<String, Value>) -> Result<(), ClientError> {
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                body.insert(name.to_owned(), value);
-            }
-        };
-        put("name", self.name.clone().map(Value::from));
-        put("browser_type", self.browser_type.clone().map(Value::from));
-        put("headless", self.headed.then_some(Value::Bool(false)));
-        put("timeout", self.timeout.map(|time| Value::from(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))));
-        put("service_passcode", self.service_passcode.clone().map(Value::from));
-        put("safe_to_repeat", self.safe_to_repeat.then_some(Value::Bool(true)));
+        put(
+            body,
+            json!({
+                "name": self.name,
+                "browser_type": self.browser_type,
+                "headless": self.headed.then_some(false),
+                "timeout": self.timeout.map(millis),
+                "service_passcode": self.service_passcode,
+                "safe_to_repeat": self.safe_to_repeat.then_some(true),
+            }),
+        );
         for pair in &self.inputs {
             let (name, text) = pair
                 .split_once('=')
@@ -146,6 +147,13 @@ impl TaskArguments {
     }
 }
 
+/// Adds those of `members` to a request that are not null.
+pub(super) fn put(body: &mut Map<String, Value>, members: Value) {
+    if let Value::Object(members) = members {
+        body.extend(members.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+}
+
 fn insert(body: &mut Map<String, Value>, member: &str, name: &str, value: Value) -> Result<(), ClientError> {
     match body.entry(member).or_insert_with(|| Value::Object(Map::new())) {
         Value::Object(values) => {
@@ -166,8 +174,6 @@ pub(super) fn scalar(text: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

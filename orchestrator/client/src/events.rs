@@ -1,13 +1,43 @@
-//! Server-sent events, read from an answer as they come.
+//! The events of a task, read from an answer as they come.
 
 use bytes::BytesMut;
 use http::Response;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use serde::Deserialize;
 use serde_json::Value;
+use warmpool_api::task::{ItemView, ProgressEvent, TaskView};
+
+use super::error::ClientError;
+use super::http::broken;
 
 /// The longest event, in bytes.
 const LONGEST: usize = 64 << 20;
+
+/// What happened to a task.
+pub(super) enum Event {
+    /// Its status changed.
+    Task(Box<TaskView>),
+    /// Its work goes on.
+    Progress(ProgressEvent),
+    /// The status of one of its items changed.
+    Item(Box<ItemView>),
+    /// It ended; this is the whole answer, too.
+    End(Box<TaskView>, Value),
+}
+
+impl Event {
+    /// Reads an event; `None` for one of a later release.
+    fn read(name: &str, data: Value) -> Result<Option<Self>, serde_json::Error> {
+        Ok(match name {
+            "task" => Some(Self::Task(serde_json::from_value(data)?)),
+            "item" => Some(Self::Item(serde_json::from_value(data)?)),
+            "end" => Some(Self::End(Deserialize::deserialize(&data)?, data)),
+            "progress" => serde_json::from_value(data).ok().map(Self::Progress),
+            _ => None,
+        })
+    }
+}
 
 /// The events of one answer.
 pub(super) struct Events {
@@ -20,21 +50,20 @@ impl Events {
         Self { body: response.into_body(), text: BytesMut::new() }
     }
 
-    /// The next event's name and data; none when the stream is over or broke off.
-    pub(super) async fn next(&mut self) -> Option<(String, Value)> {
+    /// Returns the next event; none when the stream is over or broke off.
+    /// Errors: [`ClientError::Unreachable`] for a task that cannot be read.
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
-            if let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
+            while let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
                 let block = self.text.split_to(end + 2);
-                match parse(&String::from_utf8_lossy(&block)) {
-                    Some(event) => return Some(event),
-                    // A sign of life.
-                    None => continue,
+                // A block without data is a sign of life.
+                let Some((name, data)) = parse(&String::from_utf8_lossy(&block)) else { continue };
+                if let Some(event) = Event::read(&name, data).map_err(|error| broken(&error))? {
+                    return Ok(Some(event));
                 }
             }
-            if self.text.len() > LONGEST {
-                return None;
-            }
-            let frame = self.body.frame().await?.ok()?;
+            let frame = if self.text.len() > LONGEST { None } else { self.body.frame().await };
+            let Some(Ok(frame)) = frame else { return Ok(None) };
             if let Some(data) = frame.data_ref() {
                 self.text.extend_from_slice(data);
             }
@@ -65,5 +94,14 @@ mod tests {
         assert_eq!(parse("event: end\ndata: {\"a\":1}\n\n"), Some(("end".to_owned(), json!({"a": 1}))));
         assert_eq!(parse("data:2\n\n"), Some(("message".to_owned(), json!(2))));
         assert_eq!(parse(":\n\n"), None);
+    }
+
+    #[test]
+    fn progress_of_later_releases_is_passed_over() {
+        let read = |data: Value| Event::read("progress", data).unwrap();
+        assert!(matches!(read(json!({"type": "rows", "rows": 1, "pages": 1, "more": 0})), Some(Event::Progress(_))));
+        assert!(read(json!({"type": "dance"})).is_none());
+        assert!(Event::read("dance", json!({})).unwrap().is_none());
+        assert!(Event::read("end", json!({})).is_err());
     }
 }

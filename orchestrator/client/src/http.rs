@@ -8,12 +8,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::Url;
+use warmpool_api::error::ErrorBody;
 
 use super::arguments::Service;
 use super::error::ClientError;
@@ -82,22 +84,30 @@ impl Caller {
             return Ok(response);
         }
         let status = response.status();
-        let said = read_json(response).await.unwrap_or_default();
-        let part = |name: &str| said["error"][name].as_str().map(str::to_owned);
-        Err(ClientError::Refused {
-            status,
-            message: part("message").unwrap_or_else(|| format!("the daemon answered {status}")),
-            field: part("field"),
-        })
+        let (message, field) = match read_json::<ErrorBody>(response).await {
+            Ok(ErrorBody { error }) => (error.message, error.field),
+            Err(_) => (format!("the daemon answered {status}"), None),
+        };
+        Err(ClientError::Refused { status, message, field })
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value, ClientError> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.json(Method::GET, path, None).await
     }
 
-    /// A request whose answer is JSON.
-    pub(super) async fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
+    /// Sends a request whose answer is JSON.
+    pub(super) async fn json<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<T, ClientError> {
         read_json(self.send(method, path, HeaderMap::new(), body).await?).await
+    }
+
+    /// Asks for what is no JSON object.
+    pub(super) async fn open(&self, path: &str) -> Result<Response<Incoming>, ClientError> {
+        self.send(Method::GET, path, HeaderMap::new(), None).await
     }
 
     async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
@@ -114,7 +124,8 @@ impl Caller {
     }
 }
 
-fn broken(error: &dyn std::fmt::Display) -> ClientError {
+/// The error of an answer that cannot be read to its end.
+pub(super) fn broken(error: &dyn std::fmt::Display) -> ClientError {
     ClientError::Unreachable(format!("the answer broke off: {error}"))
 }
 
@@ -122,26 +133,28 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, ClientError> {
     Ok(response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes())
 }
 
-pub(super) async fn read_json(response: Response<Incoming>) -> Result<Value, ClientError> {
+/// Reads an answer that is JSON.
+pub(super) async fn read_json<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ClientError> {
     serde_json::from_slice(&read(response).await?).map_err(|error| broken(&error))
 }
 
-pub(super) async fn read_text(response: Response<Incoming>) -> Result<String, ClientError> {
-    String::from_utf8(read(response).await?.into()).map_err(|error| broken(&error))
+/// Reads an answer that has a JSON object a line, and passes over what is none.
+pub(super) async fn read_lines<T: DeserializeOwned>(response: Response<Incoming>) -> Result<Vec<T>, ClientError> {
+    let lines = read(response).await?;
+    Ok(lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 /// Writes an answer as it comes.
 pub(super) async fn save(response: Response<Incoming>, to: &mut impl Write) -> Result<(), ClientError> {
+    let unwritten = |error| ClientError::Usage(format!("cannot write: {error}"));
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
-        if let Some(data) = frame.data_ref() {
-            match to.write_all(data) {
-                // The reader has closed the pipe.
-                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-                written => written.map_err(|error| ClientError::Usage(format!("cannot write: {error}")))?,
-            }
+        match frame.data_ref().map_or(Ok(()), |data| to.write_all(data)) {
+            // The reader has closed the pipe.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written.map_err(unwritten)?,
         }
     }
-    to.flush().map_err(|error| ClientError::Usage(format!("cannot write: {error}")))
+    to.flush().map_err(unwritten)
 }

@@ -15,8 +15,8 @@
 //! | `error`     | why a command fails |
 //! | [`exit`]    | the exit codes of all commands |
 //!
-//! The crate may use `warmpool-api` and `-core`, and knows nothing else of the daemon: a command line of one version can ask
-//! a daemon of another.
+//! The crate may use `warmpool-api`, by whose types it reads answers, and `warmpool-core`, and knows nothing else of the daemon.
+//! What a command prints as JSON is the answer itself, whatever members a daemon of a later release adds.
 
 mod arguments;
 mod error;
@@ -35,38 +35,47 @@ mod tunnel;
 pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
 pub use sessions::SessionsCommand;
-pub use show::columns;
+pub use show::table;
 pub use tasks::TasksCommand;
 pub use tunnel::TunnelArguments;
+
+use clap::Subcommand;
 
 use crate::exit::Exit;
 
 /// A command that asks a daemon.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Subcommand)]
 pub enum ClientCommand {
-    /// Play a recording.
-    Run(RunArguments),
-    /// Read a page.
-    Extract(ExtractArguments),
-    /// Do one of them for many inputs.
-    Fleet(FleetArguments),
-    /// Look into the history.
+    /// Play a recording of Chrome DevTools' Recorder on a daemon.
+    #[command(after_help = Exit::HELP)]
+    Run(Box<RunArguments>),
+    /// Read a page by a schema.
+    #[command(after_help = Exit::HELP)]
+    Extract(Box<ExtractArguments>),
+    /// Do a run or an extract for many inputs.
+    #[command(after_help = Exit::HELP)]
+    Fleet(Box<FleetArguments>),
+    /// List tasks; show, cancel and retry one; print its results, items and artifacts.
+    #[command(subcommand)]
     Tasks(TasksCommand),
-    /// Look at sessions.
+    /// List, show and end sessions.
+    #[command(subcommand)]
     Sessions(SessionsCommand),
-    /// Serve one session as a debugging port.
-    Tunnel(TunnelArguments),
+    /// Serve one fresh Chromium as a debugging port on this machine, for tools that know only a host and a port. Ends with
+    /// its session.
+    #[command(after_help = Exit::HELP)]
+    Tunnel(Box<TunnelArguments>),
 }
 
 /// Carries a command out.
 /// Errors: every [`ClientError`].
-pub async fn carry_out(ask: ClientCommand) -> Result<Exit, ClientError> {
-    match ask {
-        ClientCommand::Run(arguments) => submit::run(arguments).await,
-        ClientCommand::Extract(arguments) => submit::extract(arguments).await,
-        ClientCommand::Fleet(arguments) => submit::fleet(arguments).await,
+pub async fn carry_out(command: ClientCommand) -> Result<Exit, ClientError> {
+    match command {
+        ClientCommand::Run(arguments) => submit::run(*arguments).await,
+        ClientCommand::Extract(arguments) => submit::extract(*arguments).await,
+        ClientCommand::Fleet(arguments) => submit::fleet(*arguments).await,
         ClientCommand::Tasks(command) => tasks::carry_out(command).await,
         ClientCommand::Sessions(command) => sessions::carry_out(command).await,
-        ClientCommand::Tunnel(arguments) => tunnel::carry_out(arguments).await,
+        ClientCommand::Tunnel(arguments) => tunnel::carry_out(*arguments).await,
     }
 }

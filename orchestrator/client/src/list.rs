@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use clap::Args;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
@@ -30,18 +31,18 @@ pub struct ListArguments {
 
 impl ListArguments {
     /// Asks for the list at `path` and prints it: on a terminal as `table` draws it, otherwise as JSON.
-    pub(super) async fn print(
+    pub(super) async fn print<T: DeserializeOwned>(
         &self,
         path: &str,
         mut query: Serializer<'_, String>,
-        table: fn(&Value) -> String,
+        table: fn(&T) -> String,
     ) -> Result<(), ClientError> {
         query.append_pair("page", &self.page.to_string()).append_pair("limit", &self.limit.to_string());
-        let list = Caller::new(&self.service)?.get(&format!("{path}?{}", query.finish())).await?;
+        let (caller, path) = (Caller::new(&self.service)?, format!("{path}?{}", query.finish()));
         if std::io::stdout().is_terminal() && !self.json {
-            write(&table(&list))
+            write(&table(&caller.get(&path).await?));
         } else {
-            print(&list)
+            print(&caller.get::<Value>(&path).await?);
         }
         Ok(())
     }

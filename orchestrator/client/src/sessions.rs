@@ -2,6 +2,7 @@
 
 use ::http::Method;
 use clap::{Args, Subcommand};
+use serde_json::Value;
 use url::form_urlencoded::Serializer;
 
 use super::arguments::Service;
@@ -70,11 +71,11 @@ impl SessionFilter {
 pub(super) async fn carry_out(command: SessionsCommand) -> Result<Exit, ClientError> {
     match command {
         SessionsCommand::List { filter, list } => list.print("/sessions", filter.query(), show::sessions).await?,
-        SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get(&path(&id)).await?),
+        SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get::<Value>(&path(&id)).await?),
         SessionsCommand::End { ids, service } => {
             let caller = Caller::new(&service)?;
             for id in ids {
-                print(&caller.json(Method::DELETE, &path(&id), None).await?);
+                print(&caller.json::<Value>(Method::DELETE, &path(&id), None).await?);
             }
         }
     }

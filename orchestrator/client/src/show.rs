@@ -6,12 +6,18 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
+use warmpool_api::list::PageMeta;
+use warmpool_api::session::SessionPage;
+use warmpool_api::task::{self, ItemCounts, ItemView, ProgressEvent, TaskPage};
+use warmpool_core::browser::Mode;
+
+use super::events::Event;
 
 /// The line that shows how a task goes.
 pub(super) struct Progress {
     bar: ProgressBar,
     /// Of a fleet.
-    counts: Option<Counts>,
+    counts: Option<ItemCounts>,
 }
 
 impl Progress {
@@ -26,34 +32,39 @@ impl Progress {
         Self { bar, counts: None }
     }
 
-    pub(super) fn event(&mut self, name: &str, data: &Value) {
-        let number = |value: &Value| value.as_u64().unwrap_or_default();
-        match name {
-            "task" => self.bar.set_message(plain(&data["status"])),
-            // The steps of a fleet's items would take turns on the line.
-            "progress" if data["item"].is_null() => match data["type"].as_str() {
-                Some("step_started") => {
-                    self.set_length(number(&data["steps"]));
-                    self.bar.set_position(number(&data["step"]));
-                    self.bar.set_message(plain(&data["kind"]));
+    pub(super) fn event(&mut self, event: &Event) {
+        use task::Progress::{Rows, StepFinished, StepStarted, Warning};
+
+        match event {
+            Event::Task(task) => {
+                self.bar.set_message(task.status.as_str());
+                if let Some(counts) = &task.items {
+                    self.set_length(counts.total.into());
+                    self.counts = Some(counts.clone());
                 }
-                Some("step_finished") => self.bar.set_position(number(&data["step"]) + 1),
-                Some("rows") => self.bar.set_message(format!("{} rows", data["rows"])),
-                Some("warning") => self.bar.println(format!("warning: {}", plain(&data["message"]))),
-                _ => {}
-            },
-            _ => {}
-        }
-        if let Some(counts) = Counts::of(data) {
-            self.set_length(counts.total);
-            self.counts = Some(counts);
-        }
-        if let Some(counts) = &mut self.counts {
-            if name == "item" {
-                counts.note(data["status"].as_str().unwrap_or_default());
             }
-            self.bar.set_position(counts.ended());
-            self.bar.set_message(counts.outcome());
+            // One that is tried again is queued before, so every end counts.
+            Event::Item(item) if item.status.is_end() => {
+                if let Some(counts) = &mut self.counts {
+                    *counts.of_status(item.status) += 1;
+                }
+            }
+            // The steps of a fleet's items would take turns on the line.
+            Event::Progress(ProgressEvent { item: None, progress }) => match progress {
+                StepStarted { step, steps, kind } => {
+                    self.set_length(*steps as u64);
+                    self.bar.set_position(*step as u64);
+                    self.bar.set_message(plain(kind));
+                }
+                StepFinished { step, .. } => self.bar.set_position(*step as u64 + 1),
+                Rows { rows, .. } => self.bar.set_message(format!("{rows} rows")),
+                Warning { message } => self.bar.println(format!("warning: {}", plain(message))),
+            },
+            Event::Item(_) | Event::Progress(_) | Event::End(..) => {}
+        }
+        if let Some(counts) = &self.counts {
+            self.bar.set_position((counts.success + counts.failure + counts.cancelled).into());
+            self.bar.set_message(outcome(counts));
         }
     }
 
@@ -75,150 +86,108 @@ fn style(bar: &ProgressBar, template: &str) {
     }
 }
 
-/// How many items of a fleet are in which state.
-struct Counts {
-    total: u64,
-    success: u64,
-    failure: u64,
-    cancelled: u64,
-}
-
-impl Counts {
-    fn of(task: &Value) -> Option<Self> {
-        let items = task["items"].as_object()?;
-        let number = |name: &str| items.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let (success, failure) = (number("success"), number("failure"));
-        Some(Self { total: number("total"), success, failure, cancelled: number("cancelled") })
-    }
-
-    /// An item has this status now. One that is tried again is queued before, so every end counts.
-    fn note(&mut self, status: &str) {
-        match status {
-            "success" => self.success += 1,
-            "failure" => self.failure += 1,
-            "cancelled" => self.cancelled += 1,
-            _ => {}
-        }
-    }
-
-    const fn ended(&self) -> u64 {
-        self.success + self.failure + self.cancelled
-    }
-
-    fn outcome(&self) -> String {
-        let mut text = format!("{} of {} succeeded", self.success, self.total);
-        for (count, what) in [(self.failure, "failed"), (self.cancelled, "cancelled")] {
-            if count > 0 {
-                let _ = write!(text, ", {count} {what}");
-            }
-        }
-        text
-    }
-}
-
 /// The line that a fleet ends with.
-pub(super) fn fleet_outcome(task: &Value) -> Option<String> {
-    Counts::of(task).map(|counts| counts.outcome())
+pub(super) fn outcome(counts: &ItemCounts) -> String {
+    let mut text = format!("{} of {} succeeded", counts.success, counts.total);
+    for (count, what) in [(counts.failure, "failed"), (counts.cancelled, "cancelled")] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text
 }
 
-/// Rows as lines whose columns are as wide as their widest cell.
+/// Lays rows out below their headings, each column as wide as its widest cell.
 #[must_use]
-pub fn columns(rows: &[Vec<String>]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let cell = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| cell.chars().count());
-    let widths: Vec<usize> =
-        (0..count).map(|column| rows.iter().map(|row| cell(row, column)).max().unwrap_or_default()).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+pub fn table<const N: usize>(headings: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
+    let widths: [usize; N] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn head(names: &[&str]) -> Vec<Vec<String>> {
-    vec![names.iter().map(|name| (*name).to_owned()).collect()]
-}
-
-fn moment(ms: &Value) -> String {
-    let time = ms.as_i64().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+fn moment(ms: u64) -> String {
+    let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
 }
 
-fn seconds(ms: &Value) -> String {
-    format!("{:.2} s", Duration::from_millis(ms.as_u64().unwrap_or_default()).as_secs_f64())
+fn seconds(ms: u64) -> String {
+    format!("{:.2} s", Duration::from_millis(ms).as_secs_f64())
 }
 
-/// A page of a list, below its table.
-fn paged(rows: &[Vec<String>], list: &Value, what: &str) -> String {
-    let meta = &list["meta"];
-    let pages = meta["totalPages"].as_u64().unwrap_or_default().max(1);
-    format!("{}\npage {} of {pages}, {} {what}", columns(rows), meta["currentPage"], meta["totalRecords"])
+/// The line below a page of a list.
+fn place(meta: PageMeta, what: &str) -> String {
+    format!("page {} of {}, {} {what}", meta.current_page, meta.total_pages.max(1), meta.total_records)
 }
 
 /// A page of tasks, a line each: time, type and page, duration, and outcome.
-pub(super) fn tasks(list: &Value) -> String {
-    let mut rows = head(&["TASK", "BEGUN (UTC)", "TYPE", "STATUS", "TOOK", "BROWSER", "KEY", "WHAT", "ERROR"]);
-    for task in list["tasks"].as_array().into_iter().flatten() {
-        let what = ["name", "title", "page"].iter().map(|part| &task[part]).find(|part| part.is_string());
-        rows.push(vec![
-            plain(&task["taskId"]),
-            moment(&task["timestamp"]),
-            plain(&task["executionType"]),
-            plain(&task["status"]),
-            seconds(&task["executionTime"]),
-            plain(&task["browserType"]),
-            plain(&task["keyId"]),
-            what.map(|what| short(plain(what))).unwrap_or_default(),
-            plain(&task["error"]["code"]),
-        ]);
-    }
-    paged(&rows, list, "tasks")
+pub(super) fn tasks(list: &TaskPage) -> String {
+    let rows = list.tasks.iter().map(|task| {
+        let what = task.name.as_ref().or(task.title.as_ref()).or(task.page.as_ref());
+        [
+            task.task_id.to_string(),
+            moment(task.timestamp),
+            task.execution_type.to_string(),
+            task.status.to_string(),
+            seconds(task.execution_time),
+            task.browser_type.to_string(),
+            task.key_id.to_string(),
+            short(what),
+            task.error.as_ref().map(|error| plain(&error.code)).unwrap_or_default(),
+        ]
+    });
+    let headings = ["TASK", "BEGUN (UTC)", "TYPE", "STATUS", "TOOK", "BROWSER", "KEY", "WHAT", "ERROR"];
+    format!("{}\n{}", table(headings, rows), place(list.meta, "tasks"))
 }
 
 /// The items of a fleet, a line each.
-pub(super) fn items(items: &[Value]) -> String {
-    let mut rows = head(&["ITEM", "STATUS", "TRIES", "TOOK", "INPUTS", "ERROR"]);
-    for item in items {
-        rows.push(vec![
-            item["index"].to_string(),
-            plain(&item["status"]),
-            item["attempts"].to_string(),
-            seconds(&item["executionTime"]),
-            short(plain(&Value::from(item["inputs"].to_string()))),
-            plain(&item["error"]["code"]),
-        ]);
-    }
-    columns(&rows)
+pub(super) fn items(items: &[ItemView]) -> String {
+    let rows = items.iter().map(|item| {
+        [
+            item.index.to_string(),
+            item.status.to_string(),
+            item.attempts.to_string(),
+            seconds(item.execution_time),
+            short(Some(&Value::Object(item.inputs.clone()).to_string())),
+            item.error.as_ref().map(|error| plain(&error.code)).unwrap_or_default(),
+        ]
+    });
+    table(["ITEM", "STATUS", "TRIES", "TOOK", "INPUTS", "ERROR"], rows)
 }
 
 /// A page of sessions, a line each.
-pub(super) fn sessions(list: &Value) -> String {
-    let mut rows = head(&["SESSION", "MADE (UTC)", "KIND", "STATUS", "LASTED", "BROWSER", "KEY", "PAGE", "REASON"]);
-    for session in list["sessions"].as_array().into_iter().flatten() {
-        let mode = if session["headless"] == true { "headless" } else { "headed" };
-        rows.push(vec![
-            plain(&session["session_id"]),
-            moment(&session["timestamp"]),
-            plain(&session["kind"]),
-            plain(&session["status"]),
-            seconds(&session["execution_time"]),
-            format!("{} {mode}", plain(&session["browser_type"])),
-            plain(&session["key_id"]),
-            short(plain(&session["url"])),
-            plain(&session["reason"]),
-        ]);
-    }
-    paged(&rows, list, "sessions")
+pub(super) fn sessions(list: &SessionPage) -> String {
+    let rows = list.sessions.iter().map(|session| {
+        [
+            plain(session.session_id.as_str()),
+            moment(session.timestamp),
+            session.kind.as_str().to_owned(),
+            session.status.as_str().to_owned(),
+            seconds(session.execution_time),
+            format!("{} {}", session.browser_type, Mode::from_headless(session.headless).as_str()),
+            session.key_id.to_string(),
+            short(session.url.as_ref()),
+            session.reason.as_deref().map(plain).unwrap_or_default(),
+        ]
+    });
+    let headings = ["SESSION", "MADE (UTC)", "KIND", "STATUS", "LASTED", "BROWSER", "KEY", "PAGE", "REASON"];
+    format!("{}\n{}", table(headings, rows), place(list.meta, "sessions"))
 }
 
-fn short(text: String) -> String {
+/// The beginning of a text, as long as a column may be.
+fn short(text: Option<&String>) -> String {
     const LONGEST: usize = 48;
+    let text = text.map(|text| plain(text)).unwrap_or_default();
     if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
 }
 
 /// Text without control characters, which pages could use to move the terminal's cursor.
-fn plain(value: &Value) -> String {
-    value.as_str().unwrap_or_default().chars().filter(|char| !char.is_control()).take(120).collect()
+fn plain(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).take(120).collect()
 }
 
 #[cfg(test)]
@@ -229,32 +198,45 @@ mod tests {
 
     #[test]
     fn a_list_has_a_line_a_task_and_no_cursor_moves() {
+        let task = |of_task: Value| {
+            let mut task = json!({
+                "taskId": "tsk_01KAJ6H2TT0000000000000000", "executionType": "fleet", "executionTime": 7, "inputs": {},
+                "servicePasscode": null, "timestamp": 0, "status": "success", "browserType": "chromium", "headless": true,
+                "keyId": "0123456789ab", "output": [],
+            });
+            if let (Some(task), Value::Object(of_task)) = (task.as_object_mut(), of_task) {
+                task.extend(of_task);
+            }
+            task
+        };
         let list = json!({
             "tasks": [
-                {"taskId": "tsk_1", "timestamp": 1_795_238_459_418_u64, "executionType": "run", "status": "failure",
-                 "executionTime": 5043, "browserType": "chromium", "keyId": "0123456789ab", "title": "Log in",
-                 "page": "https://shop.example/", "error": {"code": "no_match"}},
-                {"taskId": "tsk_\u{1b}[2J2", "timestamp": 0, "executionType": "fleet", "status": "success", "executionTime": 7},
+                task(json!({
+                    "timestamp": 1_795_238_459_418_u64, "executionType": "run", "status": "failure", "executionTime": 5043,
+                    "title": "Log in", "page": "https://shop.example/", "error": {"code": "no_match", "message": ""},
+                })),
+                task(json!({"title": "\u{1b}[2Jx", "member of a later release": 1})),
             ],
             "meta": {"currentPage": 1, "totalPages": 1, "totalRecords": 2},
         });
-        let text = tasks(&list);
+        let text = tasks(&serde_json::from_value(list).unwrap());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         let whole = "2026-11-21 05:20:59  run    failure  5.04 s  chromium  0123456789ab  Log in  no_match";
         assert!(lines[1].ends_with(whole), "{text}");
         assert_eq!(lines[0].find("BEGUN"), lines[1].find("2026"), "{text}");
-        assert!(lines[2].starts_with("tsk_[2J2") && lines[2].ends_with("0.01 s"), "{text}");
+        assert!(lines[2].contains("  0.01 s  ") && lines[2].ends_with("  [2Jx"), "{text}");
         assert_eq!(lines[3], "page 1 of 1, 2 tasks");
         assert!(!text.contains('\u{1b}'));
     }
 
     #[test]
     fn a_fleet_ends_with_its_counts() {
-        let task = |success, failure, cancelled| json!({"items": {"total": 20, "success": success, "failure": failure, "cancelled": cancelled}});
-        assert_eq!(fleet_outcome(&task(20, 0, 0)).as_deref(), Some("20 of 20 succeeded"));
-        assert_eq!(fleet_outcome(&task(19, 1, 0)).as_deref(), Some("19 of 20 succeeded, 1 failed"));
-        assert_eq!(fleet_outcome(&task(2, 1, 17)).as_deref(), Some("2 of 20 succeeded, 1 failed, 17 cancelled"));
-        assert_eq!(fleet_outcome(&json!({"status": "success"})), None);
+        let fleet = |success, failure, cancelled| {
+            outcome(&ItemCounts { total: 20, success, failure, cancelled, ..ItemCounts::default() })
+        };
+        assert_eq!(fleet(20, 0, 0), "20 of 20 succeeded");
+        assert_eq!(fleet(19, 1, 0), "19 of 20 succeeded, 1 failed");
+        assert_eq!(fleet(2, 1, 17), "2 of 20 succeeded, 1 failed, 17 cancelled");
     }
 }

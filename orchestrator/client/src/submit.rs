@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ::http::header::ACCEPT;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Map, Value, json};
 
-use super::arguments::{ExtractArguments, FleetArguments, RunArguments, TaskArguments};
+use super::arguments::{ExtractArguments, FleetArguments, RunArguments, TaskArguments, put};
 use super::error::ClientError;
-use super::events::Events;
+use super::events::{Event, Events};
 use super::http::{self, Caller};
 use super::inputs;
 use super::output::print;
@@ -42,9 +43,7 @@ pub(super) async fn run(arguments: RunArguments) -> Result<Exit, ClientError> {
 
 pub(super) async fn extract(arguments: ExtractArguments) -> Result<Exit, ClientError> {
     let mut body = wrap_schema(read(&arguments.file)?);
-    if let Some(page) = arguments.page {
-        body.insert("url".to_owned(), Value::from(page));
-    }
+    put(&mut body, json!({"url": arguments.page}));
     submit("/lam/extract", body, &arguments.task).await
 }
 
@@ -53,17 +52,12 @@ pub(super) async fn fleet(arguments: FleetArguments) -> Result<Exit, ClientError
     if body.contains_key("recording") {
         body = wrap("run", body);
     }
-    if let Some(table) = &arguments.table {
-        body.insert("inputs".to_owned(), Value::Array(inputs::read(table)?));
-    }
-    if let Some(concurrency) = arguments.concurrency {
-        body.insert("concurrency".to_owned(), Value::from(concurrency));
-    }
-    if let Some(retries) = arguments.retries {
-        let retry = body.entry("retry").or_insert_with(|| json!({}));
-        if let Some(retry) = retry.as_object_mut() {
-            retry.insert("max".to_owned(), Value::from(retries));
-        }
+    let inputs = arguments.table.as_deref().map(inputs::read).transpose()?;
+    put(&mut body, json!({"inputs": inputs, "concurrency": arguments.concurrency}));
+    if let Some(retries) = arguments.retries
+        && let Value::Object(retry) = body.entry("retry").or_insert_with(|| json!({}))
+    {
+        retry.insert("max".to_owned(), Value::from(retries));
     }
     submit("/lam/fleet", body, &arguments.task).await
 }
@@ -99,40 +93,40 @@ pub(super) async fn follow(
 ) -> Result<Exit, ClientError> {
     if detach {
         let reply = caller.send(Method::POST, to, headers, Some(body)).await?;
-        print(&http::read_json(reply).await?);
+        print(&http::read_json::<Value>(reply).await?);
         return Ok(Exit::Success);
     }
-    let stream = HeaderValue::from_static("text/event-stream");
-    headers.insert(::http::header::ACCEPT, stream.clone());
+    let stream = (ACCEPT, HeaderValue::from_static("text/event-stream"));
+    headers.extend([stream.clone()]);
     let mut events = Events::new(caller.send(Method::POST, to, headers, Some(body)).await?);
     let mut shown = Progress::new();
-    let mut id = None;
+    let mut here = None;
     let mut broken: Option<Instant> = None;
     loop {
-        while let Some((name, data)) = events.next().await {
+        while let Some(event) = events.next().await? {
             broken = None;
-            if let Some(task) = data["taskId"].as_str() {
-                id = Some(task.to_owned());
-            }
-            if name == "end" {
-                shown.end();
-                let task = match &data["outputBytes"] {
-                    Value::Null => data,
-                    _ => caller.get(&path(data["taskId"].as_str().unwrap_or_default(), "")).await?,
-                };
-                if let Some(line) = show::fleet_outcome(&task) {
-                    eprintln!("{line}");
+            match &event {
+                Event::End(task, answer) => {
+                    shown.end();
+                    let whole = match task.output.output_bytes {
+                        Some(_) => caller.get(&path(&task.task_id.to_string(), "")).await?,
+                        None => answer.clone(),
+                    };
+                    if let Some(counts) = &task.items {
+                        eprintln!("{}", show::outcome(counts));
+                    }
+                    print(&whole);
+                    return Ok(exit_of(task.status));
                 }
-                print(&task);
-                return Ok(exit_of(&task));
+                Event::Task(task) => here = Some(path(&task.task_id.to_string(), "")),
+                Event::Item(_) | Event::Progress(_) => {}
             }
-            shown.event(&name, &data);
+            shown.event(&event);
         }
-        let Some(task) = &id else { return Err(ClientError::Unreachable("the stream broke off".to_owned())) };
+        let Some(here) = &here else { return Err(ClientError::Unreachable("the stream broke off".to_owned())) };
         let since = *broken.get_or_insert_with(Instant::now);
         events = loop {
-            let accept = HeaderMap::from_iter([(::http::header::ACCEPT, stream.clone())]);
-            match caller.send(Method::GET, &path(task, ""), accept, None).await {
+            match caller.send(Method::GET, here, HeaderMap::from_iter([stream.clone()]), None).await {
                 Ok(reply) => break Events::new(reply),
                 Err(error) if since.elapsed() > RESUME_FOR => return Err(error),
                 Err(_) => tokio::time::sleep(RESUME_EVERY).await,

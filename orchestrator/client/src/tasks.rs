@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use ::http::{HeaderMap, Method};
 use clap::{Args, Subcommand, ValueEnum};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use url::form_urlencoded::Serializer;
+use warmpool_api::task::{ItemView, Status, TaskView};
+use warmpool_core::address::path_segment;
+use warmpool_core::clock::{millis, unix_ms};
 
 use super::arguments::Service;
 use super::error::ClientError;
-use super::http::{Caller, read_text, save};
+use super::http::{Caller, broken, read_lines, save};
 use super::list::ListArguments;
 use super::output::{print, write};
 use super::show;
@@ -30,23 +34,15 @@ pub enum TasksCommand {
         list: ListArguments,
     },
     /// Show one task with all of its output; the exit code says how the task ended.
-    Show {
-        /// The task's id.
-        id: String,
-        /// Whom to ask.
-        #[command(flatten)]
-        service: Service,
-    },
+    Show(TaskReference),
     /// Print the results of a task; those of a fleet with the inputs, status and error of their items.
     Results {
-        /// The task's id.
-        id: String,
         /// The form: a table with commas, or a JSON object a line.
         #[arg(long, value_enum, default_value_t = ResultFormat::Csv)]
         format: ResultFormat,
-        /// Whom to ask.
+        /// Which one.
         #[command(flatten)]
-        service: Service,
+        task: TaskReference,
     },
     /// List the items of a fleet: as a table on a terminal, otherwise as a JSON object a line, with all output.
     Items {
@@ -64,34 +60,41 @@ pub enum TasksCommand {
     },
     /// List the screenshots, documents and downloads of a task, or save them.
     Artifacts {
-        /// The task's id.
-        id: String,
         /// Save the files into this directory.
         #[arg(long, value_name = "DIRECTORY")]
         save: Option<PathBuf>,
-        /// Whom to ask.
+        /// Which one.
         #[command(flatten)]
-        service: Service,
+        task: TaskReference,
     },
     /// Stop a task.
-    Cancel {
-        /// The task's id.
-        id: String,
-        /// Whom to ask.
-        #[command(flatten)]
-        service: Service,
-    },
+    Cancel(TaskReference),
     /// Try again what failed of a task, as a new task.
     Retry {
-        /// The task's id.
-        id: String,
         /// Print the new task and leave it.
         #[arg(long)]
         detach: bool,
-        /// Whom to ask.
+        /// Which one.
         #[command(flatten)]
-        service: Service,
+        task: TaskReference,
     },
+}
+
+/// A task, and whom to ask for it.
+#[derive(Debug, Clone, Args)]
+pub struct TaskReference {
+    /// The task's id.
+    id: String,
+    /// Whom to ask.
+    #[command(flatten)]
+    service: Service,
+}
+
+impl TaskReference {
+    /// The path of the task, or of something below it.
+    fn path(&self, rest: &str) -> String {
+        path(&self.id, rest)
+    }
 }
 
 /// The form of results.
@@ -134,11 +137,10 @@ impl TaskFilter {
             .extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind)))
             .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
             .extend_pairs(self.task_id.iter().map(|id| ("task_id", id)));
-        let now = warmpool_core::clock::unix_ms();
+        let now = unix_ms();
         for (name, age) in [("start_time", self.since), ("end_time", self.until)] {
             if let Some(age) = age {
-                let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-                query.append_pair(name, &now.saturating_sub(age).to_string());
+                query.append_pair(name, &now.saturating_sub(millis(age)).to_string());
             }
         }
         query
@@ -151,90 +153,84 @@ impl TaskFilter {
 pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError> {
     match command {
         TasksCommand::List { filter, list } => list.print("/lam/tasks", filter.query(), show::tasks).await?,
-        TasksCommand::Show { id, service } => {
-            let task = Caller::new(&service)?.get(&path(&id, "")).await?;
-            print(&task);
-            return Ok(exit_of(&task));
+        TasksCommand::Show(task) => {
+            let answer: Value = Caller::new(&task.service)?.get(&task.path("")).await?;
+            print(&answer);
+            return Ok(exit_of(view(&answer)?.status));
         }
-        TasksCommand::Results { id, format, service } => {
+        TasksCommand::Results { format, task } => {
             let format = if format == ResultFormat::Csv { "csv" } else { "ndjson" };
-            let path = path(&id, &format!("?format={format}"));
-            let reply = Caller::new(&service)?.send(Method::GET, &path, HeaderMap::new(), None).await?;
+            let reply = Caller::new(&task.service)?.open(&task.path(&format!("?format={format}"))).await?;
             save(reply, &mut std::io::stdout().lock()).await?;
         }
         TasksCommand::Items { id, status, json, service } => {
-            let status = status.map_or_else(String::new, |status| {
-                Serializer::new("&".to_owned()).append_pair("status", &status).finish()
-            });
-            let path = path(&id, &format!("/items?format=ndjson{status}"));
-            let reply = Caller::new(&service)?.send(Method::GET, &path, HeaderMap::new(), None).await?;
+            let mut query = Serializer::new("/items?format=ndjson".to_owned());
+            query.extend_pairs(status.iter().map(|status| ("status", status)));
+            let reply = Caller::new(&service)?.open(&path(&id, &query.finish())).await?;
             if std::io::stdout().is_terminal() && !json {
-                let items: Vec<Value> =
-                    read_text(reply).await?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-                write(&show::items(&items));
+                write(&show::items(&read_lines(reply).await?));
             } else {
                 save(reply, &mut std::io::stdout().lock()).await?;
             }
         }
-        TasksCommand::Artifacts { id, save, service } => artifacts(&id, save.as_deref(), &service).await?,
-        TasksCommand::Cancel { id, service } => {
-            let task = Caller::new(&service)?.json(Method::DELETE, &path(&id, ""), None).await?;
-            if task["alreadyEnded"] == true {
-                eprintln!("the task had ended already: {}", task["status"].as_str().unwrap_or_default());
+        TasksCommand::Artifacts { save, task } => artifacts(&task, save.as_deref()).await?,
+        TasksCommand::Cancel(task) => {
+            let answer: Value = Caller::new(&task.service)?.json(Method::DELETE, &task.path(""), None).await?;
+            let task = view(&answer)?;
+            if task.already_ended {
+                eprintln!("the task had ended already: {}", task.status);
             }
-            print(&task);
+            print(&answer);
         }
-        TasksCommand::Retry { id, detach, service } => {
-            let caller = Caller::new(&service)?;
-            return follow(&caller, &path(&id, "/retry"), &json!({}), detach, HeaderMap::new()).await;
+        TasksCommand::Retry { detach, task } => {
+            let caller = Caller::new(&task.service)?;
+            return follow(&caller, &task.path("/retry"), &json!({}), detach, HeaderMap::new()).await;
         }
     }
     Ok(Exit::Success)
 }
 
-async fn artifacts(id: &str, folder: Option<&Path>, service: &Service) -> Result<(), ClientError> {
-    let caller = Caller::new(service)?;
-    let task = caller.get(&path(id, "")).await?;
-    let mut names: Vec<String> = Vec::new();
-    let mut note = |list: &Value| {
-        let name = |one: &Value| one.as_str().or_else(|| one["name"].as_str()).map(str::to_owned);
-        names.extend(list.as_array().into_iter().flatten().filter_map(name));
-    };
-    note(&task["artifacts"]);
-    if task["items"].is_object() {
-        let reply = caller.send(Method::GET, &path(id, "/items?format=ndjson"), HeaderMap::new(), None).await?;
-        for line in read_text(reply).await?.lines() {
-            note(&serde_json::from_str::<Value>(line).unwrap_or_default()["artifacts"]);
-        }
+/// Lists the files of a task and of its items, or saves them.
+async fn artifacts(task: &TaskReference, folder: Option<&Path>) -> Result<(), ClientError> {
+    let caller = Caller::new(&task.service)?;
+    let found: TaskView = caller.get(&task.path("")).await?;
+    let mut names: Vec<String> = found.artifacts.into_iter().map(|artifact| artifact.name).collect();
+    if found.items.is_some() {
+        let items = read_lines(caller.open(&task.path("/items?format=ndjson")).await?).await?;
+        names.extend(items.into_iter().flat_map(|item: ItemView| item.artifacts));
     }
     for name in names {
-        if let Some(folder) = folder {
-            // A name in a record never leads elsewhere, but a daemon may be anybody's.
-            let plain = Path::new(&name).file_name().filter(|plain| *plain == name.as_str());
-            let plain = plain.ok_or_else(|| ClientError::Unreachable(format!("`{name}` is no file name")))?;
-            let path = path(id, &format!("/artifacts/{}", warmpool_core::address::path_segment(&name)));
-            let reply = caller.send(Method::GET, &path, HeaderMap::new(), None).await?;
-            let target = folder.join(plain);
-            let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", target.display()));
-            std::fs::create_dir_all(folder).map_err(unwritten)?;
-            let mut file = std::fs::File::create(&target).map_err(unwritten)?;
-            save(reply, &mut file).await?;
-            write(&target.display().to_string());
-        } else {
+        let Some(folder) = folder else {
             write(&name);
-        }
+            continue;
+        };
+        // A name in a record never leads elsewhere, but a daemon may be anybody's.
+        let plain = Path::new(&name).file_name().filter(|plain| *plain == name.as_str());
+        let plain = plain.ok_or_else(|| ClientError::Unreachable(format!("`{name}` is no file name")))?;
+        let reply = caller.open(&task.path(&format!("/artifacts/{}", path_segment(&name)))).await?;
+        let target = folder.join(plain);
+        let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", target.display()));
+        std::fs::create_dir_all(folder).map_err(unwritten)?;
+        let mut file = std::fs::File::create(&target).map_err(unwritten)?;
+        save(reply, &mut file).await?;
+        write(&target.display().to_string());
     }
     Ok(())
 }
 
-pub(super) fn path(id: &str, rest: &str) -> String {
-    format!("/lam/tasks/{}{rest}", warmpool_core::address::path_segment(id))
+/// Reads the task in an answer.
+fn view(answer: &Value) -> Result<TaskView, ClientError> {
+    TaskView::deserialize(answer).map_err(|error| broken(&error))
 }
 
-pub(super) fn exit_of(task: &Value) -> Exit {
-    match task["status"].as_str() {
-        Some("failure") => Exit::Failure,
-        Some("cancelled") => Exit::Cancelled,
-        _ => Exit::Success,
+pub(super) fn path(id: &str, rest: &str) -> String {
+    format!("/lam/tasks/{}{rest}", path_segment(id))
+}
+
+pub(super) const fn exit_of(status: Status) -> Exit {
+    match status {
+        Status::Failure => Exit::Failure,
+        Status::Cancelled => Exit::Cancelled,
+        Status::Queued | Status::Running | Status::Success => Exit::Success,
     }
 }

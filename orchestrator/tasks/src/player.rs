@@ -19,4 +19,4 @@ mod steps;
 pub use browser::Browser;
 pub use execute::execute;
 pub(crate) use outcome::{Artifact, Outcome, ProgressListener};
-pub use outcome::{Failure, Limits, Progress};
+pub use outcome::{Failure, Limits};

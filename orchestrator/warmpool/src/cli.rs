@@ -20,7 +20,7 @@ use crate::control::{self, ControlReply, ControlRequest, OrderError};
 use crate::doctor::{self, Facts, Style, Subject};
 use crate::http;
 use warmpool_client::exit::Exit;
-use warmpool_client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
+use warmpool_client::{ClientCommand, ClientError};
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::browser::Engine;
 use warmpool_runtime::Runtime;
@@ -96,25 +96,8 @@ enum Command {
         #[command(flatten)]
         flags: Box<HiddenFlags>,
     },
-    /// Play a recording of Chrome DevTools' Recorder on a daemon.
-    #[command(after_help = Exit::HELP)]
-    Run(Box<warmpool_client::RunArguments>),
-    /// Read a page by a schema.
-    #[command(after_help = Exit::HELP)]
-    Extract(Box<warmpool_client::ExtractArguments>),
-    /// Do a run or an extract for many inputs.
-    #[command(after_help = Exit::HELP)]
-    Fleet(Box<warmpool_client::FleetArguments>),
-    /// List tasks; show, cancel and retry one; print its results, items and artifacts.
-    #[command(subcommand)]
-    Tasks(TasksCommand),
-    /// List, show and end sessions.
-    #[command(subcommand)]
-    Sessions(SessionsCommand),
-    /// Serve one fresh Chromium as a debugging port on this machine, for tools that know only a host and a port. Ends with
-    /// its session.
-    #[command(after_help = Exit::HELP)]
-    Tunnel(Box<warmpool_client::TunnelArguments>),
+    #[command(flatten)]
+    Client(ClientCommand),
     /// Write everything the daemon remembers, and the files of tasks, into a file; works while the daemon runs and
     /// while it does not.
     Backup {
@@ -190,12 +173,11 @@ fn exit_of(error: &anyhow::Error) -> Exit {
 
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Run(arguments) => ask(ClientCommand::Run(*arguments)),
-        Command::Extract(arguments) => ask(ClientCommand::Extract(*arguments)),
-        Command::Fleet(arguments) => ask(ClientCommand::Fleet(*arguments)),
-        Command::Tasks(command) => ask(ClientCommand::Tasks(command)),
-        Command::Sessions(command) => ask(ClientCommand::Sessions(command)),
-        Command::Tunnel(arguments) => ask(ClientCommand::Tunnel(*arguments)),
+        // Over HTTP, as any client.
+        Command::Client(command) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            Ok(runtime.block_on(warmpool_client::carry_out(command))?)
+        }
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "warmpool", &mut io::stdout().lock());
             Ok(Exit::Success)
@@ -255,12 +237,6 @@ fn with_config(flags: &Flags, work: impl AsyncFnOnce(Arc<Config>) -> anyhow::Res
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(work(config))
-}
-
-/// Asks a daemon, over HTTP.
-fn ask(ask: ClientCommand) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(warmpool_client::carry_out(ask))?)
 }
 
 /// Has an order carried out by the daemon, or by this process where none runs.

@@ -91,7 +91,7 @@ fn is_local(host: &str, origin: Option<&HeaderValue>) -> bool {
 }
 
 async fn version(session: &Session, host: &str) -> Result<Value, ClientError> {
-    let mut version = session.caller.get("/json/version").await?;
+    let mut version: Value = session.caller.get("/json/version").await?;
     version["webSocketDebuggerUrl"] = json!(format!("ws://{host}/devtools/browser/{}", session.id));
     Ok(version)
 }

@@ -15,6 +15,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::{Message, protocol::Role};
 use url::Url;
+use warmpool_api::session::CreatedSession;
 
 use super::TunnelArguments;
 use crate::error::ClientError;
@@ -51,13 +52,12 @@ impl Session {
         if let Some(timeout) = arguments.session_timeout {
             body["session_timeout"] = json!(timeout.as_secs());
         }
-        let made = caller.json(Method::POST, "/sessions/create", Some(&body)).await?;
+        let made: CreatedSession = caller.json(Method::POST, "/sessions/create", Some(&body)).await?;
         let odd = || ClientError::Unreachable("the daemon's answer names no websocket".to_owned());
-        let id = made["session_id"].as_str().ok_or_else(odd)?.to_owned();
-        let url = made["websocket_url"].as_str().and_then(|url| Url::parse(url).ok()).ok_or_else(odd)?;
+        let url = Url::parse(&made.websocket_url).map_err(|_| odd())?;
         let token = url.query_pairs().find(|(name, _)| name == "token").ok_or_else(odd)?.1.into_owned();
         let (sender, commands) = mpsc::channel(QUEUE);
-        let session = Self { id, caller, token, commands: sender };
+        let session = Self { id: made.session_id.to_string(), caller, token, commands: sender };
         let headers = HeaderMap::from_iter([
             (CONNECTION, HeaderValue::from_static("Upgrade")),
             (UPGRADE, HeaderValue::from_static("websocket")),
@@ -86,7 +86,7 @@ impl Session {
     }
 
     pub(super) async fn end(&self) {
-        let ended = self.caller.json(Method::DELETE, &format!("/sessions/{}", self.id), None).await;
+        let ended = self.caller.json::<Value>(Method::DELETE, &format!("/sessions/{}", self.id), None).await;
         if let Err(error) = ended {
             eprintln!("the session could not be ended: {error}");
         }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::browser::Browser;
 use super::extract;
 use super::navigation;
-use super::outcome::{Failure, Limits, Outcome, Progress, ProgressListener};
+use super::outcome::{Failure, Limits, Outcome, ProgressListener};
 use super::playback::{Playback, StepTimeout};
 use super::steps;
 use crate::script::recording::Recording;
@@ -15,6 +15,7 @@ use crate::script::template::Redactor;
 use crate::script::work::Extract;
 use crate::script::{FailureCode, StepError};
 use crate::script::{TaskWork, Values};
+use warmpool_api::task::Progress;
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.

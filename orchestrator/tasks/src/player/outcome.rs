@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use warmpool_api::task::Progress;
 
 use crate::script::FailureCode;
 
@@ -72,41 +72,6 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// Screenshots, documents and downloads.
     pub artifacts: Vec<Artifact>,
-}
-
-/// What happens while a task runs. Holds no values, so no secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[schemars(rename = "TaskProgress")]
-pub enum Progress {
-    /// A step begins.
-    StepStarted {
-        /// Its number, counted from 0.
-        step: usize,
-        /// How many there are.
-        steps: usize,
-        /// Its type, or the name of a custom step.
-        kind: String,
-    },
-    /// A step is done.
-    StepFinished {
-        /// Its number, counted from 0.
-        step: usize,
-        /// How long it took, in milliseconds.
-        ms: u64,
-    },
-    /// Results have come.
-    Rows {
-        /// How many there are so far.
-        rows: usize,
-        /// How many pages were read so far.
-        pages: usize,
-    },
-    /// Something could not be done quite as the recording says, and did not matter enough to fail.
-    Warning {
-        /// What.
-        message: String,
-    },
 }
 
 /// Follows the progress of a task. Must not block.

@@ -6,9 +6,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::browser::Browser;
-use super::outcome::{Artifact, Limits, Progress, ProgressListener};
+use super::outcome::{Artifact, Limits, ProgressListener};
 use super::page::Page;
 use crate::script::{FailureCode, StepError};
+use warmpool_api::task::Progress;
 
 /// A task under way.
 pub(crate) struct Playback<'a> {

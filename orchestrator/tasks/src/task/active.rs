@@ -10,8 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::record::{Item, Record};
 use super::view;
 use crate::Error;
-use crate::player::Progress;
-use warmpool_api::task::Status;
+use warmpool_api::task::{ProgressEvent, Status};
 use warmpool_core::ids::TaskId;
 use warmpool_core::trace::TraceContext;
 use warmpool_keys::{KeyId, Keys};
@@ -38,12 +37,7 @@ pub enum TaskEvent {
     /// Its status changed.
     Status(Box<Record>),
     /// Its work, or that of one of its items, goes on.
-    Progress {
-        /// The item, of a fleet.
-        item: Option<u32>,
-        /// What happened.
-        progress: Progress,
-    },
+    Progress(ProgressEvent),
     /// The status of one of its items changed.
     Item(Item),
 }
@@ -58,7 +52,7 @@ impl TaskEvent {
         match self {
             Self::Status(record) if record.status.is_end() => "end",
             Self::Status(_) => "task",
-            Self::Progress { .. } => "progress",
+            Self::Progress(_) => "progress",
             Self::Item(_) => "item",
         }
     }
@@ -67,13 +61,7 @@ impl TaskEvent {
     pub fn data(&self) -> Value {
         match self {
             Self::Status(record) => json!(view::record(record, None)),
-            Self::Progress { item, progress } => {
-                let mut data = json!(progress);
-                if let Some(item) = item {
-                    data["item"] = json!(item);
-                }
-                data
-            }
+            Self::Progress(event) => json!(event),
             Self::Item(item) => json!(view::item(item, None)),
         }
     }

@@ -11,9 +11,9 @@ use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, task_error};
 use super::tasks::Tasks;
 use super::workers::is_shortage;
 use crate::Error;
-use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
+use crate::player::{Browser, Outcome, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
-use warmpool_api::task::TaskError;
+use warmpool_api::task::{Progress, ProgressEvent, TaskError};
 use warmpool_core::ids::SessionId;
 use warmpool_sessions::session::{Ending, Session};
 
@@ -72,7 +72,7 @@ impl ProgressListener for ProgressEvents<'_> {
         if let (None, Progress::StepFinished { step, ms }) = (self.item, &event) {
             self.task.note_step(*step, *ms);
         }
-        self.task.notify(TaskEvent::Progress { item: self.item, progress: event });
+        self.task.notify(TaskEvent::Progress(ProgressEvent { item: self.item, progress: event }));
     }
 }
 

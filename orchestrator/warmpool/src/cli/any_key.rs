@@ -51,9 +51,7 @@ impl ListArguments {
             println!("{:#}", keys.iter().map(summary).collect::<Value>());
             return;
         }
-        let rows: Vec<Vec<String>> =
-            std::iter::once(headings.map(str::to_owned)).chain(keys.iter().map(cells)).map(Vec::from).collect();
-        println!("{}", warmpool_client::columns(&rows));
+        println!("{}", warmpool_client::table(headings, keys.iter().map(cells)));
     }
 }
 
