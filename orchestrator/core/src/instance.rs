@@ -15,6 +15,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use crate::ids::random_bytes;
+
 /// The file's name in the data directory.
 const FILE: &str = "instance.json";
 const SECRET_BYTES: usize = 32;
@@ -48,9 +50,6 @@ pub enum InstanceError {
         /// The file.
         path: PathBuf,
     },
-    /// The operating system gives no random numbers.
-    #[error("no random numbers: {0}")]
-    Random(getrandom::Error),
 }
 
 /// The daemon's identity.
@@ -80,22 +79,13 @@ impl Instance {
         match fs::read(&path) {
             Ok(bytes) => Self::read(&path, &bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let instance = Self::random()?;
-                instance.write(dir, &path)?;
+                Self { id: hex::encode(random_bytes::<6>()), secret: random_bytes() }.write(dir, &path)?;
                 // Of two first starts at once both must use what was written first.
                 let bytes = fs::read(&path).map_err(io_error("read", &path))?;
                 Self::read(&path, &bytes)
             }
             Err(source) => Err(io_error("read", &path)(source)),
         }
-    }
-
-    fn random() -> Result<Self, InstanceError> {
-        let mut id = [0; 6];
-        let mut secret = [0; SECRET_BYTES];
-        getrandom::fill(&mut id).map_err(InstanceError::Random)?;
-        getrandom::fill(&mut secret).map_err(InstanceError::Random)?;
-        Ok(Self { id: hex::encode(id), secret })
     }
 
     fn read(path: &Path, bytes: &[u8]) -> Result<Self, InstanceError> {

@@ -16,7 +16,7 @@ const FILE: &str = "first-key";
 impl Keys {
     /// If there is no key at all, makes one named `default`, writes it to `first-key` in `dir`, readable only
     /// by its owner, and returns the file's path.
-    /// Errors: [`KeyError::Store`], [`KeyError::File`], [`KeyError::Random`].
+    /// Errors: [`KeyError::Store`], [`KeyError::File`].
     pub async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
         let _changing = self.inner.changing.lock().await;
         if !self.read(HashMap::is_empty) {

@@ -86,9 +86,6 @@ pub enum KeyError {
         /// What the system says.
         source: io::Error,
     },
-    /// The operating system gives no random numbers.
-    #[error("no random numbers: {0}")]
-    Random(getrandom::Error),
 }
 
 /// A key in memory.
@@ -167,7 +164,7 @@ impl Keys {
     }
 
     /// Makes a key without rules of its own. It works once this returns, and survives loss of power.
-    /// Errors: [`KeyError::InvalidName`], [`KeyError::NameTaken`], [`KeyError::Store`], [`KeyError::Random`].
+    /// Errors: [`KeyError::InvalidName`], [`KeyError::NameTaken`], [`KeyError::Store`].
     pub async fn create(&self, name: &str, role: KeyRole) -> Result<NewKey, KeyError> {
         self.create_with(name, role, EgressRules::default()).await
     }
@@ -196,11 +193,11 @@ impl Keys {
 
     /// Gives a key another secret; the one it had works for `keep_old_for` longer. One before that stops at
     /// once.
-    /// Errors: [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`], [`KeyError::Random`].
+    /// Errors: [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`].
     pub async fn rotate(&self, id: &KeyId, keep_old_for: Duration) -> Result<NewKey, KeyError> {
         let _changing = self.inner.changing.lock().await;
         let old = self.active(id)?;
-        let (secret, hash) = new_secret(id)?;
+        let (secret, hash) = new_secret(id);
         let kept = PreviousSecret::new(old.hash, keep_old_for, &Now::read());
         let record = KeyRecord { hash, previous: (!keep_old_for.is_zero()).then_some(kept), ..old };
         self.add(&record).await?;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::KeyError;
 use warmpool_config::EgressRules;
 use warmpool_core::clock::{Deadline, Now, millis, unix_ms};
-use warmpool_core::ids::KeyId;
+use warmpool_core::ids::{KeyId, random_bytes, random_text};
 use warmpool_core::secret::Secret;
 
 const PREFIX: &str = "wp_";
@@ -180,10 +180,8 @@ pub fn check_name(name: &str) -> Result<(), KeyError> {
 
 pub(super) fn new_key(name: &str, role: KeyRole) -> Result<NewKey, KeyError> {
     check_name(name)?;
-    let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
-    let id = KeyId::from_bytes(bytes);
-    let (secret, hash) = new_secret(&id)?;
+    let id = KeyId::from_bytes(random_bytes());
+    let (secret, hash) = new_secret(&id);
     let record = KeyRecord {
         id,
         name: name.to_owned(),
@@ -204,10 +202,8 @@ fn printable(c: char) -> bool {
         && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-pub(super) fn new_secret(id: &KeyId) -> Result<(Secret, SecretHash), KeyError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
-    let secret = URL_SAFE_NO_PAD.encode(bytes);
+pub(super) fn new_secret(id: &KeyId) -> (Secret, SecretHash) {
+    let secret = random_text::<32>();
     let hash = SecretHash::of(&secret);
-    Ok((Secret::new(format!("{PREFIX}{id}_{secret}")), hash))
+    (Secret::new(format!("{PREFIX}{id}_{secret}")), hash)
 }

@@ -65,7 +65,7 @@ pub(super) fn finish(
     for folder in folders {
         let entry = header(EntryType::Directory, &format!("{}/", folder.name), 0, &rows);
         let added = entry.and_then(|header| tar.append(&header, io::empty()));
-        added.map_err(|source| StoreError::Io { doing: format!("add {} to the backup", folder.name), source })?;
+        added.map_err(StoreError::during(format!("add {} to the backup", folder.name)))?;
         folder::each_file(data, folder, &mut |place, file, bytes| {
             let needed = min_free.saturating_add(bytes);
             if let Some(free_bytes) = free_bytes(&disk).filter(|free| *free < needed) {
@@ -79,7 +79,7 @@ pub(super) fn finish(
                 true => Ok(()),
                 false => Err(io::ErrorKind::UnexpectedEof.into()),
             });
-            added.map_err(|source| StoreError::Io { doing: format!("add {place} to the backup"), source })?;
+            added.map_err(StoreError::during(format!("add {place} to the backup")))?;
             sums += &sum_line(&content.finish(), &name);
             files += 1;
             Ok(())
@@ -87,7 +87,7 @@ pub(super) fn finish(
     }
     let entry = header(EntryType::Regular, SUMS, sums.len() as u64, &rows);
     let ended = entry.and_then(|header| tar.append(&header, sums.as_bytes())).and_then(|()| tar.into_inner());
-    let out = ended.map_err(|source| StoreError::Io { doing: "write the end of the backup".to_owned(), source })?;
+    let out = ended.map_err(StoreError::during("write the end of the backup"))?;
     let (path, bytes) = out.finish()?;
     Ok(WrittenDump { path, created_ms: rows.created_ms, lines: rows.lines, files, bytes })
 }

@@ -19,12 +19,15 @@ pub(super) enum BackendError {
 impl BackendError {
     /// The error of a start that could not write the database.
     pub(super) fn writing(self) -> StoreError {
-        StoreError::Io {
-            doing: "write the database".to_owned(),
-            source: match self {
-                Self::Io(source) => source,
-                Self::Damaged(reason) => io::Error::other(reason),
-            },
+        StoreError::during("write the database")(self)
+    }
+}
+
+impl From<BackendError> for io::Error {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Io(source) => source,
+            BackendError::Damaged(reason) => Self::other(reason),
         }
     }
 }

@@ -23,10 +23,7 @@ const PAGE: usize = 256;
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(error) => Err(StoreError::Io { doing: "write a dump".to_owned(), source: std::io::Error::other(error) }),
-    }
+    tokio::task::spawn_blocking(work).await.map_err(StoreError::during("write a dump"))?
 }
 
 async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {

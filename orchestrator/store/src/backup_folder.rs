@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::layout::create_private_dir;
+use super::layout::{create_private_dir, numbered};
 use super::schema::KEYS_APART;
 use super::{StoreError, Table, dump, unfinished};
 use warmpool_core::clock::unix_ms;
@@ -54,19 +54,7 @@ pub(super) fn remove_unfinished(dir: &Path) {
 
 /// The backups of a data directory with their times, newest first.
 pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
-    let Ok(entries) = fs::read_dir(dir.join(DIRECTORY)) else {
-        return Vec::new();
-    };
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let name = path.file_name()?.to_str()?;
-            let ms = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()?;
-            Some((ms, path))
-        })
-        .collect();
-    found.sort_unstable_by(|a, b| b.cmp(a));
-    found
+    numbered(&dir.join(DIRECTORY), PREFIX, SUFFIX)
 }
 
 /// Of backups at these times, newest first, whether each is kept: the newest few, and one an interval.

@@ -40,7 +40,7 @@ impl Commit {
                 if self.store.has_failed() {
                     return Some(Err(StoreError::Failed));
                 }
-                self.ticket.withdraw().then_some(Err(late))
+                self.ticket.claim().then_some(Err(late))
             }
         }
     }

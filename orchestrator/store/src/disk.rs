@@ -31,7 +31,7 @@ pub(super) fn watch(
                 measure();
             }
         })
-        .map_err(|source| StoreError::Io { doing: "start the thread that measures the disk".to_owned(), source })?;
+        .map_err(StoreError::during("start the thread that measures the disk"))?;
     Ok(watched)
 }
 

@@ -183,8 +183,7 @@ impl Writer {
     }
 
     fn line(&mut self, line: &impl Serialize) -> Result<(), StoreError> {
-        let mut bytes = serde_json::to_vec(line)
-            .map_err(|source| StoreError::Io { doing: "write a line of the dump".to_owned(), source: source.into() })?;
+        let mut bytes = serde_json::to_vec(line).map_err(StoreError::during("write a line of the dump"))?;
         bytes.push(b'\n');
         self.hash.update(&bytes);
         self.bytes += bytes.len() as u64;
@@ -220,10 +219,7 @@ pub(super) fn dump_backend(
     moment: Moment,
     tables: impl Fn(Table) -> bool,
 ) -> Result<WrittenDump, StoreError> {
-    let refused = |error: BackendError| StoreError::Io {
-        doing: "read the database".to_owned(),
-        source: std::io::Error::other(error),
-    };
+    let refused = |error: BackendError| StoreError::during("read the database")(io::Error::other(error));
     let schema = schema::version(backend).map_err(refused)?.unwrap_or(SCHEMA_VERSION);
     let mut writer = Writer::create(path, schema)?;
     for table in Table::ALL.into_iter().filter(|table| tables(*table)) {

@@ -108,10 +108,14 @@ impl StoreError {
         matches!(self, Self::DiskNearlyFull { .. })
     }
 
+    /// For `map_err`: an I/O error with what was being done.
+    pub(super) fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> StoreError {
+        move |error| StoreError::Io { doing: doing.into(), source: error.into() }
+    }
+
     /// For `map_err`: an I/O error with what was being done to which path.
     pub(super) fn io(doing: &str, path: &std::path::Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
-        let doing = format!("{doing} {}", path.display());
-        move |source| StoreError::Io { doing, source }
+        Self::during(format!("{doing} {}", path.display()))
     }
 }
 

@@ -118,13 +118,9 @@ impl Executor {
     pub(super) fn take(&mut self, request: Request) -> BackendResult<ControlFlow<Reply<()>>> {
         match request {
             // Its caller has withdrawn it and relies on it never happening.
-            Request::Commit { ticket, .. } if !ticket.take() => {}
+            Request::Commit { ticket, .. } if !ticket.claim() => {}
             Request::Commit { batch, durability, reply, .. } => self.commit(batch, durability, reply)?,
-            Request::Get { table, key, reply } => {
-                let value = self.get(table, &key)?;
-                let _ = reply.send(Ok(value));
-            }
-            Request::GetMany { table, keys, reply } => {
+            Request::Get { table, keys, reply } => {
                 let values = keys.iter().map(|key| self.get(table, key)).collect::<BackendResult<Vec<_>>>()?;
                 let _ = reply.send(Ok(values));
             }

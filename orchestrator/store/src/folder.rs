@@ -156,7 +156,7 @@ impl<'a> Staging<'a> {
 
     fn unknown_files(&self, what: &str) -> StoreError {
         let source = io::Error::new(io::ErrorKind::Unsupported, "this release knows no such files");
-        StoreError::Io { doing: format!("restore {what} into {}", self.data.display()), source }
+        StoreError::during(format!("restore {what} into {}", self.data.display()))(source)
     }
 }
 

@@ -154,14 +154,13 @@ impl Store {
     /// The value of a key.
     /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let key = key.to_vec();
-        self.call(|reply| Request::Get { table, key, reply }).await
+        Ok(self.get_many(table, vec![key.to_vec()]).await?.pop().flatten())
     }
 
     /// The values of some keys, in their order, read at one moment.
     /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        self.call(|reply| Request::GetMany { table, keys, reply }).await
+        self.call(|reply| Request::Get { table, keys, reply }).await
     }
 
     /// Up to `limit` rows of a range, in the order of their keys. Ask for the next page with

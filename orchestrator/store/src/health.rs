@@ -89,20 +89,11 @@ const CLOSED: u8 = 2;
 pub(super) struct Monitor {
     started: Instant,
     phase: AtomicU8,
-    /// Milliseconds after `started` at which the operation under way began, plus one; 0 if there is none.
-    busy_since: AtomicU64,
-    syncing_since: AtomicU64,
+    /// Milliseconds after `started` at which each thread's operation under way began, plus one; 0 if there is none.
+    busy_since: [AtomicU64; 3],
     last_commit_ms: AtomicU64,
     last_durable_ms: AtomicU64,
-    disk: DiskGauge,
-}
-
-/// The last measurement of the disk. A measurement can take arbitrarily long, so callers who ask for the store's health get
-/// this one.
-#[derive(Debug)]
-struct DiskGauge {
-    /// As `busy_since`, of a measurement under way.
-    since: AtomicU64,
+    /// The last measurement of the disk. One can take arbitrarily long, so callers who ask for the store's health get this.
     size_bytes: AtomicU64,
     /// `u64::MAX` when it is not known.
     free_bytes: AtomicU64,
@@ -121,37 +112,25 @@ impl Monitor {
         Self {
             started: Instant::now(),
             phase: AtomicU8::new(RUNNING),
-            busy_since: AtomicU64::new(0),
-            syncing_since: AtomicU64::new(0),
+            busy_since: [const { AtomicU64::new(0) }; 3],
             last_commit_ms: AtomicU64::new(0),
             last_durable_ms: AtomicU64::new(0),
-            disk: DiskGauge {
-                since: AtomicU64::new(0),
-                size_bytes: AtomicU64::new(0),
-                free_bytes: AtomicU64::new(u64::MAX),
-            },
+            size_bytes: AtomicU64::new(0),
+            free_bytes: AtomicU64::new(u64::MAX),
         }
     }
 
     pub(super) fn measured_free(&self, bytes: Option<u64>) {
-        self.disk.free_bytes.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.free_bytes.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn measured_size(&self, bytes: u64) {
-        self.disk.size_bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    fn cell(&self, work: StoreThread) -> &AtomicU64 {
-        match work {
-            StoreThread::Storage => &self.busy_since,
-            StoreThread::Barrier => &self.syncing_since,
-            StoreThread::Gauge => &self.disk.since,
-        }
+        self.size_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Marks work as under way until the guard is dropped.
     pub(super) fn busy(&self, work: StoreThread) -> BusyMark<'_> {
-        let cell = self.cell(work);
+        let cell = &self.busy_since[work as usize];
         cell.store(millis(self.started.elapsed()) + 1, Ordering::Relaxed);
         BusyMark(cell)
     }
@@ -165,7 +144,7 @@ impl Monitor {
         let now = millis(self.started.elapsed()) + 1;
         let longest = works
             .into_iter()
-            .map(|work| self.cell(work).load(Ordering::Relaxed))
+            .map(|work| self.busy_since[work as usize].load(Ordering::Relaxed))
             .filter(|since| *since != 0)
             .map(|since| now.saturating_sub(since))
             .max();
@@ -199,7 +178,7 @@ impl Monitor {
 
     /// Health as far as the threads know it.
     pub(super) fn health(&self, min_free_bytes: u64) -> StoreHealth {
-        let free_bytes = Some(self.disk.free_bytes.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX);
+        let free_bytes = Some(self.free_bytes.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX);
         let state = match self.phase.load(Ordering::SeqCst) {
             FAILED => StoreState::Failed,
             CLOSED => StoreState::Closed,
@@ -214,7 +193,7 @@ impl Monitor {
             state,
             last_commit_ms: time(&self.last_commit_ms),
             last_durable_ms: time(&self.last_durable_ms),
-            size_bytes: self.disk.size_bytes.load(Ordering::Relaxed),
+            size_bytes: self.size_bytes.load(Ordering::Relaxed),
             free_bytes,
             min_free_bytes,
         }

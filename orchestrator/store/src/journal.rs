@@ -25,6 +25,7 @@ use super::dump::Change;
 use super::layout::{JOURNAL, sync_parent};
 use super::ledger::{Ledger, Moment};
 use super::record::sealed;
+use warmpool_core::ids::random_bytes;
 
 /// No line is longer: what is irrevocable is small.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -77,9 +78,7 @@ impl FileJournal {
             journal.file.set_len(whole)?;
             journal.file.seek(SeekFrom::End(0))?;
             if journal.history.is_empty() {
-                let mut name = [0; 16];
-                getrandom::fill(&mut name).map_err(|error| io::Error::other(error.to_string()))?;
-                journal.history = hex::encode(name);
+                journal.history = hex::encode(random_bytes::<16>());
                 let header = Header { warmpool_irrevocable: 1, history: journal.history.clone() };
                 journal.file.write_all(&line(&header)?)?;
             }

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
@@ -25,4 +25,18 @@ pub fn create_private_dir(path: &Path) -> Result<(), StoreError> {
 pub(super) fn sync_parent(path: &Path) -> Result<(), StoreError> {
     let parent = path.parent().unwrap_or(Path::new("."));
     File::open(parent).and_then(|dir| dir.sync_all()).map_err(StoreError::io("sync", parent))
+}
+
+/// What lies in a directory under a name with a number between `prefix` and `suffix`, the greatest number first.
+pub(super) fn numbered(dir: &Path, prefix: &str, suffix: &str) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let number = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok()?;
+            Some((number, entry.path()))
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
 }

@@ -14,7 +14,7 @@ use super::backend::{Backend as _, BackendError};
 use super::build::{Built, build};
 use super::dump::{self, Restored};
 use super::journal::FileJournal;
-use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, sync_parent};
+use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, numbered, sync_parent};
 use super::ledger::{Ledger, Moment};
 use super::lock::DirLock;
 use super::mark::Reached;
@@ -273,18 +273,7 @@ fn had_database(dir: &Path) -> bool {
 
 /// Keeps the newest few; each may be as large as the database was.
 fn forget_oldest_corrupt(dir: &Path) {
-    let prefix = format!("{DATABASE}.corrupt-");
-    let Ok(entries) = fs::read_dir(dir) else {
-        return;
-    };
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let ms = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
-            Some((ms, path))
-        })
-        .collect();
-    found.sort_unstable_by(|a, b| b.cmp(a));
+    let found = numbered(dir, &format!("{DATABASE}.corrupt-"), "");
     for (_, path) in found.iter().skip(KEEP_CORRUPT) {
         if let Err(error) = fs::remove_dir_all(path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove an old damaged database");

@@ -92,8 +92,7 @@ impl RecoveryFile {
     }
 
     pub(super) fn write(&self, notes: &RecoveryNotes) -> Result<(), StoreError> {
-        let bytes = serde_json::to_vec(notes)
-            .map_err(|source| StoreError::Io { doing: "write a note".to_owned(), source: source.into() })?;
+        let bytes = serde_json::to_vec(notes).map_err(StoreError::during("write a note"))?;
         let unfinished = self.path.with_extension("trouble.tmp");
         fs::write(&unfinished, bytes).map_err(StoreError::io("write", &unfinished))?;
         fs::rename(&unfinished, &self.path).map_err(StoreError::io("rename", &unfinished))

@@ -25,11 +25,6 @@ pub(super) enum Request {
     },
     Get {
         table: Table,
-        key: Vec<u8>,
-        reply: Reply<Option<Vec<u8>>>,
-    },
-    GetMany {
-        table: Table,
         keys: Vec<Vec<u8>>,
         reply: Reply<Vec<Option<Vec<u8>>>>,
     },

@@ -31,25 +31,22 @@ pub(super) fn spawn(
     context: Context,
     queue: usize,
 ) -> Result<mpsc::Sender<Request>, StoreError> {
-    let io = |source| StoreError::Io { doing: "start the storage threads".to_owned(), source };
-    let barrier = backend.barrier().map_err(|error| match error {
-        BackendError::Io(source) => io(source),
-        BackendError::Damaged(reason) => io(std::io::Error::other(reason)),
-    })?;
+    const DOING: &str = "start the storage threads";
+    let barrier = backend.barrier().map_err(StoreError::during(DOING))?;
     let (to_barrier, waiting) = std_mpsc::sync_channel(BARRIER_QUEUE);
     let (to_storage, requests) = mpsc::channel(queue);
     let for_barrier = context.clone();
     let handle = std::thread::Builder::new()
         .name("store-barrier".into())
         .spawn(move || run_barrier(Durable { barrier, journal }, &waiting, &for_barrier))
-        .map_err(io)?;
+        .map_err(StoreError::during(DOING))?;
     let barrier = BarrierThread { commits: to_barrier, handle };
     std::thread::Builder::new()
         .name("store".into())
         .spawn(move || {
             run_storage(Executor::new((backend, ledger), barrier, context.clone(), lock), &context, requests)
         })
-        .map_err(io)?;
+        .map_err(StoreError::during(DOING))?;
     Ok(to_storage)
 }
 

@@ -54,10 +54,7 @@ pub(super) fn open_and_verify(database: &Path, timeout: Duration) -> Result<Soun
             let _ = done.send(outcome);
         }
     });
-    if let Err(source) = spawned {
-        let doing = "start a thread".to_owned();
-        return Err(OpenError::Error(StoreError::Io { doing, source }));
-    }
+    spawned.map_err(|error| OpenError::Error(StoreError::during("start a thread")(error)))?;
     let mut seen = 0;
     loop {
         match outcome.recv_timeout(timeout) {
@@ -110,9 +107,7 @@ fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<Ledger, OpenEr
 impl From<BackendError> for OpenError {
     fn from(error: BackendError) -> Self {
         match error {
-            BackendError::Io(source) => {
-                OpenError::Error(StoreError::Io { doing: "open the database".to_owned(), source })
-            }
+            BackendError::Io(source) => OpenError::Error(StoreError::during("open the database")(source)),
             BackendError::Damaged(reason) => OpenError::GiveUp(RecoveryCause::Damaged { reason }),
         }
     }

@@ -26,7 +26,7 @@ impl DumpTarget for Counts {
         self.files += 1;
         // Half of it is read, so that the other half is passed over.
         let mut buffer = [0; 2];
-        content.read(&mut buffer).map(drop).map_err(|source| StoreError::Io { doing: "read".to_owned(), source })
+        content.read(&mut buffer).map(drop).map_err(StoreError::during("read"))
     }
 }
 
