@@ -49,22 +49,23 @@ fn bounded<T: PartialOrd>(
     }
 }
 
+/// Notes a fault of a setting for each that was found, unless the setting is wrong by itself.
+fn faults(layers: &mut Layers<'_>, name: &str, remedy: &str, found: impl IntoIterator<Item = String>) {
+    if layers.sound(&[name]) {
+        found.into_iter().for_each(|what| layers.fault(name, what, remedy));
+    }
+}
+
 fn time(duration: Duration) -> String {
     format_duration(duration).to_string()
 }
 
 fn traces(config: &Sections, layers: &mut Layers<'_>) {
     let traces = &config.traces;
-    if layers.sound(&["traces.endpoint"])
-        && let Some(url) = &traces.endpoint
-        && (url.scheme() != "http" || plain_url(url).is_err())
-    {
-        layers.fault(
-            "traces.endpoint",
-            format!("{url} is not the plain http address of a collector"),
-            "run a collector beside the daemon and write its address, such as http://127.0.0.1:4318",
-        );
-    }
+    let wrong = |url: &&Url| url.scheme() != "http" || plain_url(url).is_err();
+    let remedy = "run a collector beside the daemon and write its address, such as http://127.0.0.1:4318";
+    let what = |url| format!("{url} is not the plain http address of a collector");
+    faults(layers, "traces.endpoint", remedy, traces.endpoint.as_ref().filter(wrong).map(what));
     if traces.sample > 1.0 {
         layers.fault("traces.sample", format!("{} is more than all", traces.sample), "write a number from 0 to 1");
     }
@@ -72,16 +73,9 @@ fn traces(config: &Sections, layers: &mut Layers<'_>) {
 
 fn server(config: &Sections, layers: &mut Layers<'_>) {
     let server = &config.server;
-    if layers.sound(&["server.public_url"])
-        && let Some(url) = &server.public_url
-        && let Err(what) = plain_url(url)
-    {
-        layers.fault(
-            "server.public_url",
-            what,
-            "write scheme, host, port and at most a path, such as https://browsers.example.com/pool",
-        );
-    }
+    let remedy = "write scheme, host, port and at most a path, such as https://browsers.example.com/pool";
+    let wrong = server.public_url.as_ref().and_then(|url| plain_url(url).err());
+    faults(layers, "server.public_url", remedy, wrong);
     if layers.sound(&["server.tls_cert", "server.tls_key"]) {
         let lonely = match (&server.tls_cert, &server.tls_key) {
             (Some(_), None) => Some(("server.tls_cert", "server.tls_key")),
@@ -92,33 +86,20 @@ fn server(config: &Sections, layers: &mut Layers<'_>) {
             layers.fault(given, format!("is set without {missing}"), "set both for TLS, or neither");
         }
     }
-    for host in &server.allowed_hosts {
-        let bare = Url::parse(&format!("http://{host}")).is_ok_and(|url| plain_origin(&url).is_ok());
-        if !bare || host.contains('*') {
-            layers.fault(
-                "server.allowed_hosts",
-                format!("{host:?} is not a host name"),
-                "write names only, such as browsers.example.com",
-            );
-        }
-    }
-    for origin in &server.allowed_origins {
-        if !Url::parse(origin).is_ok_and(|url| plain_origin(&url).is_ok()) {
-            layers.fault(
-                "server.allowed_origins",
-                format!("{origin:?} is not an origin"),
-                "write scheme and host, such as https://app.example.com",
-            );
-        }
-    }
+    let is_host = |host: &String| !host.contains('*') && is_plain_origin(&format!("http://{host}"));
+    let wrong = server.allowed_hosts.iter().filter(|host| !is_host(host));
+    let what = wrong.map(|host| format!("{host:?} is not a host name"));
+    faults(layers, "server.allowed_hosts", "write names only, such as browsers.example.com", what);
+    let wrong = server.allowed_origins.iter().filter(|origin| !is_plain_origin(origin));
+    let what = wrong.map(|origin| format!("{origin:?} is not an origin"));
+    faults(layers, "server.allowed_origins", "write scheme and host, such as https://app.example.com", what);
 }
 
 fn ads(config: &Sections, layers: &mut Layers<'_>) {
-    for list in config.ads.lists.iter().filter(|list| *list != BUILT_IN_AD_LIST) {
-        if let Err(error) = std::fs::File::open(list) {
-            layers.fault("ads.lists", format!("{list:?} cannot be read: {error}"), "write paths of files that can");
-        }
-    }
+    let own = config.ads.lists.iter().filter(|list| *list != BUILT_IN_AD_LIST);
+    let unread = own.filter_map(|list| Some((list, std::fs::File::open(list).err()?)));
+    let what = unread.map(|(list, error)| format!("{list:?} cannot be read: {error}"));
+    faults(layers, "ads.lists", "write paths of files that can", what);
 }
 
 fn captcha(config: &Sections, layers: &mut Layers<'_>) {
@@ -128,27 +109,16 @@ fn captcha(config: &Sections, layers: &mut Layers<'_>) {
             layers.fault(name, "is no address of http or https", "write one such as https://api.example.com");
         }
     }
-    let solver = captcha.mode == CaptchaMode::Solver;
-    for (wanted, name, present, remedy) in [
-        (solver, "captcha.solver_url", captcha.solver_url.is_some(), "name the service's address"),
-        (
-            solver,
-            "captcha.solver_key_file",
-            captcha.solver_key_file.is_some(),
-            "name a file with the key of your account",
-        ),
-        (
-            captcha.webhook_url.is_some(),
-            "captcha.webhook_secret_file",
-            captcha.webhook_secret_file.is_some(),
-            "name a file with a secret, such as one made with `openssl rand -base64 32`",
-        ),
+    let solver = (captcha.mode == CaptchaMode::Solver, "captcha.mode = \"solver\"");
+    let webhook = (captcha.webhook_url.is_some(), "captcha.webhook_url");
+    let key = "name a file with the key of your account";
+    let secret = "name a file with a secret, such as one made with `openssl rand -base64 32`";
+    for (name, present, (wanted, because), remedy) in [
+        ("captcha.solver_url", captcha.solver_url.is_some(), solver, "name the service's address"),
+        ("captcha.solver_key_file", captcha.solver_key_file.is_some(), solver, key),
+        ("captcha.webhook_secret_file", captcha.webhook_secret_file.is_some(), webhook, secret),
     ] {
-        if wanted && !present && layers.sound(&[name]) {
-            let because =
-                if name.ends_with("secret_file") { "captcha.webhook_url" } else { "captcha.mode = \"solver\"" };
-            layers.fault(name, format!("is wanted with {because}"), remedy);
-        }
+        faults(layers, name, remedy, (wanted && !present).then(|| format!("is wanted with {because}")));
     }
 }
 
@@ -182,12 +152,9 @@ fn plain_url(url: &Url) -> Result<(), String> {
     Ok(())
 }
 
-/// A URL of nothing but http or https, host and port.
-fn plain_origin(url: &Url) -> Result<(), String> {
-    if url.path() != "/" {
-        return Err(format!("{:?} has a path", url.as_str()));
-    }
-    plain_url(url)
+/// Whether this is a URL of nothing but http or https, host and port.
+fn is_plain_origin(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.path() == "/" && plain_url(&url).is_ok())
 }
 
 fn docker(config: &Sections, layers: &mut Layers<'_>) {
@@ -251,45 +218,26 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
         let what = format!("{} is more than worker.tmp, {}, where files are put", worker.file_limit, worker.tmp);
         layers.fault("worker.file_limit", what, "lower it, or raise worker.tmp");
     }
-    if layers.sound(&["worker.cpus"]) && worker.cpus > 0.0 && worker.cpus < 0.1 {
-        layers.fault(
-            "worker.cpus",
-            format!("{} of a core cannot run a browser", worker.cpus),
-            "write 0.1 or more, or 0 for no limit",
-        );
-    }
-    for entry in &worker.chromium_switches {
-        if let Err(problem) = check_allowed(entry) {
-            layers.fault(
-                "worker.chromium_switches",
-                format!("{entry:?} {problem}"),
-                "write names such as use-file-for-fake-video-capture, and items of lists such as enable-features=WebMCP",
-            );
-        }
-    }
-    for name in worker.chromium_prefs.iter().filter(|name| !may_be_allowed(name)) {
-        layers.fault(
-            "worker.chromium_prefs",
-            format!(
-                "{name:?} is not the dotted name of a preference, or has those below it that would weaken the fence"
-            ),
-            "write narrower names such as custom_handlers or extensions.ui",
-        );
-    }
-    for name in worker.firefox_prefs.iter().filter(|name| !prefs::may_be_allowed(name)) {
-        layers.fault(
-            "worker.firefox_prefs",
-            format!("{name:?} is not the dotted name of a preference, or would weaken the fence"),
-            "write names such as toolkit.backgroundtasks",
-        );
-    }
-    for name in worker.firefox_args.iter().filter(|name| arguments::class(name, &[]) != arguments::Class::Unknown) {
-        layers.fault(
-            "worker.firefox_args",
-            format!("{name:?} is known: it has its effect already, or would weaken the fence"),
-            "leave it out",
-        );
-    }
+    let too_little = worker.cpus > 0.0 && worker.cpus < 0.1;
+    let what = too_little.then(|| format!("{} of a core cannot run a browser", worker.cpus));
+    faults(layers, "worker.cpus", "write 0.1 or more, or 0 for no limit", what);
+    let wrong = worker.chromium_switches.iter().filter_map(|entry| Some((entry, check_allowed(entry).err()?)));
+    let what = wrong.map(|(entry, problem)| format!("{entry:?} {problem}"));
+    let remedy =
+        "write names such as use-file-for-fake-video-capture, and items of lists such as enable-features=WebMCP";
+    faults(layers, "worker.chromium_switches", remedy, what);
+    let named = |names: &[String], known: fn(&str) -> bool, problem: &str| -> Vec<String> {
+        names.iter().filter(|name| !known(name)).map(|name| format!("{name:?} {problem}")).collect()
+    };
+    let problem = "is not the dotted name of a preference, or has those below it that would weaken the fence";
+    let remedy = "write narrower names such as custom_handlers or extensions.ui";
+    faults(layers, "worker.chromium_prefs", remedy, named(&worker.chromium_prefs, may_be_allowed, problem));
+    let problem = "is not the dotted name of a preference, or would weaken the fence";
+    let remedy = "write names such as toolkit.backgroundtasks";
+    faults(layers, "worker.firefox_prefs", remedy, named(&worker.firefox_prefs, prefs::may_be_allowed, problem));
+    let unknown = |name: &str| arguments::class(name, &[]) == arguments::Class::Unknown;
+    let problem = "is known: it has its effect already, or would weaken the fence";
+    faults(layers, "worker.firefox_args", "leave it out", named(&worker.firefox_args, unknown, problem));
 }
 
 fn pool(config: &Sections, layers: &mut Layers<'_>) {
@@ -316,13 +264,9 @@ fn session(config: &Sections, layers: &mut Layers<'_>) {
     let longest = ("session.max_timeout", session.max_timeout);
     bounded(layers, ("session.default_timeout", session.default_timeout), longest, time);
     let scheme = session.default_url.scheme();
-    if layers.sound(&["session.default_url"]) && !matches!(scheme, "http" | "https" | "about" | "data") {
-        layers.fault(
-            "session.default_url",
-            format!("{scheme}: pages are not opened"),
-            "write an http, https, about or data URL",
-        );
-    }
+    let wrong = !matches!(scheme, "http" | "https" | "about" | "data");
+    let what = wrong.then(|| format!("{scheme}: pages are not opened"));
+    faults(layers, "session.default_url", "write an http, https, about or data URL", what);
 }
 
 fn tasks(config: &Sections, layers: &mut Layers<'_>) {
