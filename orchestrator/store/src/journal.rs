@@ -1,6 +1,7 @@
-//! The journal of irrevocable changes: revocations, deletions of patients, secrets that were replaced. It lies beside the
-//! database and its backups and outlives both: what it holds is made again after every recovery and in every backup that is
-//! restored, so that an older state does not bring back what was taken away for good.
+//! The journal of irrevocable changes: revocations, secrets and viewers' URLs that were replaced, deletions of patients
+//! and worlds, links and sign-ins that were ended. It lies beside the database and its backups and outlives both: what it
+//! holds is made again after every recovery and in every backup that is restored, so that an older state does not bring
+//! back what was taken away for good.
 //!
 //! ```text
 //! 5f1c2d3e {"warmpool_irrevocable":1,"history":"<32 hexadecimal digits>"}

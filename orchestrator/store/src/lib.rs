@@ -14,7 +14,7 @@
 //! The directory:
 //!
 //! ```text
-//! db/                    the database; only `store/sled.rs` knows what is in it
+//! db/                    the database; only `sled.rs` knows what is in it
 //! db.mark                how many commits the database must have
 //! db.irrevocable         the journal of what must never come back
 //! db.lock                held while a process uses the store

@@ -1,7 +1,8 @@
 //! The seam between the agent and the browser engine of its image.
 //!
 //! Everything outside the engines' own files speaks to a browser through [`Engine`] only. Another
-//! engine is another variant and another file beside `chromium`, `firefox` and `webkit`.
+//! engine is another variant and another file beside `chromium`, `firefox` and `webkit`. CONTRIBUTING.md lists what it touches
+//! elsewhere.
 
 use std::sync::Arc;
 
