@@ -40,13 +40,13 @@ impl AgentFolders {
         Self { root_on_host: RwLock::new(root.clone()), root }
     }
 
-    /// The engine knows the data directory by this path.
+    /// Sets the path by which the engine knows the data directory.
     pub(super) fn known_to_the_engine_below(&self, data_dir: &Path) {
         *self.root_on_host.write() = data_dir.join(AGENTS);
     }
 
     /// The worker's folder.
-    pub(super) fn of(&self, worker: &WorkerId) -> PathBuf {
+    pub(super) fn folder(&self, worker: &WorkerId) -> PathBuf {
         self.root.join(worker.as_str())
     }
 
@@ -57,14 +57,14 @@ impl AgentFolders {
 
     /// The socket of the worker's agent.
     pub(super) fn socket(&self, worker: &WorkerId) -> PathBuf {
-        self.of(worker).join(SOCKET)
+        self.folder(worker).join(SOCKET)
     }
 
-    /// Makes the folder for a worker that is about to start. A second time it stays as it is.
+    /// Creates the folder of a worker that is about to start. A folder that exists stays as it is.
     pub(super) fn make(&self, worker: &WorkerId) -> io::Result<()> {
         // Nobody else on this host gets further than here, whatever a folder inside allows.
         DirBuilder::new().mode(0o700).recursive(true).create(&self.root)?;
-        let folder = self.of(worker);
+        let folder = self.folder(worker);
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             // The agent is another user than this daemon, unless both happen to have the same number.
@@ -73,7 +73,7 @@ impl AgentFolders {
         }
     }
 
-    /// Waits for the agent's socket, and closes the folder to everything else. `false` when none came.
+    /// Waits for the agent's socket, and closes the folder to everything else. Returns `false` when none came.
     pub(super) async fn close(&self, worker: &WorkerId) -> io::Result<bool> {
         let socket = self.socket(worker);
         let appears = async {
@@ -84,16 +84,16 @@ impl AgentFolders {
         if timeout(SOCKET_TIMEOUT, appears).await.is_err() {
             return Ok(false);
         }
-        fs::set_permissions(self.of(worker), Permissions::from_mode(0o711))?;
+        fs::set_permissions(self.folder(worker), Permissions::from_mode(0o711))?;
         Ok(true)
     }
 
     /// Removes a worker's folder, if it had one.
     pub(super) fn remove(&self, worker: &WorkerId) {
-        remove(&self.of(worker));
+        remove(&self.folder(worker));
     }
 
-    /// Removes the folders of workers that are no more.
+    /// Removes the folders of all workers but these.
     pub(super) fn keep_only(&self, workers: &HashSet<&WorkerId>) {
         let Ok(folders) = fs::read_dir(&self.root) else { return };
         for folder in folders.flatten() {
@@ -127,19 +127,19 @@ mod tests {
         folders.make(&worker).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folders.root), 0o700);
-        assert_eq!(mode(&folders.of(&worker)), 0o777);
+        assert_eq!(mode(&folders.folder(&worker)), 0o777);
         let _listener = UnixListener::bind(folders.socket(&worker)).unwrap();
         assert!(folders.close(&worker).await.unwrap());
-        assert_eq!(mode(&folders.of(&worker)), 0o711);
+        assert_eq!(mode(&folders.folder(&worker)), 0o711);
         folders.make(&worker).unwrap();
-        assert_eq!(mode(&folders.of(&worker)), 0o711, "a closed folder stays closed");
+        assert_eq!(mode(&folders.folder(&worker)), 0o711, "a closed folder stays closed");
 
         let gone = WorkerId::from("w2");
         folders.make(&gone).unwrap();
         folders.keep_only(&HashSet::from([&worker]));
-        assert!(folders.of(&worker).exists() && !folders.of(&gone).exists());
+        assert!(folders.folder(&worker).exists() && !folders.folder(&gone).exists());
         folders.remove(&worker);
         folders.remove(&worker);
-        assert!(!folders.of(&worker).exists());
+        assert!(!folders.folder(&worker).exists());
     }
 }

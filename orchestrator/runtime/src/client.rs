@@ -68,7 +68,7 @@ impl CallError {
     }
 }
 
-/// An answer of the engine is a refusal; anything else means that it could not be asked.
+/// An error that the engine answered is a refusal; anything else means that it could not be asked.
 impl From<CallError> for RuntimeError {
     fn from(error: CallError) -> Self {
         match error {
@@ -86,7 +86,7 @@ impl From<CallError> for RuntimeError {
 /// The result of a call to the engine.
 pub(super) type Answer<T> = Result<T, CallError>;
 
-/// The answer, or none where the engine answered with one of these statuses.
+/// Returns the answer, or none where the engine answered with one of these statuses.
 pub(super) fn unless<T>(statuses: &[u16], answer: Answer<T>) -> Answer<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -111,7 +111,7 @@ impl Client {
         Ok(Self { connection: connection.map_err(CallError::unreachable)?, limits: Arc::new(limits) })
     }
 
-    /// Asks the engine to `action`, which is to tell something or to change a word: within `docker.timeout`.
+    /// Asks the engine to do `action`, which only reads or changes a record, within `docker.timeout`.
     pub(super) async fn look<T, F>(&self, action: &'static str, call: impl FnOnce(Docker) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, Bollard>>,
@@ -119,8 +119,8 @@ impl Client {
         within(self.limits.look, action, call(self.connection.clone())).await
     }
 
-    /// Asks the engine to `action`, which starts or removes something, within `docker.work_timeout`: the engine forks, mounts
-    /// and wires networks.
+    /// Asks the engine to do `action`, which starts or removes something, within `docker.work_timeout`: the engine has to fork,
+    /// to mount and to connect networks.
     pub(super) async fn work<T, F>(&self, action: &'static str, call: impl FnOnce(Docker) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, Bollard>>,
@@ -129,7 +129,7 @@ impl Client {
     }
 }
 
-/// The answer, if all of it comes in time. What is under way is dropped then, and its connection with it.
+/// Returns the answer, if all of it comes in time. Otherwise the call is dropped, and its connection with it.
 async fn within<T>(
     limit: Duration,
     action: &'static str,

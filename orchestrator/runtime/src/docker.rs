@@ -37,7 +37,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::{WorkerId, random_bytes};
 
-/// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
+/// The port of agents whose containers have no label [`labels::AGENT`]: an earlier version started them.
 const EARLIER_AGENT_PORT: u16 = 8400;
 
 /// Values of [`labels::AGENT`].
@@ -75,7 +75,7 @@ impl Docker {
         Ok(client)
     }
 
-    /// As [`Client::look`], and connects before where that is needed.
+    /// Calls [`Client::look`], and connects first where needed.
     pub(super) async fn look<T, F>(&self, action: &'static str, call: impl FnOnce(bollard::Docker) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, Bollard>>,
@@ -83,7 +83,7 @@ impl Docker {
         self.client().await?.look(action, call).await
     }
 
-    /// As [`Client::work`], and connects before where that is needed.
+    /// Calls [`Client::work`], and connects first where needed.
     pub(super) async fn work<T, F>(&self, action: &'static str, call: impl FnOnce(bollard::Docker) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, Bollard>>,
@@ -91,7 +91,7 @@ impl Docker {
         self.client().await?.work(action, call).await
     }
 
-    /// What the engine says of an image.
+    /// Returns what the engine says of an image.
     /// Errors: [`RuntimeError::NoImage`] when there is none.
     pub(super) async fn inspect_image(&self, name: &str) -> Result<ImageInspect, RuntimeError> {
         let image = self.look("look up an image", async move |engine| engine.inspect_image(name).await).await;
@@ -104,7 +104,7 @@ impl Docker {
         self.look("inspect a container", async move |engine| engine.inspect_container(name, options).await).await
     }
 
-    /// What the engine says of a worker's place on the workers' network.
+    /// Returns what the engine says of a worker's place on the workers' network.
     async fn endpoint(&self, worker: &WorkerId) -> Result<Option<EndpointSettings>, RuntimeError> {
         let networks = self.inspect(worker).await?.network_settings.and_then(|settings| settings.networks);
         Ok(networks.and_then(|mut networks| networks.remove(&self.config.docker.network)))
@@ -129,18 +129,18 @@ impl Docker {
         Ok(())
     }
 
-    /// Every container that carries all of these labels, in whatever state.
+    /// Lists the containers that carry all of these labels, in whatever state.
     async fn containers<const N: usize>(&self, labels: [String; N]) -> Answer<Vec<ContainerSummary>> {
         let options = ListContainersOptionsBuilder::default().all(true).filters(&labels::filter(labels)).build();
         self.look("list the containers", async move |engine| engine.list_containers(Some(options)).await).await
     }
 
-    /// The label of all that this daemon makes.
+    /// The label of everything that this daemon creates.
     fn own_label(&self) -> String {
         format!("{}={}", labels::INSTANCE, self.instance)
     }
 
-    /// Where the agent of a found worker listens. `address` is the worker's on its network.
+    /// Returns where the agent of a found worker listens. `address` is the worker's own, on its network.
     fn agent_address(&self, worker: &WorkerId, labels: &Labels, address: Option<IpAddr>) -> Option<AgentAddress> {
         let on_port = |port| address.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
         match labels.get(labels::AGENT).map(String::as_str) {
@@ -188,10 +188,7 @@ impl ContainerRuntime for Docker {
         let address = self.endpoint(&spec.worker).await?.and_then(|endpoint| endpoint.ip_address?.parse().ok());
         match address {
             Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT)).into()),
-            None => Err(RuntimeError::Refused {
-                action: "start a container",
-                message: "it ended at once or has no address".to_owned(),
-            }),
+            None => Err(RuntimeError::refused("start a container", "it ended at once or has no address")),
         }
     }
 

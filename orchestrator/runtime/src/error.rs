@@ -68,6 +68,13 @@ pub enum RuntimeError {
     },
 }
 
+impl RuntimeError {
+    /// The refusal of an action, for this reason.
+    pub(crate) fn refused(action: &'static str, message: impl Into<String>) -> Self {
+        Self::Refused { action, message: message.into() }
+    }
+}
+
 fn left_out(avoided: &str) -> String {
     if avoided.is_empty() { String::new() } else { format!("; left out for now: {avoided}") }
 }

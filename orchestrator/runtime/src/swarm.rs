@@ -64,7 +64,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::WorkerId;
 
-/// A node is down for Swarm once three of its beats, 5 s apart, are missing; the manager looks a little later.
+/// Swarm takes a node for down once three of its heartbeats, 5 s apart, are missing, and notices a little later.
 const NODE_NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
 /// A client of one manager, which connects when first needed. Clones share what they know.
@@ -78,7 +78,7 @@ pub(super) struct Swarm {
     admission: Arc<Admission>,
     /// Held while a worker's place is chosen, so that two workers never go by the same count.
     spreading: Arc<tokio::sync::Mutex<()>>,
-    /// How long this process owns the workers for sure.
+    /// Until when this process certainly owns the workers.
     term: OwnershipTerm,
 }
 
@@ -109,14 +109,14 @@ impl Swarm {
         Ok(())
     }
 
-    /// Every service that carries this label.
+    /// Lists the services that carry this label.
     async fn services(&self, label: String) -> Result<Vec<Service>, RuntimeError> {
         let options = ListServicesOptionsBuilder::default().filters(&labels::filter([label])).build();
         let list = async move |engine: bollard::Docker| engine.list_services(Some(options)).await;
         Ok(self.host.look("list the services", list).await?)
     }
 
-    /// The task of the worker's service; none where there is no such service.
+    /// Returns the task of the worker's service; none where there is no such service.
     async fn task(&self, worker: &WorkerId) -> Result<Option<Task>, RuntimeError> {
         let mut tasks = self.tasks(&json!({ "service": [container_name(worker)] })).await?;
         Ok(tasks.pop())
@@ -126,12 +126,12 @@ impl Swarm {
         tasks::list(&self.host.client().await?, filters).await
     }
 
-    /// The label of all that this daemon makes.
+    /// The label of everything that this daemon creates.
     fn own_label(&self) -> String {
         format!("{}={}", labels::INSTANCE, self.instance)
     }
 
-    /// Where a task's container is to be found.
+    /// Returns where a task's container runs.
     fn place(&self, task: &Task) -> Option<Place> {
         let address = IpAddr::V4(task.address(&self.config.docker.network)?.addr());
         let address = AgentAddress::Tcp(SocketAddr::new(address, PORT));
@@ -141,7 +141,7 @@ impl Swarm {
 
 #[async_trait]
 impl ContainerRuntime for Swarm {
-    /// Whether the engine answers and is a manager that can decide.
+    /// Also checks that the engine is a manager of a swarm that can decide.
     async fn ping(&self) -> Result<(), RuntimeError> {
         self.host.ping().await?;
         match self.host.look("describe its swarm", async move |engine| engine.inspect_swarm().await).await {
@@ -174,7 +174,7 @@ impl ContainerRuntime for Swarm {
         Ok(address.map(with_gateway))
     }
 
-    /// How the worker's container is, or was before its node was lost.
+    /// A lost or drained node explains the end of its containers.
     async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
         let Some(task) = self.task(worker).await? else { return Ok(ContainerState::Missing) };
         if task.node.is_empty() {
@@ -216,8 +216,8 @@ impl ContainerRuntime for Swarm {
         Ok(owned.collect())
     }
 
-    /// What nodes are to start for the image of this name. Where a registry has it, its digest there, so that each node can
-    /// fetch it; else its id, which a node must have.
+    /// An image is known by its digest where a registry has it, so that each node can fetch it, and else by its id, so that
+    /// only a node that has it can start it.
     async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
         if name.contains("@sha256:") {
             return Ok(name.to_owned());

@@ -1,6 +1,6 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
-//! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
+//! `plan` decides, as a pure function; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
 //! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
 //! runtime; `nodes` takes workers off nodes; `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given
 //! to a second owner.
@@ -64,7 +64,7 @@ struct PoolParts {
     /// Wakes the comparison with the runtime before its time.
     compare: Notify,
     rejections: Rejections,
-    /// As they were at the last look.
+    /// The nodes as they were at the last look.
     nodes: Mutex<Vec<NodeFacts>>,
 }
 
@@ -292,7 +292,7 @@ impl Pool {
         self.parts.config.pool.presets.0.iter().find(|preset| preset.key() == key)
     }
 
-    /// Whether workers of this key are for anybody: any plain one is, and those of a preset that is still configured.
+    /// Whether the configuration has this kind: any plain one, and those of its presets.
     fn has_kind(&self, key: PoolKey) -> bool {
         key.preset.is_none() || self.preset(key).is_some()
     }
@@ -328,7 +328,7 @@ impl Pool {
         }
     }
 
-    /// Gives ready workers to waiting callers, and wakes the planner.
+    /// Hands ready workers to waiting callers, and wakes the planner.
     fn settle(&self) {
         let mut handed = Vec::new();
         {

@@ -31,8 +31,8 @@ const CREATE: &str = "make the workers' network";
 const LOOK: &str = "look up the network";
 
 impl Docker {
-    /// Makes the workers' bridge where it is missing: no traffic between workers or to anywhere else, no IPv6. One that is
-    /// there must be so already, whoever made it.
+    /// Creates the workers' bridge where it is missing: no traffic between workers or to anywhere else, no IPv6. One that
+    /// exists must be so already, whoever created it.
     pub(super) async fn ensure_bridge(&self) -> Result<(), RuntimeError> {
         if self.networks().await?.is_empty() {
             self.create_network(request(&self.config.docker.network, self.config.shares_folders())).await?;
@@ -41,7 +41,7 @@ impl Docker {
         self.bridge().await?.ok_or_else(vanished)?.check()
     }
 
-    /// The workers' bridge, if there is one.
+    /// Returns the workers' bridge, if it exists.
     pub(super) async fn bridge(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
         let networks = self.networks().await?;
         let Some(id) = networks.first().and_then(|network| network.id.as_deref()) else { return Ok(None) };
@@ -49,21 +49,21 @@ impl Docker {
         Ok(found.map(|found| NetworkFacts::read(found, self.config.shares_folders())))
     }
 
-    /// Makes a network, unless somebody else was first: perhaps another daemon on this engine.
+    /// Creates a network, unless somebody else was first: perhaps another daemon on this engine.
     pub(crate) async fn create_network(&self, asked: NetworkCreateRequest) -> Result<(), RuntimeError> {
         let create = async move |engine: bollard::Docker| engine.create_network(asked).await;
         unless(&[409], self.work(CREATE, create).await)?;
         Ok(())
     }
 
-    /// The network of this name or id, if there is one.
+    /// Returns the network of this name or id, if it exists.
     pub(crate) async fn inspect_network(&self, name: &str) -> Result<Option<NetworkInspect>, RuntimeError> {
         let options = None::<InspectNetworkOptions>;
         let inspect = async move |engine: bollard::Docker| engine.inspect_network(name, options).await;
         Ok(unless(&[404], self.look(LOOK, inspect).await)?)
     }
 
-    /// Leaves one network of the name. Engines before 25 make several when daemons ask at the same moment, and then start no
+    /// Removes all networks of the name but one. Engines before 25 make several when daemons ask at the same moment, and then start no
     /// container on any of them.
     async fn remove_duplicate_networks(&self) -> Result<(), RuntimeError> {
         let networks = self.networks().await?;
@@ -86,10 +86,10 @@ impl Docker {
         let name = &self.config.docker.network;
         let message =
             format!("{left} networks have the name {name}: run `docker network rm ID` for all but one of them");
-        Err(RuntimeError::Refused { action: LOOK, message })
+        Err(RuntimeError::refused(LOOK, message))
     }
 
-    /// All networks of the workers' network's name, the eldest first.
+    /// Lists the networks that have the name of the workers' network, the eldest first.
     async fn networks(&self) -> Result<Vec<Network>, RuntimeError> {
         let name = &self.config.docker.network;
         let filters = HashMap::from([("name", vec![name.as_str()])]);
@@ -102,9 +102,9 @@ impl Docker {
     }
 }
 
-/// The error where a network is gone that was just made.
+/// The error where a network that was just created is gone.
 pub(crate) fn vanished() -> RuntimeError {
-    RuntimeError::Refused { action: CREATE, message: "it is gone again".to_owned() }
+    RuntimeError::refused(CREATE, "it is gone again")
 }
 
 impl NetworkFacts {
@@ -124,7 +124,7 @@ impl NetworkFacts {
         }
     }
 
-    /// What keeps workers from being safe on it, in words that follow its name; none where nothing does.
+    /// Returns what makes it unsafe for workers, in words that follow its name; none where it is safe.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {
         let option = |name: &str| self.options.get(name).map(String::as_str);
@@ -150,7 +150,7 @@ impl NetworkFacts {
         }
     }
 
-    /// What the operator can do about a flaw.
+    /// Returns what the operator can do about a flaw.
     #[must_use]
     pub fn remedy(&self) -> String {
         let name = &self.name;
@@ -177,7 +177,7 @@ fn is_labelled(labels: Option<&HashMap<String, String>>) -> bool {
     labels.is_some_and(|labels| labels.contains_key(labels::NETWORK))
 }
 
-/// The network that a daemon makes where there is none of this name.
+/// The network that a daemon creates where none has this name.
 fn request(name: &str, needs_no_host: bool) -> NetworkCreateRequest {
     let options = HashMap::from([
         (BETWEEN_CONTAINERS.to_owned(), "false".to_owned()),

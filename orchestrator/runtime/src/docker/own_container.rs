@@ -16,7 +16,7 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 /// The hexadecimal digits of a container's id.
 const ID_LENGTH: usize = 64;
 
-/// The data directory as the engine knows it.
+/// Returns the data directory as the engine knows it.
 /// Errors: [`RuntimeError`]; `Folder` where the directory lies inside this daemon's container, out of every worker's reach.
 pub(super) async fn path_on_host(client: &Client, data_dir: &Path) -> Result<PathBuf, RuntimeError> {
     let data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
@@ -39,14 +39,14 @@ pub(super) async fn path_on_host(client: &Client, data_dir: &Path) -> Result<Pat
     })
 }
 
-/// The id of the container this process runs in: Docker mounts files of the container's own folder, `/etc/hostname` for one.
+/// Returns the id of the container that this process runs in: Docker mounts files of the container's own folder, `/etc/hostname` for one.
 fn container_id(mounts: &str) -> Option<String> {
     let roots = mounts.lines().filter_map(|line| line.split(' ').nth(3));
     let ids = roots.filter_map(|root| root.split_once("/containers/")?.1.split('/').next());
     ids.filter(|id| id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit())).map(str::to_owned).next()
 }
 
-/// The path behind the innermost of these mounts, each a path in the container and its source on the host.
+/// Returns the path behind the innermost of these mounts, each a path in the container and its source on the host.
 fn translate(path: &Path, mounts: &[(PathBuf, PathBuf)]) -> Option<PathBuf> {
     let around = mounts.iter().filter(|(inside, _)| path.starts_with(inside));
     let (inside, source) = around.max_by_key(|(inside, _)| inside.components().count())?;

@@ -21,7 +21,7 @@ const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
 pub(crate) const HARDENED_DNS: (&str, [&str; 2]) = ("127.0.0.1", ["timeout:1", "attempts:1"]);
 
 impl Docker {
-    /// The profile of a worker's container.
+    /// Returns the profile of a worker's container.
     pub(super) fn worker_container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
         let config = &self.config;
         let worker = &config.worker;
@@ -60,7 +60,7 @@ impl Docker {
         }
     }
 
-    /// What holds for every container, whatever runs in it.
+    /// Returns what every container has, whatever runs in it.
     pub(super) fn hardened(&self, limits: &Limits) -> HostConfig {
         // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
         let tmpfs = |bytes: u64| format!("rw,noexec,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
@@ -89,7 +89,7 @@ impl Docker {
     }
 }
 
-/// What a container may take of the host, sizes in bytes.
+/// How much of the host a container may use, sizes in bytes.
 pub(super) struct Limits {
     pub memory: u64,
     pub shm: u64,

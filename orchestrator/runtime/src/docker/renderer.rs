@@ -1,4 +1,4 @@
-//! Containers that render scenes: the same fence as a worker's and no network at all. The daemon speaks to the program
+//! Containers that render scenes: hardened like a worker's, and without any network. The daemon speaks to the program
 //! inside by its standard input and output.
 
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::container::container_name;
 use crate::labels::{self, labels};
 use crate::{RendererId, RuntimeError};
 
-/// Beside other containers, a renderer gets this much of a busy processor; 1024 is what each of them gets.
+/// The weight of a renderer on a busy processor, where every other container has 1024.
 const CPU_SHARES: i64 = 64;
 /// Shared memory of a renderer, which uses none.
 const SHM: u64 = 16 << 20;
@@ -31,7 +31,7 @@ pub struct RendererPipes {
 }
 
 impl Docker {
-    /// Makes and starts a renderer's container, attached to its pipes.
+    /// Creates and starts a renderer's container, and attaches to its pipes.
     pub(super) async fn attach_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
         let settings = &self.config.world;
         let name = &container_name(renderer);

@@ -56,18 +56,18 @@ enum State {
     Unfit,
 }
 
-/// What to do about a node.
+/// What is known of a node, and so what to do about it.
 enum Standing {
     Fit,
-    /// It is being looked at; whether that is worth a wait where there are others.
+    /// Somebody checks it.
     BeingChecked {
         since: Instant,
         first: bool,
     },
-    /// It is to be looked at.
+    /// It has to be checked.
     Unknown {
         first: bool,
-        /// Whether it has to be looked at from inside.
+        /// Whether it has to be checked from inside.
         inside: bool,
     },
 }
@@ -79,7 +79,7 @@ impl Admission {
         self.checks.lock().get(&key).is_some_and(|check| check.state == State::Fit)
     }
 
-    /// How a node stands. One that nobody looks at yet is to be looked at by the caller.
+    /// Returns the standing of a node. The caller checks one that is `Unknown`.
     fn standing(&self, node: &str, image: &str, version: u64) -> Standing {
         let mut checks = self.checks.lock();
         let found = checks.get_mut(&(node.to_owned(), image.to_owned()));
@@ -131,8 +131,8 @@ impl Admission {
 }
 
 impl Swarm {
-    /// The nodes that a new worker of the image must not come to. Has those looked at that nobody knows yet, and waits for
-    /// that where it is the first time, or where no other node is fit.
+    /// Returns the nodes on which a new worker of the image must not start. Checks those that nobody knows yet, and waits for the
+    /// result where it is the first check, or where no other node is fit.
     pub(super) async fn admit(&self, image: &str, engine: Engine) -> Result<Vec<String>, RuntimeError> {
         self.admission.tidy.get_or_try_init(|| self.forget_probes()).await?;
         let limits = &self.config.swarm;

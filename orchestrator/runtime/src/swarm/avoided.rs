@@ -1,4 +1,4 @@
-//! Nodes that are left out for a while: an image is missing there and cannot be fetched, or the fence has a gap.
+//! Nodes that are left out for a while: an image is missing there and cannot be fetched, or workers would not be isolated there.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,17 +33,17 @@ impl Avoided {
         self.nodes.lock().insert((image.to_owned(), node.to_owned()), failure);
     }
 
-    /// The ids of the nodes to leave out now.
+    /// Returns the ids of the nodes to leave out now.
     pub(super) fn nodes(&self, image: &str) -> Vec<String> {
         self.map(image, |id, _| id.to_owned())
     }
 
-    /// The same in words: names and reasons.
+    /// Returns the names of the same nodes, with the reasons.
     pub(super) fn described(&self, image: &str) -> String {
         self.map(image, |_, failure| format!("{} ({})", failure.name, failure.why)).join(", ")
     }
 
-    /// Why a node is left out, for any image.
+    /// Returns why a node is left out, for whatever image.
     pub(super) fn why(&self, node: &str) -> Option<String> {
         let (nodes, now) = (self.nodes.lock(), Instant::now());
         let mut found = nodes.iter().filter(|((_, id), failure)| id == node && failure.until > now);

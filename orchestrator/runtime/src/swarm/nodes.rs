@@ -13,9 +13,9 @@ use super::Swarm;
 use crate::client::{Answer, unless};
 use crate::{NodeFacts, NodeState, NodeUse, RuntimeError, labels};
 
-/// Label of a node that is being drained, or was.
+/// Label of a node that an operator drains, or has drained.
 const LABEL_DRAIN: &str = "warmpool.drain";
-/// Tries at a change that others were quicker with.
+/// How often a change is tried when others change the node at the same moment.
 const TRIES: usize = 3;
 
 impl Swarm {
@@ -87,7 +87,7 @@ impl Swarm {
         self.host.look("look up a node", async move |engine| engine.inspect_node(id).await).await
     }
 
-    /// What to call a node; its id where it cannot be asked for.
+    /// Returns a node's name, or its id where the manager cannot be asked.
     pub(super) async fn name_of(&self, id: &str) -> String {
         let found = self.node(id).await.ok().flatten();
         found.map_or_else(|| id.to_owned(), |node| node_name(&node))
@@ -105,7 +105,7 @@ impl Swarm {
     }
 }
 
-/// The id of the node of this name, or with this id.
+/// Returns the id of the node that has this name or id.
 fn named(nodes: &[Node], name: &str) -> Result<String, RuntimeError> {
     let found: Vec<&Node> =
         nodes.iter().filter(|node| node.id.as_deref() == Some(name) || node_name(node) == name).collect();
@@ -150,7 +150,7 @@ pub(super) fn usage(node: &Node) -> NodeUse {
     }
 }
 
-/// Grows with each change of a node: of what is asked of it, and when its engine comes back.
+/// A node's version, which grows with each change of its specification and when its engine comes back.
 pub(super) fn version(node: &Node) -> u64 {
     node.version.as_ref().and_then(|version| version.index).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! For how long this process may change what it owns.
+//! Until when this process may change what it owns.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::RuntimeError;
 
-/// Until when this process has the workers for sure; always, where it never asked for a lease.
+/// The time until which this process certainly owns the workers; for ever, where it never asked for a lease.
 #[derive(Clone, Default)]
 pub(super) struct OwnershipTerm {
     until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl OwnershipTerm {
-    /// Fails once the time is over: what another daemon owns must not be changed.
+    /// Fails once the time is over, because what another daemon owns must not be changed.
     /// Errors: [`RuntimeError::NotOwned`].
     pub(super) fn check(&self) -> Result<(), RuntimeError> {
         match *self.until.lock() {
@@ -25,6 +25,7 @@ impl OwnershipTerm {
         }
     }
 
+    /// Sets the end of the time.
     pub(super) fn set(&self, until: Instant) {
         *self.until.lock() = Some(until);
     }

@@ -16,8 +16,8 @@ use warmpool_core::secret::Secret;
 const HEADER: &str = "X-Registry-Auth";
 
 impl Swarm {
-    /// What the registry of this image is to be told; nothing where no settings speak of it. Read anew each time, so that a
-    /// password can be changed.
+    /// Returns the credentials for the registry of this image; none where no settings name it. It reads the password anew each
+    /// time, so that it can be changed.
     /// Errors: `RegistryPassword`.
     pub(super) async fn credentials(&self, image: &str) -> Result<Option<Secret>, RuntimeError> {
         let settings = &self.config.swarm;
@@ -37,18 +37,18 @@ impl Swarm {
         }
     }
 
-    /// Makes a service whose node may fetch the image with these credentials; whether there was none of its name.
+    /// Creates a service whose node may fetch the image with these credentials. Returns whether its name was free.
     pub(super) async fn create_with(&self, service: &ServiceSpec, credentials: &Secret) -> Result<bool, RuntimeError> {
         let body = serde_json::to_vec(service).unwrap_or_default();
         let (status, answer) = self.ask(Method::POST, "/services/create", body.into(), credentials).await?;
         match status {
             StatusCode::CREATED => Ok(true),
             StatusCode::CONFLICT => Ok(false),
-            _ => Err(RuntimeError::Refused { action: "make a service", message: message(&answer) }),
+            _ => Err(RuntimeError::refused("make a service", message(&answer))),
         }
     }
 
-    /// What the registry has against the credentials, in words; nothing where it takes them, or none are set. A node says only
+    /// Returns why the registry refuses the credentials; none where it accepts them, or none are set. A node says only
     /// that it has no such image.
     pub(super) async fn refused_by_registry(&self, image: &str) -> Option<String> {
         let credentials = self.credentials(image).await.ok()??;

@@ -33,8 +33,8 @@ enum Start {
 }
 
 impl Swarm {
-    /// Makes the worker's service and waits until its container runs on a node that is fit for it. A node that cannot start it
-    /// is left out for a while, and the next one tried.
+    /// Creates the worker's service and waits until its container runs on a node that is fit for it. A node that cannot start
+    /// it is left out for a while, and the next one tried.
     pub(super) async fn start_service(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
         let image = self.image_id(&spec.image).await?;
         let mut anywhere = false;
@@ -64,7 +64,7 @@ impl Swarm {
                 }
             }
         }
-        Err(RuntimeError::Refused { action: "start a service", message: "too many nodes cannot start it".to_owned() })
+        Err(RuntimeError::refused("start a service", "too many nodes cannot start it"))
     }
 
     pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
@@ -86,6 +86,7 @@ impl Swarm {
         image: &str,
         mut choice: Option<Choice<'_>>,
     ) -> Result<Start, RuntimeError> {
+        let refused = |message| RuntimeError::refused("start a service", message);
         let limits = &self.config.swarm;
         let begun = Instant::now();
         // Since when a node has it, and when that node was last looked at.
@@ -115,10 +116,7 @@ impl Swarm {
             }
             match task.status.state {
                 TaskState::RUNNING => {
-                    let place = self.place(&task).ok_or(RuntimeError::Refused {
-                        action: "start a service",
-                        message: "its task has no address".to_owned(),
-                    })?;
+                    let place = self.place(&task).ok_or_else(|| refused("its task has no address".to_owned()))?;
                     return Ok(Start::Running(place));
                 }
                 TaskState::REJECTED => return Ok(Start::Refused { node: task.node, why: task.status.err }),
@@ -138,17 +136,12 @@ impl Swarm {
                 | TaskState::READY
                 | TaskState::STARTING => {
                     if waited > limits.start_timeout {
-                        return Err(RuntimeError::Refused {
-                            action: "start a service",
-                            message: format!("its container did not run within {} s", limits.start_timeout.as_secs()),
-                        });
+                        let limit = limits.start_timeout.as_secs();
+                        return Err(refused(format!("its container did not run within {limit} s")));
                     }
                 }
                 _ => {
-                    return Err(RuntimeError::Refused {
-                        action: "start a service",
-                        message: format!("it ended at once: {}", task.status.err),
-                    });
+                    return Err(refused(format!("it ended at once: {}", task.status.err)));
                 }
             }
             sleep(POLL).await;
@@ -173,8 +166,8 @@ impl Swarm {
     }
 }
 
-/// Why nothing will come of a task on the node that has had it for so long, if nothing will: the node may be lost, which the
-/// manager notices only later. One that is there takes a task up within `take_up`, and then may fetch the image for long.
+/// Returns why a task will never run on the node that has had it for so long, if it will not: the node may be lost, which the
+/// manager notices only later. A live node accepts a task within `take_up`, and then may fetch the image for long.
 fn given_up(task: &Task, given_for: Duration, is_lost: bool, take_up: Duration) -> Option<&'static str> {
     if task.has_ended() || task.status.state == TaskState::RUNNING {
         None

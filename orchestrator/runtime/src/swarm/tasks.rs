@@ -118,10 +118,7 @@ pub(super) async fn list(client: &Client, filters: &serde_json::Value) -> Result
     match status {
         StatusCode::OK => serde_json::from_slice(&body).map_err(|error| RuntimeError::Unreachable(error.to_string())),
         StatusCode::NOT_FOUND => Ok(Vec::new()),
-        _ => Err(RuntimeError::Refused {
-            action: "list the tasks",
-            message: String::from_utf8_lossy(&body).into_owned(),
-        }),
+        _ => Err(RuntimeError::refused("list the tasks", String::from_utf8_lossy(&body))),
     }
 }
 

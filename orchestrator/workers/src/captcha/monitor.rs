@@ -101,7 +101,7 @@ impl CaptchaMonitor {
         if !too_many {
             self.waiting.send_replace(Some(waiting.clone()));
             if by == SolvedBy::Person {
-                self.tell("captcha.waiting", self.message(&waiting));
+                self.notify("captcha.waiting", self.message(&waiting));
             }
         }
         let decision = if too_many {
@@ -181,7 +181,7 @@ impl CaptchaMonitor {
             let mut message = self.message(&waiting);
             message["outcome"] = outcome.as_str().into();
             message["ended_at"] = ended_at.into();
-            self.tell("captcha.ended", message);
+            self.notify("captcha.ended", message);
         }
         let error = error.map(str::to_owned);
         self.history.lock().add(CaptchaRecord { kind, url, since, ended_at, by, outcome, error, cost });
@@ -195,7 +195,7 @@ impl CaptchaMonitor {
         })
     }
 
-    fn tell(&self, event: &str, data: Value) {
+    fn notify(&self, event: &str, data: Value) {
         if let Some(webhook) = &self.shared.webhook {
             let timestamp = jiff::Timestamp::now().to_string();
             webhook.send(&json!({"type": event, "timestamp": timestamp, "data": data}));

@@ -148,7 +148,7 @@ impl Solver {
         }
     }
 
-    /// Has a challenge solved.
+    /// Gets a challenge solved.
     pub(super) async fn solve(&self, captcha: &Captcha) -> Result<Solution, SolverError> {
         let task = task(self.service, captcha)?;
         timeout(self.limit, self.ask(task)).await.map_err(|_| SolverError::Slow)?

@@ -26,7 +26,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct Unclaimed(Vec<OwnedContainer>);
 
 impl Pool {
-    /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
+    /// Looks through the containers that carry our label, and returns a lease of each one that runs and that `owners`
     /// claims, without waiting for its agent: its worker is watched from now on, and its health is `Unknown` until the
     /// agent or the runtime says how it is. To be called once, before [`Pool::keep_unclaimed`] and [`Pool::run`].
     /// Errors: [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
@@ -99,7 +99,7 @@ impl Pool {
         }
     }
 
-    /// The worker in a container, if that runs and its labels make sense.
+    /// Returns the worker in a container that runs and whose labels can be read.
     fn found(&self, container: &OwnedContainer) -> Option<(Arc<Worker>, Reports)> {
         let key = container.key?;
         let place = container.place.clone().filter(|_| container.running)?;

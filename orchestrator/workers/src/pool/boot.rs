@@ -45,7 +45,7 @@ enum BootError {
 }
 
 impl BootError {
-    /// What a client may know of it. Nothing where trying again in a moment may well help.
+    /// Returns what a client may know of it; none where trying again in a moment may well help.
     fn reason(&self) -> Option<String> {
         match self {
             Self::Runtime(
@@ -71,7 +71,7 @@ impl BootError {
 }
 
 impl Pool {
-    /// Starts one worker and puts it among those of its kind, or removes what came of it.
+    /// Starts a worker and makes it available, or removes what is left of it.
     pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
         let begun = Instant::now();
         let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
@@ -174,14 +174,14 @@ impl Pool {
         });
     }
 
-    /// Sends a worker on its last way. Does nothing when it is on it already.
+    /// Starts the removal of a worker, unless it is under way already.
     pub(super) fn retire(&self, id: &WorkerId) {
         if self.lock().set_removing(id) == Remover::Caller {
             self.spawn_removal(id.clone());
         }
     }
 
-    /// The same for a worker that nobody has; false where somebody has it, or it is gone.
+    /// Starts the removal of a warm worker. Returns `false` where somebody has it, or it is gone.
     pub(super) fn retire_unowned(&self, id: &WorkerId) -> bool {
         let taken = {
             let mut state = self.lock();

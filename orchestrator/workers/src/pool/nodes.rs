@@ -54,7 +54,7 @@ pub struct NodeCounts {
 }
 
 impl Pool {
-    /// The nodes as they were at the last look, seconds ago.
+    /// Counts the nodes as they were at the last look, seconds ago.
     pub fn node_counts(&self) -> NodeCounts {
         let nodes = self.parts.nodes.lock();
         let count = |is: fn(&NodeFacts) -> bool| nodes.iter().filter(|node| is(node)).count();
@@ -67,7 +67,7 @@ impl Pool {
         }
     }
 
-    /// The nodes as they are now.
+    /// Lists the nodes as they are now.
     /// Errors: [`RuntimeError`] when the runtime cannot be asked; `NoNodes` where there are none.
     pub async fn list_nodes(&self) -> Result<Vec<NodeStatus>, RuntimeError> {
         let nodes = self.parts.runtime.nodes().await?;
@@ -87,8 +87,8 @@ impl Pool {
         Ok(self.status_of(node))
     }
 
-    /// Notes that a worker failed when it was handed out. Its node may be lost, and others with it, which Swarm notices later:
-    /// asks all warm workers of nodes, replaces those that do not answer, and has no more started there for a while.
+    /// Checks the nodes after a worker failed when it was handed out: its node may be lost, and others with it, which Swarm
+    /// notices later. Asks all warm workers of nodes, replaces those that do not answer, and starts no more there for a while.
     pub async fn doubt_nodes(&self, failed: &Worker) {
         if failed.node.is_none() {
             return;
@@ -128,7 +128,7 @@ impl Pool {
         }
     }
 
-    /// Tells what has become of the nodes since the last look, and goes on with draining.
+    /// Logs how the nodes have changed since the last look, and goes on with draining.
     pub(super) async fn look_at_nodes(&self) {
         let nodes = match self.parts.runtime.nodes().await {
             Ok(nodes) => nodes,
@@ -136,14 +136,14 @@ impl Pool {
         };
         let before = std::mem::replace(&mut *self.parts.nodes.lock(), nodes.clone());
         for node in &nodes {
-            tell(before.iter().find(|known| known.id == node.id), node);
+            log_change(before.iter().find(|known| known.id == node.id), node);
             if node.availability == NodeUse::Draining {
                 self.clear(node).await;
             }
         }
     }
 
-    /// Takes warm workers off a node, which the pool replaces elsewhere; where none is left, has everything else leave it.
+    /// Takes warm workers off a node, which the pool replaces elsewhere; where none is left, moves everything else off it.
     async fn clear(&self, node: &NodeFacts) {
         let workers = self.lock().on_node(&node.id);
         for (id, _) in workers.iter().filter(|(_, ready)| *ready) {
@@ -160,7 +160,7 @@ impl Pool {
 }
 
 /// Logs how a node has changed.
-fn tell(before: Option<&NodeFacts>, now: &NodeFacts) {
+fn log_change(before: Option<&NodeFacts>, now: &NodeFacts) {
     let node = &now.name;
     match (before.map(|before| before.state), now.state) {
         (None | Some(NodeState::Ready), NodeState::Lost) => tracing::error!(node, "a node is lost"),

@@ -1,4 +1,4 @@
-//! Whether the pool can serve: whether the container runtime can be used, and whether a worker can be had of it.
+//! Whether the pool can serve: whether the container runtime can be used, and whether callers can get a worker.
 
 use tokio::time::{Duration, Instant, sleep};
 
@@ -80,7 +80,7 @@ impl Pool {
         if self.runtime_up() { Ok(()) } else { self.parts.runtime.ensure_network().await }
     }
 
-    /// Records that the runtime can be used; after an outage has what was missed looked for.
+    /// Records that the runtime can be used; after an outage, looks for what was missed.
     fn runtime_came(&self) {
         let was_up = std::mem::replace(&mut self.lock().runtime_up, true);
         if !was_up {

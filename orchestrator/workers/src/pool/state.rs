@@ -27,7 +27,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// A single failure may pass; after this many in a row the waiting callers get the error.
 const FAILURES_TO_GIVE_UP: u32 = 2;
 
-/// Where a worker is on its one way.
+/// The stage of a worker's life; it never goes back but from `Leased` to `Ready`, unused.
 enum WorkerStage {
     Starting,
     Ready(Arc<Worker>),
@@ -105,13 +105,13 @@ pub(super) struct PoolState {
     pub(super) workers: HashMap<WorkerId, PooledWorker>,
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) runtime_up: bool,
-    /// Whether the runtime has let us down, so that it is not only the daemon that is new.
+    /// Whether the runtime has failed since the daemon started.
     runtime_failed: bool,
     /// Whether the pool has been warm since its workers were last lost together, as in an outage of the runtime.
     warmed: bool,
     /// How many workers have become warm since then, whatever became of them.
     made: usize,
-    /// When a worker last came further on its way.
+    /// When a worker last reached another stage.
     moved: Instant,
     pub(super) closed: bool,
     /// Engines whose image is not on this host.
@@ -254,7 +254,7 @@ impl PoolState {
         stop
     }
 
-    /// A started worker became ready. False when it is not wanted any more.
+    /// Makes a started worker available. Returns `false` when it is not wanted any more.
     pub(super) fn set_ready(&mut self, worker: Arc<Worker>) -> bool {
         match self.workers.get_mut(&worker.id) {
             Some(entry) if matches!(entry.stage, WorkerStage::Starting) && !self.closed => {
@@ -269,7 +269,7 @@ impl PoolState {
         }
     }
 
-    /// A lease came back unused: the worker is warm still. False when its place is gone or the pool closed.
+    /// Makes the worker of an unused lease available again. Returns `false` when its place is gone or the pool closed.
     pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
         match self.workers.get_mut(&worker.id) {
             Some(entry) if entry.is_leased() && !self.closed => {
@@ -280,7 +280,7 @@ impl PoolState {
         }
     }
 
-    /// Marks a worker for removal, and says who has to remove it.
+    /// Marks a worker for removal, and returns who has to remove it.
     pub(super) fn set_removing(&mut self, id: &WorkerId) -> Remover {
         let Some(entry) = self.workers.get_mut(id) else { return Remover::Nobody };
         self.moved = Instant::now();
@@ -292,7 +292,7 @@ impl PoolState {
         }
     }
 
-    /// Its container is gone.
+    /// Removes a worker whose container is gone from the table.
     pub(super) fn forget(&mut self, id: &WorkerId) {
         self.moved = Instant::now();
         self.workers.remove(id);
@@ -356,8 +356,8 @@ impl PoolState {
         self.backoffs.get(&key).map(|backoff| backoff.failure.error.clone())
     }
 
-    /// Why waiting for such a worker makes no sense now, if it makes none: the last ones did not start, the next one
-    /// is not tried yet, and none is there or on its way.
+    /// Returns why waiting for such a worker is pointless, if it is: the last ones did not start, the next one is not tried yet,
+    /// and none is warm or being started.
     pub(super) fn start_error(&self, key: PoolKey, now: Instant) -> Option<String> {
         let backoff =
             self.backoffs.get(&key).filter(|backoff| backoff.failures >= FAILURES_TO_GIVE_UP && backoff.until > now)?;
@@ -383,7 +383,7 @@ impl PoolState {
         self.refill_at.is_none_or(|at| at <= now)
     }
 
-    /// When the plan may change though nothing happens.
+    /// Returns when the plan may change by time alone.
     pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
         let backoffs = self.backoffs.values().map(|backoff| backoff.until);
         backoffs.chain(self.refill_at).filter(|at| *at > now).min()

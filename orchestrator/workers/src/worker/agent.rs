@@ -28,19 +28,19 @@ use warmpool_runtime::AgentAddress;
 /// A streamed request body.
 pub type Body = UnsyncBoxBody<Bytes, Cause>;
 
-/// Small calls are answered at once or not at all.
+/// The deadline of a small call, which an agent answers at once or not at all.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a launch before which a browser compiles rules of ads: seconds of a whole core.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Compiled rules are no longer, in bytes: those of EasyList have some 22 million.
+/// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
 const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
 const AUTHORITY: &str = "agent";
-/// No JSON answer is longer, in bytes: Chromium's description of DevTools has some two million.
+/// The maximum length of a JSON answer, in bytes: Chromium's description of DevTools has some two million.
 const REPLY_LIMIT: usize = 16 << 20;
-/// No event is longer, in bytes.
+/// The maximum length of an event, in bytes.
 const EVENT_LIMIT: usize = 256 << 10;
-/// No list of pages is longer, in bytes.
+/// The maximum length of a list of pages, in bytes.
 const PAGES_LIMIT: usize = 1 << 20;
 
 /// Why a call to the agent failed.
@@ -93,7 +93,7 @@ pub enum Upgrade {
     Declined(StatusCode),
 }
 
-/// The way to one agent.
+/// A client of one agent.
 pub struct Agent {
     address: AgentAddress,
     secret: HeaderValue,
@@ -208,7 +208,7 @@ impl Agent {
         read(&collect(response).await?)
     }
 
-    /// The same with a zip of one file.
+    /// Puts the one file of a zip there.
     pub async fn store_zip(&self, zip: Body) -> Result<StoredFile, AgentError> {
         let response = self.succeed(Method::POST, "/files/archive", zip).await?;
         read(&collect(response).await?)

@@ -10,12 +10,12 @@ use crate::pool::plan::KindCounts;
 use warmpool_core::browser::{Engine, PoolKey};
 use warmpool_core::error::ServiceError;
 
-/// When a pool without a warm worker counts as serving still.
+/// How long a pool without a warm worker counts as able to serve.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::pool) struct ProgressBounds {
     /// `pool.max_workers`.
     pub(in crate::pool) max_workers: usize,
-    /// For so long nothing need come of what is under way: `worker.ready_timeout`.
+    /// How long a start may take: `worker.ready_timeout`.
     pub(in crate::pool) patience: Duration,
 }
 
@@ -82,21 +82,21 @@ impl PoolState {
         }
     }
 
-    /// The runtime cannot be used any more. Returns whether it could be until now.
+    /// Records that the runtime cannot be used any more. Returns whether it could be until now.
     pub(in crate::pool) fn runtime_went(&mut self) -> bool {
         self.runtime_failed = true;
         self.cool();
         std::mem::replace(&mut self.runtime_up, false)
     }
 
-    /// A container ended by itself; where it was the last one the runtime may have been away.
+    /// Records that a container ended by itself. If it was the last one, the runtime may have been away.
     pub(in crate::pool) fn lost_a_container(&mut self) {
         if self.alive(None) == 0 {
             self.cool();
         }
     }
 
-    /// The pool has to become warm anew.
+    /// Requires the pool to become warm anew.
     pub(in crate::pool) fn cool(&mut self) {
         self.warmed = false;
         self.made = 0;
