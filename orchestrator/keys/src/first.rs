@@ -1,13 +1,12 @@
 //! The key that the first start makes.
 
-use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::record::new_key;
-use super::{KeyError, KeyRole, Keys};
+use crate::service::new_key;
+use crate::{KeyError, KeyRole, Keys, ServiceKey};
 
 const NAME: &str = "default";
 /// Where it is written, below the data directory.
@@ -18,20 +17,20 @@ impl Keys {
     /// by its owner, and returns the file's path.
     /// Errors: [`KeyError::Store`], [`KeyError::File`].
     pub async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
-        let _changing = self.inner.changing.lock().await;
-        if !self.read(HashMap::is_empty) {
+        let _changing = self.change().await;
+        if !self.list().is_empty() {
             return Ok(None);
         }
         // Only the operator can read the file, so the key is an operator's.
-        let key = new_key(NAME, KeyRole::Operator)?;
+        let key = new_key(NAME, ServiceKey { role: KeyRole::Operator, ..ServiceKey::default() })?;
         let path = dir.join(FILE);
         // The file first: a key without its file would be lost, a file without its key is replaced by the
         // next start.
         let text = format!("{}\n", key.secret.expose());
         write_private(&path, &text).map_err(|source| KeyError::File { path: path.clone(), source })?;
-        if let Err(error) = self.add(&key.record).await {
+        if let Err(error) = self.put(&key.record).await {
             let _ = fs::remove_file(&path);
-            return Err(error);
+            return Err(error.into());
         }
         Ok(Some(path))
     }

@@ -20,16 +20,16 @@ use warmpool_config::EgressRules;
 use warmpool_core::accept;
 use warmpool_core::browser::Engine;
 use warmpool_core::drain::{Drain, Phase};
-use warmpool_keys::{KeyRecord, KeyRole, Keys, NewKey};
+use warmpool_keys::{IntegrationKey, IntegrationKeys, IntegrationKind};
+use warmpool_keys::{KeyKind, KeyRecord, KeyRole, Keys, NewKey};
 use warmpool_sessions::video;
 use warmpool_store::{Folder, Store};
 use warmpool_tasks::task;
 use warmpool_workers::pool::{NodeStatus, Pool};
-use warmpool_worlds::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
 
 pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
 
-use lookup::{find_integration, find_key, find_revoked_key, integration_secret, owner_of};
+use lookup::{find_integration, find_key, find_owner, find_revoked_key};
 
 /// The longest line, in bytes.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -179,82 +179,73 @@ pub(crate) async fn carry_out(
     store: &Store,
     pool: Option<&Pool>,
 ) -> ControlReply {
+    try_carry_out(order, keys, integrations, store, pool).await.unwrap_or_else(ControlReply::Refused)
+}
+
+/// Errors: what the operator reads.
+async fn try_carry_out(
+    order: ControlRequest,
+    keys: &Keys,
+    integrations: &IntegrationKeys,
+    store: &Store,
+    pool: Option<&Pool>,
+) -> Result<ControlReply, String> {
     let key_id = |text: &str| find_key(&keys.list(), text);
-    let secret = |new: NewKey| ControlReply::Secret {
-        id: new.record.id.to_string(),
-        name: new.record.name.clone(),
-        secret: new.secret.expose().to_owned(),
-    };
-    let done = match order {
+    let integration_id = |text: &str| find_integration(&integrations.list(), text);
+    let pool = pool.ok_or_else(|| NO_DAEMON.to_owned());
+    Ok(match order {
         ControlRequest::CreateKey { name, role, egress } => {
-            keys.create_with(&name, role, egress).await.map(secret).map_err(|error| error.to_string())
+            secret(keys.create_with(&name, role, egress).await.map_err(message)?)
         }
-        ControlRequest::ListKeys => Ok(ControlReply::Keys(keys.list())),
-        ControlRequest::RotateKey { id, keep_old_for } => match key_id(&id) {
-            Ok(id) => {
-                let keep = Duration::from_secs(keep_old_for);
-                keys.rotate(&id, keep).await.map(secret).map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error),
-        },
-        ControlRequest::SetKeyEgress { id, egress } => match key_id(&id) {
-            Ok(id) => keys.set_egress(&id, egress).await.map(ControlReply::Changed).map_err(|error| error.to_string()),
-            Err(error) => Err(error),
-        },
-        ControlRequest::RevokeKey { id } => match key_id(&id) {
-            Ok(id) => keys.revoke(&id).await.map(ControlReply::Revoked).map_err(|error| error.to_string()),
-            Err(error) => Err(error),
-        },
-        ControlRequest::RemoveKey { id } => match find_revoked_key(&keys.list(), &id) {
-            Ok(id) => keys.remove(&id).await.map(ControlReply::Removed).map_err(|error| error.to_string()),
-            Err(error) => Err(error),
-        },
-        ControlRequest::CreateIntegrationKey { name, owner, kind } => match owner_of(&keys.list(), owner.as_deref()) {
-            Ok(owner) => {
-                let made = integrations.create(&owner, &name, kind).await;
-                made.map(integration_secret).map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error),
-        },
-        ControlRequest::ListIntegrationKeys => Ok(ControlReply::IntegrationKeys(integrations.list(None))),
+        ControlRequest::ListKeys => ControlReply::Keys(keys.list()),
+        ControlRequest::RotateKey { id, keep_old_for } => {
+            secret(keys.rotate(&key_id(&id)?, Duration::from_secs(keep_old_for)).await.map_err(message)?)
+        }
+        ControlRequest::SetKeyEgress { id, egress } => {
+            ControlReply::Changed(keys.set_egress(&key_id(&id)?, egress).await.map_err(message)?)
+        }
+        ControlRequest::RevokeKey { id } => ControlReply::Revoked(keys.revoke(&key_id(&id)?).await.map_err(message)?),
+        ControlRequest::RemoveKey { id } => {
+            let id = find_revoked_key(&keys.list(), &id)?;
+            ControlReply::Removed(keys.remove(&id).await.map_err(message)?)
+        }
+        ControlRequest::CreateIntegrationKey { name, owner, kind } => {
+            let owner = find_owner(&keys.list(), owner.as_deref())?;
+            secret(integrations.create(&owner, &name, kind).await.map_err(message)?)
+        }
+        ControlRequest::ListIntegrationKeys => ControlReply::IntegrationKeys(integrations.list()),
         ControlRequest::RotateIntegrationKey { id, keep_old_for } => {
-            match find_integration(&integrations.list(None), &id) {
-                Ok(key) => {
-                    let rotated = integrations.rotate(&key.id, Duration::from_secs(keep_old_for)).await;
-                    rotated.map(integration_secret).map_err(|error| error.to_string())
-                }
-                Err(error) => Err(error),
-            }
+            let rotated = integrations.rotate(&integration_id(&id)?, Duration::from_secs(keep_old_for)).await;
+            secret(rotated.map_err(message)?)
         }
-        ControlRequest::RevokeIntegrationKey { id } => match find_integration(&integrations.list(None), &id) {
-            Ok(key) => {
-                let revoked = integrations.revoke(&key.id).await;
-                revoked.map(|key| ControlReply::IntegrationRevoked(Box::new(key))).map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error),
-        },
-        ControlRequest::ReportImage { engine, progress } => match pool {
-            Some(pool) => {
-                pool.report_image_build(engine, progress).await;
-                Ok(ControlReply::Noted)
-            }
-            None => Err(NO_DAEMON.to_owned()),
-        },
-        ControlRequest::ListNodes => match pool {
-            Some(pool) => pool.list_nodes().await.map(ControlReply::Nodes).map_err(|error| error.to_string()),
-            None => Err(NO_DAEMON.to_owned()),
-        },
-        ControlRequest::DrainNode { node, undo } => match pool {
-            Some(pool) => pool.drain_node(&node, undo).await.map(ControlReply::Node).map_err(|error| error.to_string()),
-            None => Err(NO_DAEMON.to_owned()),
-        },
+        ControlRequest::RevokeIntegrationKey { id } => {
+            let revoked = integrations.revoke(&integration_id(&id)?).await.map_err(message)?;
+            ControlReply::IntegrationRevoked(Box::new(revoked))
+        }
+        ControlRequest::ReportImage { engine, progress } => {
+            pool?.report_image_build(engine, progress).await;
+            ControlReply::Noted
+        }
+        ControlRequest::ListNodes => ControlReply::Nodes(pool?.list_nodes().await.map_err(message)?),
+        ControlRequest::DrainNode { node, undo } => {
+            ControlReply::Node(pool?.drain_node(&node, undo).await.map_err(message)?)
+        }
         ControlRequest::Backup { file, recordings } => {
             let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, warmpool_worlds::FOLDER] };
-            let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
-            done.map(|dumped| ControlReply::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
+            let dumped = store.dump(&file, folders).await.map_err(message)?;
+            ControlReply::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes }
         }
-    };
-    done.unwrap_or_else(ControlReply::Refused)
+    })
+}
+
+fn secret<K: KeyKind>(new: NewKey<K>) -> ControlReply {
+    let (id, name) = (new.record.id.to_string(), new.record.name);
+    ControlReply::Secret { id, name, secret: new.secret.expose().to_owned() }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+fn message(error: impl std::error::Error) -> String {
+    error.to_string()
 }
 
 /// The socket's place.

@@ -13,11 +13,11 @@
 //! | [`warmpool_store`]    | what the daemon remembers on disk |
 //! | [`warmpool_dial`]     | connections to hosts that somebody else names |
 //! | [`warmpool_runtime`]  | containers: the engine of this host, or a swarm |
-//! | [`warmpool_keys`]     | API keys |
+//! | [`warmpool_keys`]     | service keys, and integration keys, which ask for worlds |
 //! | [`warmpool_workers`]  | workers and their pool, what leaves them, ads and CAPTCHAs |
 //! | [`warmpool_sessions`] | sessions, the relay, WebDriver, the live view, recordings |
 //! | [`warmpool_tasks`]    | scripts, their player, the queue of tasks and its history |
-//! | [`warmpool_worlds`]   | worlds, and the integration keys that ask for them |
+//! | [`warmpool_worlds`]   | worlds, and the log of requests for them |
 //! | [`warmpool_client`]   | the commands that ask a running daemon |
 //!
 //! ARCHITECTURE.md draws how they depend on one another, and follows a request through them. Here is left:

@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 use super::Worlds;
 use super::attachment;
 use super::cipher::Cipher;
-use super::integration::{IntegrationKey, IntegrationKeyId, IntegrationKind};
 use super::log::RequestRow;
 use super::patient::{Identity, PatientRef};
 use super::record::{Content, ContentItem, Status, WorldRecord};
@@ -17,6 +16,7 @@ use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::WorldId;
+use warmpool_keys::{IntegrationKey, IntegrationKeyId, IntegrationKind};
 use warmpool_store::{Batch, Durability, Table};
 
 /// The width of a test key's scenes, in pixels, and of the first picture.
@@ -56,7 +56,7 @@ impl Worlds {
         let _one = self.inner.accepting.lock().await;
         // Its worlds end under this lock when it is revoked.
         if !self.inner.keys.is_active(&key.id) {
-            return Err(Error::InvalidApiKey);
+            return Err(warmpool_keys::Error::InvalidApiKey.into());
         }
         let patient = self.inner.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
@@ -68,7 +68,7 @@ impl Worlds {
                 patient.put(&identity, &mut batch)?;
                 self.inner.store.commit(batch, Durability::Power).await?;
             }
-            self.inner.keys.used(&key.id, false);
+            self.inner.keys.touch(&key.id);
             row.patient = Some(reference);
             row.world = Some(record.world_id.clone());
             return Ok(AcceptedWorld { record, cached: true });
@@ -83,15 +83,15 @@ impl Worlds {
                 return Err(error);
             }
         };
-        let test = key.kind == IntegrationKind::Test;
+        let test = key.details.kind == IntegrationKind::Test;
         let settings = &self.inner.config.world;
         let width = if test { settings.width.min(TEST_WIDTH) } else { settings.width };
         let preview_width = if test { settings.preview_width.min(TEST_PREVIEW_WIDTH) } else { settings.preview_width };
         let record = WorldRecord {
             world_id: world_id.clone(),
             key: key.id.clone(),
-            owner: key.owner.clone(),
-            kind: key.kind,
+            owner: key.details.owner.clone(),
+            kind: key.details.kind,
             patient: reference.clone(),
             environment: request.environment,
             scene: scene.clone(),
@@ -112,13 +112,12 @@ impl Worlds {
         batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
         patient.put(&identity, &mut batch)?;
         self.inner.patients.put_check(&mut batch);
-        let counting = self.inner.keys.put_counted(&key.id, &mut batch).await?;
+        let counted = self.inner.keys.count_world(&key.id, &mut batch).await?;
         if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
             let _ = self.inner.files.remove_all(&world_id).await;
             return Err(error.into());
         }
-        self.inner.keys.used(&key.id, true);
-        drop(counting);
+        counted.committed();
         row.patient = Some(reference);
         row.world = Some(world_id.clone());
         self.enqueue(record.clone());
@@ -141,7 +140,7 @@ impl Worlds {
     /// A hash of all that decides how the scene looks.
     fn scene_of(&self, key: &IntegrationKey, patient: &PatientRef, request: &WorldRequest) -> String {
         let settings = &self.inner.config.world;
-        let test = if key.kind == IntegrationKind::Test { "test" } else { "live" };
+        let test = if key.details.kind == IntegrationKind::Test { "test" } else { "live" };
         let size = format!("{} {} {}", settings.width, settings.preview_width, settings.samples);
         let mut parts = vec![
             "scene".to_owned(),

@@ -1,4 +1,4 @@
-//! What can go wrong with a world, a patient or an integration key.
+//! What can go wrong with a world or a patient.
 
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
 use warmpool_store::StoreError;
@@ -12,15 +12,9 @@ pub enum Error {
     /// The daemon cannot serve now, or has failed.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The integration key is unknown or revoked.
-    #[error("the integration key is not valid: list the valid ones with `warmpool integration-key list`")]
-    InvalidApiKey,
-    /// There is no such integration key, or it is another service key's.
-    #[error("no integration key `{id}`: it is unknown, or belongs to another service key")]
-    UnknownIntegrationKey {
-        /// The id that was sent.
-        id: String,
-    },
+    /// The integration key cannot be used.
+    #[error(transparent)]
+    Key(#[from] warmpool_keys::Error),
     /// There is no such world, or it is another key's.
     #[error("no world `{id}`: it is unknown, deleted, or belongs to another key")]
     UnknownWorld {
@@ -51,12 +45,6 @@ pub enum Error {
         /// `world.image`.
         image: String,
     },
-    /// The session is in a state that does not allow this.
-    #[error("{message}")]
-    Conflict {
-        /// What is in the way.
-        message: String,
-    },
 }
 
 impl Fault for Error {
@@ -64,21 +52,19 @@ impl Fault for Error {
         match self {
             Self::Field(error) => error.code(),
             Self::Service(error) => error.code(),
-            Self::InvalidApiKey => Code::InvalidApiKey,
-            Self::UnknownIntegrationKey { .. } => Code::UnknownIntegrationKey,
+            Self::Key(error) => error.code(),
             Self::UnknownWorld { .. } => Code::UnknownWorld,
             Self::UnknownViewer => Code::UnknownViewer,
             Self::UnknownPatient => Code::UnknownPatient,
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
-            Self::Conflict { .. } => Code::Conflict,
         }
     }
 
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field(error) => error.field(),
-            Self::Service(error) => error.field(),
+            Self::Key(error) => error.field(),
             _ => None,
         }
     }

@@ -159,7 +159,7 @@ impl Worlds {
     }
 
     async fn forget_old(&self) -> Result<(), Error> {
-        self.inner.keys.save().await?;
+        self.inner.keys.save_last_used().await?;
         self.inner.log.forget_old(self.inner.config.world.keep_log_for).await?;
         let oldest = unix_ms().saturating_sub(millis(self.inner.config.world.keep_for));
         let mut range = KeyRange::all();

@@ -1,10 +1,9 @@
-//! Worlds: 360-degree scenes for patients, the integration keys that ask for them, and the log of these requests.
+//! Worlds: 360-degree scenes for patients, and the log of the requests for them.
 //!
 //! | module        | what it holds |
 //! |---------------|---------------|
 //! | `request`     | what a request may say, checked |
 //! | `accept`      | taking a request on |
-//! | `integration` | integration keys |
 //! | `patient`     | patients' ids and names, encrypted; `cipher` does that |
 //! | `record`      | a world as it is kept, and as clients see it |
 //! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
@@ -42,7 +41,6 @@ mod error;
 mod fetch;
 mod files;
 mod forget;
-mod integration;
 mod log;
 mod patient;
 mod queue;
@@ -77,7 +75,7 @@ use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
 use warmpool_core::instance::Instance;
 use warmpool_core::secret;
-use warmpool_keys::KeyId;
+use warmpool_keys::{IntegrationKey, IntegrationKeys, KeyId};
 use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
 
@@ -86,9 +84,6 @@ pub(crate) use cipher::NamesKeyError;
 pub use fetch::AttachmentSources;
 pub use files::FOLDER;
 use files::PICTURES;
-pub use integration::IntegrationKeys;
-pub use integration::shorten;
-pub use integration::{IntegrationKey, IntegrationKind, IntegrationState, NewIntegrationKey};
 pub(crate) use log::RequestLog;
 pub use log::{RequestQuery, RequestRow, RequestView};
 pub use patient::PatientRef;
@@ -197,7 +192,7 @@ impl Worlds {
         let settings = &config.world;
         let (operator, source) = Cipher::of_operator(settings.names_key_file.as_deref(), instance.names_key())?;
         let patients = Patients::open(store.clone(), Arc::clone(&instance), operator, source).await?;
-        if source == KeySource::Instance && !keys.list(None).is_empty() {
+        if source == KeySource::Instance && !keys.list().is_empty() {
             tracing::warn!(
                 "patients' names are encrypted with a key that lies beside them: set world.names_key_file or {}",
                 cipher::VARIABLE
@@ -253,7 +248,7 @@ impl Worlds {
 
     /// The patients that a service key's integrations may mean by this id.
     pub fn patients_of(&self, owner: &KeyId, patient_id: &str) -> Vec<PatientRef> {
-        let keys = self.inner.keys.list(Some(owner));
+        let keys = self.inner.keys.list_of(owner);
         keys.iter().map(|key| self.inner.patients.reference(&key.id, patient_id)).collect()
     }
 

@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
-use super::integration::IntegrationKeyId;
 use super::patient::{PatientRef, Patients};
 use super::request::{Counts, Environment};
 use crate::Error;
@@ -21,7 +20,7 @@ use index::{Index, RowKey};
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::WorldId;
-use warmpool_keys::KeyId;
+use warmpool_keys::{IntegrationKeyId, KeyId};
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// Rows read, or removed, at a time.

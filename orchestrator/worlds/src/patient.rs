@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::cipher::{Cipher, KeySource, NamesKeyError};
-use super::integration::IntegrationKeyId;
 use crate::Error;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_core::ids::random_bytes;
+use warmpool_core::ids::{IntegrationKeyId, random_bytes};
 use warmpool_core::instance::Instance;
 use warmpool_store::{Batch, Store, StoreError, Table};
 

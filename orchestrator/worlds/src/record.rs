@@ -4,11 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cipher::Cipher;
-use super::integration::{IntegrationKeyId, IntegrationKind};
 use super::patient::PatientRef;
 use super::request::{Environment, ItemKind};
 use warmpool_core::ids::WorldId;
-use warmpool_keys::KeyId;
+use warmpool_keys::{IntegrationKeyId, IntegrationKind, KeyId};
 
 /// Where a world is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

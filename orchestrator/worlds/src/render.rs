@@ -21,6 +21,7 @@ use super::{LiveWorld, Worlds};
 use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
+use warmpool_keys::IntegrationKind;
 use warmpool_runtime::{RendererId, RendererPipes, Runtime, RuntimeError};
 
 /// A renderer loads Blender in some seconds.
@@ -200,7 +201,7 @@ impl Worlds {
                 .collect(),
             preview: JobQuality { width: record.preview_width, samples: None },
             full: JobQuality { width: record.width, samples: (samples > 0).then_some(samples) },
-            watermark: record.kind == super::IntegrationKind::Test,
+            watermark: record.kind == IntegrationKind::Test,
         };
         let mut renderer = match renderer {
             Some(renderer) => renderer,

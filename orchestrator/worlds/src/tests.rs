@@ -11,7 +11,7 @@ use super::*;
 use warmpool_config::{Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_dial::Resolver;
-use warmpool_keys::Keys;
+use warmpool_keys::{IntegrationKind, Keys};
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ impl Service {
 
     async fn key(&self, name: &str) -> IntegrationKey {
         let owner = "0123456789ab".parse().unwrap();
-        self.worlds.keys().create(&owner, name, IntegrationKind::Live).await.unwrap().key
+        self.worlds.keys().create(&owner, name, IntegrationKind::Live).await.unwrap().record
     }
 
     async fn generate(&self, key: &IntegrationKey, variation: usize) -> Result<WorldRecord, Error> {
@@ -140,7 +140,7 @@ async fn a_revoked_key_keeps_no_world_waiting_or_rendering() {
     service.reaches(&others, Status::Rendering).await;
     // A request that was checked before the revocation comes too late as well.
     let late = timeout(PATIENCE, service.generate(&revoked, 2)).await.unwrap();
-    assert!(matches!(late, Err(Error::InvalidApiKey)));
+    assert!(matches!(late, Err(Error::Key(warmpool_keys::Error::InvalidApiKey))));
     assert_eq!(service.worlds.counts(), (0, 1));
     renderer.abort();
     following.abort();

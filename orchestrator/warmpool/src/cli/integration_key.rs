@@ -8,7 +8,7 @@ use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
 use warmpool_client::exit::Exit;
 use warmpool_config::Config;
-use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState};
+use warmpool_keys::{IntegrationKey, IntegrationKind};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -63,27 +63,21 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
 }
 
 fn cells(key: &IntegrationKey) -> [String; 7] {
-    let (shown, worlds, used) = (key.shown.to_string(), key.worlds.to_string(), last_used(key.last_used_ms));
-    [key.id.to_string(), state(key).to_owned(), shown, date(key.created_ms), used, worlds, key.name.clone()]
+    let (state, shown) = (key.state.as_str().to_owned(), key.details.shown.clone());
+    let (used, worlds) = (last_used(key.last_used_ms), key.details.worlds.to_string());
+    [key.id.to_string(), state, shown, date(key.created_ms), used, worlds, key.name.clone()]
 }
 
 fn summary(key: &IntegrationKey) -> serde_json::Value {
     serde_json::json!({
         "id": key.id,
         "name": key.name,
-        "owner": key.owner,
-        "state": state(key),
-        "kind": key.kind,
-        "key": key.shown,
+        "owner": key.details.owner,
+        "state": key.state.as_str(),
+        "kind": key.details.kind,
+        "key": key.details.shown,
         "created": key.created_ms,
         "last_used": key.last_used_ms,
-        "worlds_generated": key.worlds,
+        "worlds_generated": key.details.worlds,
     })
-}
-
-const fn state(key: &IntegrationKey) -> &'static str {
-    match key.state {
-        IntegrationState::Active => "active",
-        IntegrationState::Revoked { .. } => "revoked",
-    }
 }

@@ -8,7 +8,7 @@ use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
 use warmpool_client::exit::Exit;
 use warmpool_config::{Config, EgressRule, EgressRules};
-use warmpool_keys::{KeyRecord, KeyRole, KeyState};
+use warmpool_keys::{KeyRecord, KeyRole};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
@@ -91,7 +91,7 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
 }
 
 fn cells(key: &KeyRecord) -> [String; 6] {
-    let (state, role) = (state(key).to_owned(), key.role.as_str().to_owned());
+    let (state, role) = (key.state.as_str().to_owned(), key.details.role.as_str().to_owned());
     [key.id.to_string(), state, role, date(key.created_ms), last_used(key.last_used_ms), key.name.clone()]
 }
 
@@ -100,17 +100,10 @@ fn summary(key: &KeyRecord) -> serde_json::Value {
     serde_json::json!({
         "id": key.id,
         "name": key.name,
-        "state": state(key),
-        "role": key.role.as_str(),
+        "state": key.state.as_str(),
+        "role": key.details.role.as_str(),
         "created": key.created_ms,
         "last_used": key.last_used_ms,
-        "egress": key.egress,
+        "egress": key.details.egress,
     })
-}
-
-const fn state(key: &KeyRecord) -> &'static str {
-    match key.state {
-        KeyState::Active => "active",
-        KeyState::Revoked { .. } => "revoked",
-    }
 }

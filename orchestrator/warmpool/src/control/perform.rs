@@ -12,9 +12,8 @@ use tokio::time::timeout;
 use super::{ControlReply, ControlRequest, carry_out, socket};
 use warmpool_client::exit::Exit;
 use warmpool_config::Config;
-use warmpool_keys::{KeyError, Keys};
+use warmpool_keys::{IntegrationKeys, Keys};
 use warmpool_store::{Store, StoreError, StoreOptions};
-use warmpool_worlds::IntegrationKeys;
 
 /// Time for a daemon to show that it is there.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,9 +46,6 @@ pub(crate) enum OrderError {
     /// The store cannot be opened or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The keys cannot be read.
-    #[error(transparent)]
-    Keys(#[from] KeyError),
 }
 
 impl OrderError {
@@ -59,9 +55,7 @@ impl OrderError {
         match self {
             Self::SeveralDaemons(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
-            Self::NoStore(_) | Self::NoDaemon(_) | Self::Connection(_) | Self::Store(_) | Self::Keys(_) => {
-                Exit::Unavailable
-            }
+            Self::NoStore(_) | Self::NoDaemon(_) | Self::Connection(_) | Self::Store(_) => Exit::Unavailable,
         }
     }
 }

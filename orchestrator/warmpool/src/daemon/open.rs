@@ -13,7 +13,7 @@ use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
 use warmpool_core::tls;
 use warmpool_dial::{Resolver, ResolverLimits};
-use warmpool_keys::Keys;
+use warmpool_keys::{IntegrationKeys, Keys};
 use warmpool_runtime::Runtime;
 use warmpool_sessions::live::{Live, Thumbnails};
 use warmpool_sessions::session::{ExternalServices, Sessions};
@@ -24,7 +24,7 @@ use warmpool_tasks::task::Tasks;
 use warmpool_workers::captcha::Captchas;
 use warmpool_workers::egress::{EgressContext, Upstreams};
 use warmpool_workers::pool::Pool;
-use warmpool_worlds::{AttachmentSources, IntegrationKeys, Worlds};
+use warmpool_worlds::{AttachmentSources, Worlds};
 
 impl Daemon {
     /// Takes the workers and the data directory, and reads what is on the disk. None when `cancelled` comes before the

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -13,7 +12,6 @@ use crate::control;
 use crate::http::{self, App, Listener};
 use warmpool_core::drain::Phase;
 use warmpool_core::tls;
-use warmpool_keys::KeyId;
 use warmpool_runtime::RuntimeError;
 use warmpool_sessions::session::Sessions;
 use warmpool_tasks::task::Tasks;
@@ -39,7 +37,7 @@ impl Daemon {
         let Self { app, stop, .. } = self;
         let App { config, keys, pool, sessions, tasks, worlds, store, drain, .. } = app.clone();
         // Before the first key can be revoked.
-        tokio::spawn(follow_revocations(keys.revocations(), sessions.clone(), tasks.clone()));
+        tokio::spawn(follow_revocations(keys.changes(), sessions.clone(), tasks.clone()));
         let integration_keys = worlds.keys().clone();
         control::listen(&config.store.data_dir, keys.clone(), integration_keys, store.clone(), pool, drain.clone())
             .await
@@ -147,9 +145,8 @@ async fn warm_up(app: App) -> Result<(), StartError> {
 }
 
 /// Ends the sessions and tasks of keys as they are revoked.
-async fn follow_revocations(mut revocations: broadcast::Receiver<KeyId>, sessions: Sessions, tasks: Tasks) {
-    // One revocation, or more than the channel could hold: look for sessions whose key no longer works.
-    while let Ok(_) | Err(RecvError::Lagged(_)) = revocations.recv().await {
+async fn follow_revocations(mut changes: watch::Receiver<u64>, sessions: Sessions, tasks: Tasks) {
+    while changes.changed().await.is_ok() {
         tasks.end_revoked();
         sessions.end_revoked();
     }

@@ -27,8 +27,8 @@ use warmpool_api::list::PageMeta;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
-use warmpool_keys::KeyId;
-use warmpool_worlds::{Environment, IntegrationKey, IntegrationKind, IntegrationState, RequestQuery, RequestView};
+use warmpool_keys::{Integration, IntegrationKey, IntegrationKind, KeyId, NewKey};
+use warmpool_worlds::{Environment, RequestQuery, RequestView};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -68,13 +68,13 @@ impl KeyView {
         Self {
             key_id: key.id.clone(),
             name: key.name.clone(),
-            state: if key.state == IntegrationState::Active { KeyState::Active } else { KeyState::Revoked },
-            kind: key.kind,
-            key: key.shown.clone(),
+            state: if key.is_active() { KeyState::Active } else { KeyState::Revoked },
+            kind: key.details.kind,
+            key: key.details.shown.clone(),
             created_at: key.created_ms,
             last_used_at: key.last_used_ms,
             last_used: key.last_used_ms.map_or_else(|| "never".to_owned(), |used| ago(now_ms.saturating_sub(used))),
-            worlds_generated: key.worlds,
+            worlds_generated: key.details.worlds,
             secret: None,
         }
     }
@@ -168,7 +168,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "/v1/integration-keys",
             create,
             writing("create_integration_key", "Make an integration key")
-                .reads::<NewKey>(json!({"name": "Ward 3", "kind": "live"}))
+                .reads::<WantedKey>(json!({"name": "Ward 3", "kind": "live"}))
                 .writes::<KeyView>("The key, with its `secret` for this once."),
         )
         .delete(
@@ -215,7 +215,7 @@ fn ago(ms: u64) -> String {
 /// `GET /v1/integration-keys`
 pub(super) async fn list(State(app): State<App>, Caller(owner): Caller) -> Response {
     let now = unix_ms();
-    let keys = app.worlds.keys().list(Some(&owner)).iter().map(|key| KeyView::new(key, now)).collect();
+    let keys = app.worlds.keys().list_of(&owner).iter().map(|key| KeyView::new(key, now)).collect();
     json_reply(StatusCode::OK, &KeyList { keys })
 }
 
@@ -223,7 +223,7 @@ pub(super) async fn list(State(app): State<App>, Caller(owner): Caller) -> Respo
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CreateIntegrationKey")]
-struct NewKey {
+struct WantedKey {
     /// What to call it: 1 to 64 characters.
     #[schemars(length(min = 1, max = 64))]
     name: String,
@@ -238,7 +238,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (wanted, _text): (NewKey, _) = body::json(&app, &headers, body).await?;
+    let (wanted, _text): (WantedKey, _) = body::json(&app, &headers, body).await?;
     let made = app.worlds.keys().create(&owner, &wanted.name, wanted.kind.unwrap_or(IntegrationKind::Live)).await?;
     Ok(with_secret(&made))
 }
@@ -265,16 +265,16 @@ pub(super) async fn revoke(
     Ok(json_reply(StatusCode::OK, &KeyView::new(&key, unix_ms())))
 }
 
-fn with_secret(made: &warmpool_worlds::NewIntegrationKey) -> Response {
+fn with_secret(made: &NewKey<Integration>) -> Response {
     let secret = Some(made.secret.expose().to_owned());
-    json_reply(StatusCode::OK, &KeyView { secret, ..KeyView::new(&made.key, unix_ms()) })
+    json_reply(StatusCode::OK, &KeyView { secret, ..KeyView::new(&made.record, unix_ms()) })
 }
 
 fn owned(app: &App, owner: &KeyId, id: &str) -> Result<IntegrationKeyId, Error> {
-    let found = app.worlds.keys().get(&IntegrationKeyId::from(id)).filter(|key| key.owner == *owner);
+    let found = app.worlds.keys().get(&IntegrationKeyId::from(id)).filter(|key| key.details.owner == *owner);
     found
         .map(|key| key.id)
-        .ok_or_else(|| warmpool_worlds::Error::UnknownIntegrationKey { id: id.chars().take(64).collect() }.into())
+        .ok_or_else(|| warmpool_keys::Error::UnknownIntegrationKey { id: id.chars().take(64).collect() }.into())
 }
 
 /// `GET /v1/requests`: one page, or server-sent events of what comes from now on.

@@ -14,15 +14,13 @@ use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Body as _, Frame};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::App;
 use super::reply::REQUEST;
 use super::right::Right;
-use super::worlds::working;
 use crate::http::error::Error;
-use warmpool_keys::KeyId;
 
 /// Time between two questions where nothing announces a change: sign-ins and replaced secrets end by the clock.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -53,7 +51,7 @@ impl Right {
                     Err(warmpool_keys::Error::InvalidKey.into())
                 }
             }
-            Self::IntegrationKey(secret) => working(app, secret.expose()).map(drop),
+            Self::IntegrationKey(secret) => app.worlds.keys().verify(secret.expose()).map(drop).map_err(Into::into),
             Self::WorldViewer(token) => app.worlds.find_by_token(token.expose()).await.map(drop).map_err(Into::into),
             Self::LiveView { session, token } => {
                 app.sessions.find_by_view_token(session, token.expose()).map(drop).map_err(Into::into)
@@ -76,7 +74,7 @@ impl Right {
 
 /// What announces that a right may be gone.
 struct Changes {
-    keys: broadcast::Receiver<KeyId>,
+    keys: watch::Receiver<u64>,
     integration_keys: watch::Receiver<u64>,
     viewers: watch::Receiver<u64>,
 }
@@ -84,17 +82,12 @@ struct Changes {
 impl Changes {
     fn of(app: &App) -> Self {
         let worlds = &app.worlds;
-        Self {
-            keys: app.keys.revocations(),
-            integration_keys: worlds.keys().changes(),
-            viewers: worlds.viewer_changes(),
-        }
+        Self { keys: app.keys.changes(), integration_keys: worlds.keys().changes(), viewers: worlds.viewer_changes() }
     }
 
     async fn next(&mut self) {
         tokio::select! {
-            // A receiver that is behind, or whose sender is gone, only makes this ask again.
-            _ = self.keys.recv(), if !self.keys.is_closed() => {}
+            Ok(()) = self.keys.changed() => {}
             Ok(()) = self.integration_keys.changed() => {}
             Ok(()) = self.viewers.changed() => {}
             () = sleep(ASK_EVERY) => {}

@@ -152,7 +152,7 @@ pub(super) async fn signed_in(State(app): State<App>, base: PublicUrl, headers: 
     let record = app.keys.get(&who.key);
     let body = json!({
         "name": record.as_ref().map(|record| &record.name),
-        "role": record.as_ref().map(|record| record.role),
+        "role": record.as_ref().map(|record| record.details.role),
         "key_id": who.key,
         "ends_after": app.sign_ins.timeout().as_secs(),
         "version": env!("CARGO_PKG_VERSION"),

@@ -31,9 +31,9 @@ use crate::http::error::Error;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_core::secret::Secret;
+use warmpool_keys::{Record, shorten};
 use warmpool_worlds::{
-    AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
-    WorldRecord, WorldRequest, shorten,
+    AcceptedWorld, Environment, GenerateRequest, RequestRow, World, WorldCaller, WorldRecord, WorldRequest,
 };
 
 /// Time between two signs of life on a stream.
@@ -138,7 +138,7 @@ impl FromRequestParts<App> for WorldCaller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         match sent_key(&parts.headers) {
             Some(secret) => {
-                let key = working(app, secret)?;
+                let key = app.worlds.keys().verify(secret)?;
                 Right::IntegrationKey(Secret::new(secret.to_owned())).note();
                 Ok(Self::Integration(Box::new(key)))
             }
@@ -155,12 +155,6 @@ fn sent_key(headers: &HeaderMap) -> Option<&str> {
         let key = key.trim();
         (scheme.eq_ignore_ascii_case("bearer") && key.starts_with("wk_")).then_some(key)
     })
-}
-
-/// The integration key of this secret, if it works.
-pub(super) fn working(app: &App, secret: &str) -> Result<IntegrationKey, Error> {
-    let found = app.worlds.keys().find(secret);
-    found.filter(|key| key.state == IntegrationState::Active).ok_or(warmpool_worlds::Error::InvalidApiKey.into())
 }
 
 /// `POST /v1/world/generate`. The log records every answer.
@@ -201,10 +195,10 @@ async fn answer(
     row.shown = shorten(secret);
     let found = app.worlds.keys().find(secret);
     if let Some(key) = &found {
-        (row.owner, row.key) = (Some(key.owner.clone()), Some(key.id.clone()));
+        (row.owner, row.key) = (Some(key.details.owner.clone()), Some(key.id.clone()));
     }
     row.environment = sender.environment_type.as_deref().and_then(Environment::named);
-    let key = found.filter(|key| key.state == IntegrationState::Active).ok_or(warmpool_worlds::Error::InvalidApiKey)?;
+    let key = found.filter(Record::is_active).ok_or(warmpool_keys::Error::InvalidApiKey)?;
     Right::IntegrationKey(Secret::new(secret.to_owned())).note();
     let request: GenerateRequest = text.parse()?;
     let wait = wait(headers, request.wait, app.config.world.max_wait)?;

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 
 use super::{RequestQuery, RequestRow};
 use crate::PatientRef;
-use crate::integration::IntegrationKeyId;
 use crate::request::Environment;
-use warmpool_keys::KeyId;
+use warmpool_keys::{IntegrationKeyId, KeyId};
 
 /// Rows of a full block; one with twice as many is divided.
 const BLOCK: usize = 1024;

@@ -14,8 +14,7 @@ use super::super::reply::json_reply;
 use super::super::rotation::Rotation;
 use super::super::sign_in::{Operator, SignedIn};
 use crate::http::error::Error;
-use warmpool_core::error::{FieldFault as _, ServiceFault as _};
-use warmpool_keys::{KeyError, KeyId, KeyRecord, KeyRole, KeyState, NewKey};
+use warmpool_keys::{KeyId, KeyRecord, KeyRole, KeyState, NewKey, ServiceKey};
 
 /// The keys that somebody may see, newest first.
 pub(super) fn listed(app: &App, scope: &Scope) -> Vec<Value> {
@@ -26,19 +25,19 @@ pub(super) fn listed(app: &App, scope: &Scope) -> Vec<Value> {
 }
 
 fn view(app: &App, record: &KeyRecord, live: Option<usize>) -> Value {
-    let (state, revoked_at) = match record.state {
-        KeyState::Active => ("active", None),
-        KeyState::Revoked { at_ms } => ("revoked", Some(at_ms)),
+    let revoked_at = match record.state {
+        KeyState::Active => None,
+        KeyState::Revoked { at_ms } => Some(at_ms),
     };
     json!({
         "key_id": record.id,
         "name": record.name,
-        "state": state,
-        "role": record.role,
+        "state": record.state.as_str(),
+        "role": record.details.role,
         "created_at": record.created_ms,
         "last_used_at": record.last_used_ms,
         "revoked_at": revoked_at,
-        "old_secret_until": record.previous.as_ref().map(|previous| previous.until_ms),
+        "old_secret_until": record.old_secret_until_ms(),
         "sessions": live.unwrap_or_default(),
         "max_sessions": app.config.session.max_per_key,
     })
@@ -66,7 +65,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     let (wanted, _text): (Wanted, _) = body::json(&app, &headers, body).await?;
-    let made = app.keys.create(wanted.name.trim(), wanted.role).await.map_err(refused)?;
+    let made = app.keys.create(wanted.name.trim(), wanted.role).await.map_err(warmpool_keys::Error::from)?;
     tracing::info!(key = %made.record.id, role = wanted.role.as_str(), "a key was made in the console");
     Ok(with_secret(&app, &made))
 }
@@ -80,7 +79,7 @@ pub(super) async fn rotate(
     body: Body,
 ) -> Result<Response, Error> {
     let keep = Rotation::read(&app, &headers, body).await?;
-    let made = app.keys.rotate(&known(&id)?, keep).await.map_err(refused)?;
+    let made = app.keys.rotate(&known(&id)?, keep).await.map_err(warmpool_keys::Error::from)?;
     tracing::info!(key = %made.record.id, "a key was rotated in the console");
     Ok(with_secret(&app, &made))
 }
@@ -89,17 +88,17 @@ pub(super) async fn rotate(
 pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<String>) -> Result<Response, Error> {
     let id = known(&id)?;
     let record = app.keys.get(&id).ok_or_else(|| warmpool_keys::Error::UnknownKey { id: id.to_string() })?;
-    if record.state != KeyState::Active {
-        app.keys.remove(&id).await.map_err(refused)?;
+    if !record.is_active() {
+        app.keys.remove(&id).await.map_err(warmpool_keys::Error::from)?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let others = app.keys.list();
-    let operates = |key: &&KeyRecord| key.role == KeyRole::Operator && key.state == KeyState::Active && key.id != id;
-    if record.role == KeyRole::Operator && !others.iter().any(|key| operates(&key)) {
+    let operates = |key: &&KeyRecord| key.details.role == KeyRole::Operator && key.is_active() && key.id != id;
+    if record.details.role == KeyRole::Operator && !others.iter().any(|key| operates(&key)) {
         let message = "this is the last operator's key: make another before you revoke it".to_owned();
         return Err(Error::Conflict { message }.into());
     }
-    let record = app.keys.revoke(&id).await.map_err(refused)?;
+    let record = app.keys.revoke(&id).await.map_err(warmpool_keys::Error::from)?;
     tracing::info!(key = %record.id, "a key was revoked in the console");
     Ok(json_reply(StatusCode::OK, &view(&app, &record, None)))
 }
@@ -108,21 +107,8 @@ fn known(id: &str) -> Result<KeyId, Error> {
     id.parse().map_err(|_| warmpool_keys::Error::UnknownKey { id: id.chars().take(64).collect() }).map_err(Into::into)
 }
 
-fn with_secret(app: &App, made: &NewKey) -> Response {
+fn with_secret(app: &App, made: &NewKey<ServiceKey>) -> Response {
     let mut shown = view(app, &made.record, None);
     shown["secret"] = json!(made.secret.expose());
     json_reply(StatusCode::OK, &shown)
-}
-
-fn refused(error: KeyError) -> Error {
-    match error {
-        KeyError::InvalidName => Error::invalid("name", "must have 1 to 64 printable characters"),
-        KeyError::NameTaken { name, .. } => {
-            Error::invalid("name", format!("`{name}` is another active key's: choose another name"))
-        }
-        KeyError::Unknown(id) => warmpool_keys::Error::UnknownKey { id: id.to_string() }.into(),
-        error @ (KeyError::Revoked(_) | KeyError::Active(_)) => Error::Conflict { message: error.to_string() },
-        KeyError::Store(error) => error.into(),
-        error => Error::internal(error),
-    }
 }

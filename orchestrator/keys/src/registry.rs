@@ -1,0 +1,291 @@
+//! The registry of all keys of one kind: in memory, found by id and by secret, and in the store.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+use crate::record::{KeyState, NewKey, PreviousSecret, Record, SecretHash};
+use warmpool_core::clock::{Now, unix_ms};
+use warmpool_core::secret::Secret;
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+
+/// Rows read or written at a time.
+const PAGE: usize = 256;
+
+/// A kind of key: what its records hold beside what those of every kind do, and how its secrets read.
+pub trait KeyKind: Clone + fmt::Debug + Eq + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// What names a key of this kind.
+    type Id: Clone + fmt::Debug + fmt::Display + Ord + Hash + Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// Why a key of this kind is not changed.
+    type Error: From<StoreError>;
+    /// The table of its records.
+    const TABLE: Table;
+    /// What the log calls secrets that were replaced.
+    const OLD_SECRETS: &'static str;
+
+    /// There is no key of this id.
+    fn unknown(id: &Self::Id) -> Self::Error;
+
+    /// The key was revoked, and so cannot be changed.
+    fn revoked(id: &Self::Id) -> Self::Error;
+
+    /// Makes a secret: the text that its holder gets, and the hash by which it is found.
+    fn new_secret(&mut self, id: &Self::Id) -> (Secret, SecretHash);
+}
+
+/// A key in memory.
+pub(crate) struct Entry<K: KeyKind> {
+    pub(crate) record: Record<K>,
+    /// Unix milliseconds, 0 if never. Newer than the record's between two saves.
+    last_used_ms: AtomicU64,
+}
+
+impl<K: KeyKind> Entry<K> {
+    pub(crate) fn record(&self) -> Record<K> {
+        let ms = self.last_used_ms.load(Ordering::Relaxed);
+        Record { last_used_ms: (ms != 0).then_some(ms), ..self.record.clone() }
+    }
+
+    pub(crate) fn touch(&self, at_ms: u64) {
+        self.last_used_ms.fetch_max(at_ms, Ordering::Relaxed);
+    }
+}
+
+struct Entries<K: KeyKind> {
+    by_id: HashMap<K::Id, Entry<K>>,
+    by_secret: HashMap<SecretHash, K::Id>,
+}
+
+impl<K: KeyKind> Entries<K> {
+    /// Adds a record, or puts it in the place of the one of its id.
+    fn insert(&mut self, record: Record<K>) {
+        let last_used_ms = AtomicU64::new(record.last_used_ms.unwrap_or(0));
+        if let Some(old) = self.remove(&record.id) {
+            // It may have been used since the record was read.
+            last_used_ms.fetch_max(old.last_used_ms.into_inner(), Ordering::Relaxed);
+        }
+        for hash in record.hashes() {
+            self.by_secret.insert(hash, record.id.clone());
+        }
+        self.by_id.insert(record.id.clone(), Entry { record, last_used_ms });
+    }
+
+    fn remove(&mut self, id: &K::Id) -> Option<Entry<K>> {
+        let entry = self.by_id.remove(id)?;
+        for hash in entry.record.hashes() {
+            self.by_secret.remove(&hash);
+        }
+        Some(entry)
+    }
+}
+
+struct Shared<K: KeyKind> {
+    store: Store,
+    entries: RwLock<Entries<K>>,
+    changes: watch::Sender<u64>,
+    /// Held from reading a record to having written its successor.
+    changing: Mutex<()>,
+}
+
+/// All keys of one kind. Clones share them.
+#[derive(Clone)]
+pub struct Registry<K: KeyKind> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K: KeyKind> fmt::Debug for Registry<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+impl<K: KeyKind> Registry<K> {
+    /// Reads all keys from the store.
+    /// Errors: when the store cannot be read.
+    pub async fn load(store: Store) -> Result<Self, StoreError> {
+        Self::load_at(store, &Now::read()).await
+    }
+
+    pub(crate) async fn load_at(store: Store, now: &Now) -> Result<Self, StoreError> {
+        let mut entries = Entries { by_id: HashMap::new(), by_secret: HashMap::new() };
+        let mut moved = Batch::new();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = store.scan(K::TABLE, range.clone(), PAGE).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                let mut record: Record<K> = row.json(K::TABLE)?;
+                if let Some(previous) = record.previous.as_ref().and_then(|previous| previous.anchored(now)) {
+                    record.previous = Some(previous);
+                    moved.put_json(K::TABLE, record.id.to_string(), &record)?;
+                }
+                entries.insert(record);
+            }
+        }
+        // Where the disk is too full for that, the next start does it.
+        if !moved.is_empty()
+            && let Err(error) = store.commit(moved, Durability::Power).await
+        {
+            tracing::warn!(%error, "how long {} still work was not written", K::OLD_SECRETS);
+        }
+        let (entries, changes, changing) = (RwLock::new(entries), watch::Sender::default(), Mutex::default());
+        Ok(Self { shared: Arc::new(Shared { store, entries, changes, changing }) })
+    }
+
+    /// Every key, also revoked ones, by time of making.
+    #[must_use]
+    pub fn list(&self) -> Vec<Record<K>> {
+        let mut records: Vec<_> = self.shared.entries.read().by_id.values().map(Entry::record).collect();
+        records.sort_unstable_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
+        records
+    }
+
+    /// The record of a key, also of a revoked one.
+    #[must_use]
+    pub fn get(&self, id: &K::Id) -> Option<Record<K>> {
+        self.look(id, Entry::record)
+    }
+
+    /// Whether a key exists and is not revoked.
+    #[must_use]
+    pub fn is_active(&self, id: &K::Id) -> bool {
+        self.look(id, |entry| entry.record.is_active()).unwrap_or(false)
+    }
+
+    /// Changes each time a key is made, changed or revoked: ask about every key that matters again. Code that begins to hold
+    /// one subscribes before it asks for the first time.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// Waits until a key is revoked. One that is revoked already takes no time.
+    pub async fn revoked(&self, id: &K::Id) {
+        // In this order, so that nothing falls between the two.
+        let mut changes = self.changes();
+        while self.is_active(id) && changes.changed().await.is_ok() {}
+    }
+
+    /// Gives a key another secret; the one it had works for `keep_old_for` longer. One before that stops at once.
+    /// Errors: when the key is unknown or revoked; when the store refuses.
+    pub async fn rotate(&self, id: &K::Id, keep_old_for: Duration) -> Result<NewKey<K>, K::Error> {
+        let _changing = self.change().await;
+        let mut record = self.active(id)?;
+        let (secret, hash) = record.details.new_secret(id);
+        record.previous =
+            (!keep_old_for.is_zero()).then(|| PreviousSecret::new(record.hash, keep_old_for, &Now::read()));
+        record.hash = hash;
+        self.put(&record).await?;
+        Ok(NewKey { record, secret })
+    }
+
+    /// Revokes a key for good. It stops working at once, even if the store then refuses to record it. Revoking a revoked key
+    /// changes nothing, but is recorded if it was not.
+    /// Errors: when the key is unknown; when the store refuses: then it is revoked only until the daemon restarts, so try
+    /// again.
+    pub async fn revoke(&self, id: &K::Id) -> Result<Record<K>, K::Error> {
+        let _changing = self.change().await;
+        let mut record = self.get(id).ok_or_else(|| K::unknown(id))?;
+        if record.is_active() {
+            record.state = KeyState::Revoked { at_ms: unix_ms() };
+            record.previous = None;
+        }
+        self.apply(record.clone());
+        self.put(&record).await?;
+        Ok(record)
+    }
+
+    /// Records in memory that a key was used now; [`Registry::save_last_used`] writes it.
+    pub fn touch(&self, id: &K::Id) {
+        self.look(id, |entry| entry.touch(unix_ms()));
+    }
+
+    /// Writes the times of last use that changed since the last time.
+    /// Errors: when the store refuses.
+    pub async fn save_last_used(&self) -> Result<(), StoreError> {
+        let _changing = self.change().await;
+        let changed: Vec<Record<K>> = {
+            let entries = self.shared.entries.read();
+            let records = entries.by_id.values().map(|entry| (entry.record(), entry.record.last_used_ms));
+            records.filter(|(record, saved)| record.last_used_ms != *saved).map(|(record, _)| record).collect()
+        };
+        for records in changed.chunks(PAGE) {
+            let mut batch = Batch::new();
+            for record in records {
+                batch.put_json(K::TABLE, record.id.to_string(), record)?;
+            }
+            self.shared.store.commit(batch, Durability::Process).await?;
+            let mut entries = self.shared.entries.write();
+            records.iter().for_each(|record| entries.insert(record.clone()));
+        }
+        Ok(())
+    }
+
+    /// Keeps all other changes of records away for as long as the guard is held.
+    pub(crate) async fn change(&self) -> MutexGuard<'_, ()> {
+        self.shared.changing.lock().await
+    }
+
+    /// Records a key, new or changed, then lets it take effect. The caller holds [`Registry::change`].
+    pub(crate) async fn put(&self, record: &Record<K>) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        // An older backup must bring back neither a revoked key nor an old secret or rule, nor lose a new key.
+        batch.put_json(K::TABLE, record.id.to_string(), record)?.irrevocable();
+        if !record.is_active() {
+            batch.essential();
+        }
+        self.shared.store.commit(batch, Durability::Power).await?;
+        self.apply(record.clone());
+        Ok(())
+    }
+
+    /// Removes a key from the store, then from memory. The caller holds [`Registry::change`].
+    pub(crate) async fn delete(&self, id: &K::Id) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.delete(K::TABLE, id.to_string()).irrevocable();
+        self.shared.store.commit(batch, Durability::Power).await?;
+        self.shared.entries.write().remove(id);
+        Ok(())
+    }
+
+    /// Lets a record take effect, and says so to all who follow [`Registry::changes`].
+    fn apply(&self, record: Record<K>) {
+        self.insert(record);
+        self.shared.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Lets a record take effect that opens nothing more and nothing less than the one before.
+    pub(crate) fn insert(&self, record: Record<K>) {
+        self.shared.entries.write().insert(record);
+    }
+
+    /// The record of a key that is not revoked.
+    pub(crate) fn active(&self, id: &K::Id) -> Result<Record<K>, K::Error> {
+        let record = self.get(id).ok_or_else(|| K::unknown(id))?;
+        if record.is_active() { Ok(record) } else { Err(K::revoked(id)) }
+    }
+
+    /// Looks at a key.
+    pub(crate) fn look<T>(&self, id: &K::Id, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
+        self.shared.entries.read().by_id.get(id).map(look)
+    }
+
+    /// Looks at the key, working or revoked, that has this secret or had it until lately.
+    ///
+    /// What is compared is a hash of 256 random bits, so the time that takes reveals nothing of the secret.
+    pub(crate) fn look_by_secret<T>(&self, secret: &str, now: &Now, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
+        let hash = SecretHash::new(secret);
+        let entries = self.shared.entries.read();
+        let entry = entries.by_id.get(entries.by_secret.get(&hash)?)?;
+        entry.record.has_secret(hash, now).then(|| look(entry))
+    }
+}
