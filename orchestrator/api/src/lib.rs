@@ -7,7 +7,9 @@
 //! | [`error`] | the body of a call that failed |
 //! | [`list`] | where in a list a page of it is |
 //! | [`session`] | sessions: created, listed and one by one |
+//! | [`status`] | how the daemon is |
 //! | [`task`] | tasks, the items of fleets, and the files that they made |
+//! | [`world`] | worlds |
 //!
 //! It depends on core and on the worker image's protocol, and on nothing else of the daemon. Three decisions hold for all
 //! types:
@@ -21,7 +23,9 @@ pub mod captcha;
 pub mod error;
 pub mod list;
 pub mod session;
+pub mod status;
 pub mod task;
+pub mod world;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -20,9 +20,9 @@ use tracing_subscriber::util::TryInitError;
 pub(crate) use recent::{LogLine, Recent, lines};
 use table::{METRICS, Metric};
 pub(crate) use traces::{Traces, continue_trace};
+use warmpool_api::status::KindStatus;
 use warmpool_config::{Config, LogFormat};
 use warmpool_core::trace::TRACES;
-use warmpool_workers::pool::KindStatus;
 
 /// Histograms keep what was recorded until it is folded into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);

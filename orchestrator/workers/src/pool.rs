@@ -22,8 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use warmpool_core::error::ServiceError;
@@ -31,6 +29,7 @@ use warmpool_protocol::{Settings, Snapshot};
 
 use crate::Error;
 use crate::worker::{Health, Worker};
+use warmpool_api::status::{KindCounts, KindStatus};
 use warmpool_config::{Config, PoolPreset};
 use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::drain::Drain;
@@ -41,8 +40,7 @@ use warmpool_runtime::{NodeFacts, Runtime};
 use images::image_build;
 pub use lease::Lease;
 use lease::QueuePlace;
-pub use nodes::{NodeCounts, NodeStatus};
-pub(crate) use plan::KindCounts;
+pub use nodes::NodeStatus;
 use plan::{Action, PlanInput, plan};
 use rejections::Rejections;
 use state::{PoolState, Target, Waiter};
@@ -66,30 +64,6 @@ struct PoolParts {
     rejections: Rejections,
     /// The nodes as they were at the last look.
     nodes: Mutex<Vec<NodeFacts>>,
-}
-
-/// One kind of worker, as `/status` and the metrics show it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "PoolKind")]
-pub struct KindStatus {
-    /// The engine.
-    pub engine: Engine,
-    /// Headed or headless.
-    pub mode: Mode,
-    /// The preset whose settings its workers wait with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub preset: Option<String>,
-    /// Whether the engine's image is on this host.
-    pub installed: bool,
-    /// How far the build of a missing image is, while `scripts/images` makes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_build: Option<String>,
-    /// What it holds, and what is wanted of it.
-    #[serde(flatten)]
-    pub counts: KindCounts,
-    /// Why the last start failed, until one succeeds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
 }
 
 impl Pool {

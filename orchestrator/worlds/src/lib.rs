@@ -70,6 +70,7 @@ use files::Files;
 use patient::Patients;
 use record::Content;
 use turns::Turns;
+use warmpool_api::world::Status;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
@@ -88,8 +89,8 @@ pub(crate) use log::RequestLog;
 pub use log::{RequestQuery, RequestRow, RequestView};
 pub use patient::PatientRef;
 pub use patient::PatientsError;
-pub use record::{Scene, Status, World, WorldRecord, WorldView};
-pub use request::{Environment, GenerateRequest, Limits, WorldRequest};
+pub use record::{WorldRecord, WorldView};
+pub use request::{GenerateRequest, Limits, WorldRequest};
 
 /// All worlds. Clones share them.
 #[derive(Clone)]

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 use super::patient::{PatientRef, Patients};
-use super::request::{Counts, Environment};
+use super::request::Counts;
 use crate::Error;
 use index::{Index, RowKey};
+use warmpool_api::world::Environment;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::WorldId;

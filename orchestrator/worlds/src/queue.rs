@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::patient::Patient;
-use super::record::{Content, Failure, Status, WorldRecord};
+use super::record::{Content, WorldRecord};
 use super::render::{RenderError, Renderer, remove_left};
 use super::{LiveWorld, Worlds};
 use crate::Error;
+use warmpool_api::world::{Failure, Status};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::ServiceFault as _;

@@ -1,51 +1,12 @@
 //! A world as it is kept, and how a client sees it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cipher::Cipher;
 use super::patient::PatientRef;
-use super::request::{Environment, ItemKind};
+use warmpool_api::world::{Assets, Environment, Failure, ItemKind, Placement, Scene, Status, World, WorldItem};
 use warmpool_core::ids::WorldId;
 use warmpool_keys::{IntegrationKeyId, IntegrationKind, KeyId};
-
-/// Where a world is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "WorldStatus")]
-pub enum Status {
-    /// It waits for its turn.
-    Queued,
-    /// It is being rendered.
-    Rendering,
-    /// All its pictures are there.
-    Ready,
-    /// It will not be made.
-    Failed,
-}
-
-impl Status {
-    pub const fn is_end(self) -> bool {
-        matches!(self, Self::Ready | Self::Failed)
-    }
-}
-
-/// Why a world was not made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "WorldFailure")]
-pub struct Failure {
-    pub code: String,
-    pub message: String,
-}
-
-/// Where an item is in the scene, in degrees: yaw from the middle of the picture to the right, pitch upwards.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Placement {
-    pub yaw: f64,
-    pub pitch: f64,
-    pub width: f64,
-    pub height: f64,
-}
 
 /// One item of a world.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -188,73 +149,4 @@ impl WorldView {
         };
         self.content.items.iter().map(item).collect()
     }
-}
-
-/// A world as its clients see it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct World {
-    world_id: WorldId,
-    status: Status,
-    /// From 0 to 1.
-    progress: f64,
-    environment_type: Environment,
-    variation: String,
-    /// Whether a test key asked for it: then it is small and has a watermark.
-    test: bool,
-    /// Whether the request found it made already.
-    cached: bool,
-    /// In Unix milliseconds.
-    created_at: u64,
-    /// In Unix milliseconds.
-    ended_at: Option<u64>,
-    width: u32,
-    height: u32,
-    /// Anyone holding this URL can see the world; null when the viewer is closed.
-    viewer_url: Option<String>,
-    assets: Assets,
-    items: Vec<WorldItem>,
-    error: Option<Failure>,
-}
-
-/// The pictures of a world; null while they are not there.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "WorldAssets")]
-struct Assets {
-    preview_url: Option<String>,
-    thumbnail_url: Option<String>,
-    panorama_url: Option<String>,
-    panorama_png_url: Option<String>,
-    depth_url: Option<String>,
-}
-
-/// One item of a world.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-struct WorldItem {
-    kind: ItemKind,
-    label: String,
-    /// Whether it has a place in the scene.
-    placed: bool,
-    #[serde(flatten)]
-    placement: Option<Placement>,
-}
-
-/// A world as its viewer sees it.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Scene {
-    status: Status,
-    /// From 0 to 1.
-    progress: f64,
-    environment_type: Environment,
-    /// Whether the first picture is there.
-    preview: bool,
-    /// Whether the whole picture is there.
-    panorama: bool,
-    width: u32,
-    height: u32,
-    /// Which way the viewer looks at first, in degrees.
-    initial_yaw: f64,
-    watermark: bool,
-    items: Vec<WorldItem>,
-    /// Why it failed.
-    message: Option<String>,
 }

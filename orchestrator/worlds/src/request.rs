@@ -6,6 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
+use warmpool_api::world::{Environment, ItemKind};
 
 use crate::Error;
 use warmpool_core::error::FieldFault as _;
@@ -29,34 +30,6 @@ const MAX_LABEL: usize = 120;
 const MAX_URL: usize = 1000;
 /// The longest variation, in characters.
 const MAX_VARIATION: usize = 64;
-
-/// A kind of scene.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Environment {
-    /// A garden with lawn, trees and flowers.
-    Garden,
-    /// A sitting room.
-    Home,
-    /// A porch with a view.
-    Porch,
-}
-
-impl Environment {
-    pub const ALL: [Self; 3] = [Self::Garden, Self::Home, Self::Porch];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Garden => "garden",
-            Self::Home => "home",
-            Self::Porch => "porch",
-        }
-    }
-
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|environment| environment.as_str() == name)
-    }
-}
 
 /// A request as it comes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -106,27 +79,12 @@ pub struct Attached {
     pub label: Option<String>,
 }
 
-/// What an item of a scene is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "WorldItemKind")]
-pub enum ItemKind {
-    /// A picture in a frame.
-    Image,
-    /// The poster of a video.
-    Video,
-    /// A thing of the patient's.
-    Belonging,
-}
-
-impl ItemKind {
-    /// The request's list of them.
-    const fn field(self) -> &'static str {
-        match self {
-            Self::Image => "images",
-            Self::Video => "videos",
-            Self::Belonging => "belongings",
-        }
+/// The request's list of them.
+const fn field_of(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Image => "images",
+        ItemKind::Video => "videos",
+        ItemKind::Belonging => "belongings",
     }
 }
 
@@ -189,7 +147,7 @@ impl WorldRequest {
             (ItemKind::Belonging, request.belongings, limits.belongings),
         ] {
             let list = list.unwrap_or_default();
-            let field = kind.field();
+            let field = field_of(kind);
             if list.len() > most {
                 let message = format!(
                     "has {} entries, and {most} are allowed: send fewer, or raise `world.max_{field}`",

@@ -6,8 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
-use super::record::Placement;
-use super::request::{Environment, ItemKind};
+use warmpool_api::world::{Environment, ItemKind, Placement};
 
 /// The longest line of a renderer, in bytes: a PNG of 4096 x 2048 pixels in base64, and room.
 const MAX_LINE: usize = 96 << 20;

@@ -6,8 +6,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::record::Status;
 use super::*;
+use warmpool_api::world::Status;
 use warmpool_config::{Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_dial::Resolver;

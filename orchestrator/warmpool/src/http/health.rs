@@ -11,8 +11,9 @@ use super::openapi::{Access, Operation, Routes};
 use super::query::Rule;
 use super::reply::Form;
 use super::route::{Policy, Traffic};
-use super::status::{Status, status};
+use super::status::status;
 use crate::http::error::Error;
+use warmpool_api::status::Status;
 use warmpool_core::drain::Phase;
 use warmpool_store::{StoreHealth, StoreState};
 

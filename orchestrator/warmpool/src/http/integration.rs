@@ -24,11 +24,13 @@ use super::route::{Policy, Segment, Traffic};
 use super::task_reply::wants;
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
+use warmpool_api::world::Environment;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
 use warmpool_keys::{Integration, IntegrationKey, IntegrationKind, KeyId, NewKey};
-use warmpool_worlds::{Environment, RequestQuery, RequestView};
+use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState, RequestQuery, RequestView};
+use warmpool_worlds::{RequestQuery, RequestView};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

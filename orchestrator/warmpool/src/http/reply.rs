@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::right::Right;
 use super::route::RouteTable;
 use crate::http::error::Error;
+use warmpool_api::error::{ErrorBody, ErrorDetail};
 use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _, closest};
 use warmpool_core::ids::RequestId;
 use warmpool_keys::KeyId;
@@ -120,27 +121,6 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
     }
 }
 
-/// The body of a call that failed.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Error")]
-pub(super) struct Failure {
-    error: FailureDetail,
-}
-
-/// Why a call failed.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ErrorDetail")]
-struct FailureDetail {
-    code: Code,
-    /// What to do, for people.
-    message: String,
-    /// The field at fault, by its path, or the parameter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<String>,
-    /// The id under which the daemon's log has the cause.
-    request_id: String,
-}
-
 /// The body of a WebDriver command that failed, in the form of the W3C standard.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WebDriverError")]
@@ -182,9 +162,11 @@ impl W3cFailure {
 }
 
 /// The body of the REST form.
-fn rest(error: &dyn Fault, request_id: String) -> Failure {
+fn rest(error: &dyn Fault, request_id: String) -> ErrorBody {
     let field = error.field().map(str::to_owned);
-    Failure { error: FailureDetail { code: error.code(), message: error.to_string(), field, request_id } }
+    ErrorBody {
+        error: ErrorDetail { code: error.code().as_str().to_owned(), message: error.to_string(), field, request_id },
+    }
 }
 
 /// A whole answer as bytes, for a connection on which nothing is read: it is closed behind this.

@@ -15,9 +15,9 @@ use super::route::{Policy, Segment, Traffic};
 use super::task_reply::wants;
 use super::worlds::events;
 use crate::http::error::Error;
+use warmpool_api::world::Scene;
 use warmpool_core::error::Code;
 use warmpool_core::secret::Secret;
-use warmpool_worlds::Scene;
 
 const POLICY: Policy = Policy {
     access: Access::Open,

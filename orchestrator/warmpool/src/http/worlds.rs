@@ -28,13 +28,12 @@ use super::right::Right;
 use super::route::{Policy, Segment, Traffic};
 use super::task_reply::{preferred_wait, wants};
 use crate::http::error::Error;
+use warmpool_api::world::{Environment, World};
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_core::secret::Secret;
 use warmpool_keys::{Record, shorten};
-use warmpool_worlds::{
-    AcceptedWorld, Environment, GenerateRequest, RequestRow, World, WorldCaller, WorldRecord, WorldRequest,
-};
+use warmpool_worlds::{AcceptedWorld, GenerateRequest, RequestRow, WorldCaller, WorldRecord, WorldRequest};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

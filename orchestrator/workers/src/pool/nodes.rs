@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::Pool;
 use crate::worker::Worker;
+use warmpool_api::status::NodeCounts;
 use warmpool_runtime::{NodeFacts, NodeState, NodeUse, RuntimeError};
 
 /// How long the agent of a warm worker may take to answer when the node is in doubt.
@@ -34,23 +34,6 @@ pub struct NodeStatus {
     /// Why it gets no workers for now, although it could take them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub left_out: Option<String>,
-}
-
-/// How many nodes of the swarm there are, for anyone who may ask for `/status`: their names, and what each lacks, are for the
-/// operator alone. All zero on one host.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-#[schemars(rename = "Nodes")]
-pub struct NodeCounts {
-    /// All that Swarm knows.
-    pub total: usize,
-    /// Those that the manager does not hear from.
-    pub lost: usize,
-    /// Those that get no new workers and have sessions still.
-    pub draining: usize,
-    /// Those that run nothing, whoever drained them.
-    pub drained: usize,
-    /// Those that get no workers for now, although they could take them.
-    pub left_out: usize,
 }
 
 impl Pool {

@@ -2,49 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
+use warmpool_api::status::KindCounts;
 use warmpool_core::browser::PoolKey;
 
-/// What the pool has of one engine and mode, and what is wanted of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct KindCounts {
-    /// How many warm workers to keep.
-    pub target: usize,
-    /// Being started.
-    pub starting: usize,
-    /// Warm, never used.
-    pub ready: usize,
-    /// Owned by a session.
-    pub leased: usize,
-    /// Being removed.
-    pub removing: usize,
-    /// Callers that wait for one and may have one.
-    pub waiting: usize,
-    /// Whether starts are held back: after failures, or because there is no image.
-    pub backing_off: bool,
+const fn containers(kind: &KindCounts) -> usize {
+    kind.starting + kind.ready + kind.leased + kind.removing
 }
 
-impl KindCounts {
-    const fn containers(&self) -> usize {
-        self.starting + self.ready + self.leased + self.removing
-    }
+/// How many callers would go away empty with what is ready or on its way.
+const fn unserved(kind: &KindCounts) -> usize {
+    kind.waiting.saturating_sub(kind.ready + kind.starting)
+}
 
-    /// How many callers would go away empty with what is ready or on its way.
-    const fn unserved(&self) -> usize {
-        self.waiting.saturating_sub(self.ready + self.starting)
-    }
+/// How many workers are missing from the target, beside those that waiting callers will take.
+const fn missing(kind: &KindCounts) -> usize {
+    (kind.target + kind.waiting).saturating_sub(kind.ready + kind.starting)
+}
 
-    /// How many workers are missing from the target, beside those that waiting callers will take.
-    const fn missing(&self) -> usize {
-        (self.target + self.waiting).saturating_sub(self.ready + self.starting)
-    }
-
-    /// How many warm workers are beyond the target, as when a caller left before the one it waited for was ready.
-    const fn surplus(&self) -> usize {
-        self.ready.saturating_sub(self.target + self.waiting)
-    }
+/// How many warm workers are beyond the target, as when a caller left before the one it waited for was ready.
+const fn surplus(kind: &KindCounts) -> usize {
+    kind.ready.saturating_sub(kind.target + kind.waiting)
 }
 
 /// Everything a plan depends on.
@@ -74,13 +51,13 @@ pub(super) fn plan(view: &PlanInput) -> Vec<Action> {
     let mut kinds = view.kinds.clone();
     let mut actions = Vec::new();
     loop {
-        let containers: usize = kinds.values().map(KindCounts::containers).sum();
+        let all: usize = kinds.values().map(containers).sum();
         let starting: usize = kinds.values().map(|kind| kind.starting).sum();
         if starting >= view.start_concurrency {
             break;
         }
         let Some(key) = next_to_start(&kinds, view.refill) else { break };
-        if containers < view.max_workers {
+        if all < view.max_workers {
             actions.push(Action::Start(key));
             kinds.entry(key).or_default().starting += 1;
             continue;
@@ -88,8 +65,8 @@ pub(super) fn plan(view: &PlanInput) -> Vec<Action> {
         // Full. A caller may have the place of a warm worker that nobody waits for; once the removal is done the place
         // is free, and the plan made then starts the caller's worker.
         let removing: usize = kinds.values().map(|kind| kind.removing).sum();
-        let unserved: usize = kinds.values().map(KindCounts::unserved).sum();
-        if removing >= unserved {
+        let without: usize = kinds.values().map(unserved).sum();
+        if removing >= without {
             break;
         }
         let Some(victim) = spare(&kinds) else { break };
@@ -100,15 +77,15 @@ pub(super) fn plan(view: &PlanInput) -> Vec<Action> {
     }
     // Where nothing can start what is there is kept: it cannot be had again.
     for (key, kind) in kinds.iter().filter(|(_, kind)| view.refill && !kind.backing_off) {
-        actions.extend(std::iter::repeat_n(Action::Evict(*key), kind.surplus()));
+        actions.extend(std::iter::repeat_n(Action::Evict(*key), surplus(kind)));
     }
     actions
 }
 
 fn next_to_start(kinds: &BTreeMap<PoolKey, KindCounts>, refill: bool) -> Option<PoolKey> {
     let open = || kinds.iter().filter(|(_, kind)| !kind.backing_off);
-    let waited_for = open().filter(|(_, kind)| kind.unserved() > 0).max_by_key(|(_, kind)| kind.unserved());
-    let empty = || open().filter(|(_, kind)| refill && kind.missing() > 0).max_by_key(|(_, kind)| kind.missing());
+    let waited_for = open().filter(|(_, kind)| unserved(kind) > 0).max_by_key(|(_, kind)| unserved(kind));
+    let empty = || open().filter(|(_, kind)| refill && missing(kind) > 0).max_by_key(|(_, kind)| missing(kind));
     waited_for.or_else(empty).map(|(key, _)| *key)
 }
 
@@ -242,7 +219,7 @@ mod tests {
             let mut view = view(a, b);
             view.max_workers = max;
             view.start_concurrency = concurrency;
-            let before: usize = view.kinds.values().map(KindCounts::containers).sum();
+            let before: usize = view.kinds.values().map(containers).sum();
             let starting: usize = view.kinds.values().map(|kind| kind.starting).sum();
             let actions = plan(&view);
             let starts = actions.iter().filter(|action| matches!(action, Action::Start(_))).count();

@@ -14,9 +14,9 @@ pub(super) use serving::ProgressBounds;
 
 use super::Lease;
 use super::image_builds::ImageBuilds;
-use super::plan::KindCounts;
 use crate::Error;
 use crate::worker::Worker;
+use warmpool_api::status::KindCounts;
 use warmpool_core::browser::{Engine, PoolKey};
 use warmpool_core::ids::WorkerId;
 use warmpool_keys::KeyId;

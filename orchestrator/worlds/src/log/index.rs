@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::{RequestQuery, RequestRow};
 use crate::PatientRef;
-use crate::request::Environment;
+use warmpool_api::world::Environment;
 use warmpool_keys::{IntegrationKeyId, KeyId};
 
 /// Rows of a full block; one with twice as many is divided.

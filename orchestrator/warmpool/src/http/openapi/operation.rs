@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::super::reply::{Failure, Form, W3cFailure, status, webdriver_status};
+use super::super::reply::{Form, W3cFailure, status, webdriver_status};
 use super::super::route::{Policy, Segment, parameter};
 use super::schemas::Schemas;
+use warmpool_api::error::ErrorBody;
 use warmpool_core::error::Code;
 
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -204,7 +205,7 @@ impl Operation {
             let lines: Vec<String> =
                 codes.iter().map(|code| format!("- `{}`: {}", code.as_str(), code.about())).collect();
             let schema = match form {
-                Form::Rest => schemas.written(schema_of::<Failure>),
+                Form::Rest => schemas.written(schema_of::<ErrorBody>),
                 Form::WebDriver => schemas.written(schema_of::<W3cFailure>),
             };
             // The same request may be worth another try.

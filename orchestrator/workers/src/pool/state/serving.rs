@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{FAILURES_TO_GIVE_UP, PoolState, PooledWorker, WorkerStage};
 use crate::Error;
-use crate::pool::plan::KindCounts;
+use warmpool_api::status::KindCounts;
 use warmpool_core::browser::{Engine, PoolKey};
 use warmpool_core::error::ServiceError;
 
