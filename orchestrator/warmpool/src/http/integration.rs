@@ -29,7 +29,6 @@ use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
 use warmpool_keys::{Integration, IntegrationKey, IntegrationKind, KeyId, NewKey};
-use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState, RequestQuery, RequestView};
 use warmpool_worlds::{RequestQuery, RequestView};
 
 /// Time between two signs of life on a stream.
