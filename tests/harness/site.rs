@@ -175,7 +175,7 @@ async fn echo_form(body: String) -> Html<String> {
     echo(&Value::Object(fields))
 }
 
-/// Answers name, size and SHA-256 of the one file in a multipart body.
+/// Returns the name, size and SHA-256 of the one file in a multipart body.
 async fn echo_upload(body: Bytes) -> Response {
     match one_part(&body) {
         Some((name, bytes)) => {

@@ -201,7 +201,7 @@ impl TestLane {
         Ok(Self { runtime, site })
     }
 
-    /// Runs a group; gives how long each of its cases took.
+    /// Runs a group; returns how long each of its cases took.
     fn run(&self, batch: Batch) -> Durations {
         let (mut shared, mut durations) = (None, Durations::new());
         let settings = batch.settings.as_ref();

@@ -117,28 +117,18 @@ impl Config {
             return Self::resolve(None, env, flags, &Host::read());
         };
         let shown = path.display().to_string();
-        let (text, unread) = match std::fs::read_to_string(&path) {
-            Ok(text) => (text, None),
-            Err(error) => {
-                let source = if flags.config.is_some() { "flag --config" } else { "environment WARMPOOL_CONFIG" };
-                let fault = ConfigError {
-                    source: source.to_owned(),
-                    key: String::new(),
-                    what: format!("cannot read {shown}: {error}"),
-                    remedy: "name a TOML file this user may read".to_owned(),
-                };
-                (String::new(), Some(fault))
-            }
-        };
-        let resolved = Self::resolve(Some((&shown, &text)), env, flags, &Host::read());
-        match (unread, resolved) {
-            (None, resolved) => resolved,
-            (Some(unread), Ok(_)) => Err(ConfigErrors(vec![unread])),
-            (Some(unread), Err(ConfigErrors(mut faults))) => {
-                faults.insert(0, unread);
-                Err(ConfigErrors(faults))
-            }
-        }
+        let text = std::fs::read_to_string(&path);
+        let resolved = Self::resolve(Some((&shown, text.as_deref().unwrap_or_default())), env, flags, &Host::read());
+        let Err(error) = text else { return resolved };
+        let source = if flags.config.is_some() { "flag --config" } else { "environment WARMPOOL_CONFIG" };
+        let mut faults = vec![ConfigError {
+            source: source.to_owned(),
+            key: String::new(),
+            what: format!("cannot read {shown}: {error}"),
+            remedy: "name a TOML file this user may read".to_owned(),
+        }];
+        faults.extend(resolved.err().into_iter().flat_map(|others| others.0));
+        Err(ConfigErrors(faults))
     }
 
     /// Where a setting's value came from; `name` is such as `server.listen`.
@@ -271,14 +261,11 @@ impl Config {
             ("relay.write_timeout", self.relay.write_timeout),
             ("live.write_timeout", self.live.write_timeout),
         ] {
-            if self.server.tcp_user_timeout <= write_timeout {
-                let (short, long) = (
-                    humantime::format_duration(self.server.tcp_user_timeout),
-                    humantime::format_duration(write_timeout),
-                );
-                warnings.push(format!(
-                    "server.tcp_user_timeout, {short}, is not longer than {name}, {long}: the kernel ends connections first, without a word"
-                ));
+            let user_timeout = self.server.tcp_user_timeout;
+            if user_timeout <= write_timeout {
+                let (short, long) =
+                    (humantime::format_duration(user_timeout), humantime::format_duration(write_timeout));
+                warnings.push(format!("server.tcp_user_timeout, {short}, is not longer than {name}, {long}: the kernel closes connections first, and no error says why"));
             }
         }
         if self.session.max_sessions > self.pool.max_workers {

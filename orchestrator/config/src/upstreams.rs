@@ -27,7 +27,7 @@ pub enum ProxyScheme {
 
 impl ProxyScheme {
     /// The scheme of a URL, and the port where it names none.
-    pub fn from_scheme(scheme: &str) -> Option<(Self, u16)> {
+    fn from_scheme(scheme: &str) -> Option<(Self, u16)> {
         match scheme {
             "http" => Some((Self::Http, 80)),
             "https" => Some((Self::Https, 443)),

@@ -6,7 +6,6 @@
 mod code;
 mod fault;
 mod field;
-
 mod service;
 mod shorthand;
 mod words;

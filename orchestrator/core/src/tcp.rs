@@ -8,7 +8,7 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 
 /// Unanswered probes after which a connection is closed.
-pub const PROBES: u32 = 3;
+const PROBES: u32 = 3;
 
 /// When the kernel drops a silent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -49,7 +49,7 @@ impl Unfinished {
         &self.name
     }
 
-    /// Makes it durable and gives it its name, in place of what has that name. Answers path and size.
+    /// Makes it durable and gives it its name, in place of what has that name. Returns its path and size, bytes.
     pub(super) fn finish(mut self) -> Result<(PathBuf, u64), StoreError> {
         let bytes = self.out.seek(SeekFrom::End(0)).map_err(StoreError::io("write", &self.name))?;
         let file = self.out.get_ref();

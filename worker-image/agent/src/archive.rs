@@ -8,7 +8,7 @@ use zip::ZipArchive;
 
 use crate::error::ApiError;
 
-/// Writes the one file of the archive to `to`. Gives back the name the archive has for it, which
+/// Writes the one file of the archive to `to`. Returns the name the archive has for it, which
 /// is not to be trusted, and its size.
 ///
 /// Blocks; meant for a thread of its own.

@@ -25,6 +25,6 @@ pub(crate) struct Interception {
 
 /// Reads what a client sends. It lives as long as the client's websocket.
 pub(crate) trait Interceptor: Send {
-    /// Called with bytes on their way to the browser; gives those that go there.
+    /// Called with bytes on their way to the browser; returns those that go there.
     fn pass<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = Vec<u8>> + Send + 'a>>;
 }

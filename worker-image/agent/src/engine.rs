@@ -173,7 +173,7 @@ impl Engine {
         each!(self, engine => engine.before_command(path, body).await)
     }
 
-    /// Opens a window in a browser context of its own, which shares nothing with other windows. Gives its WebDriver handle.
+    /// Opens a window in a browser context of its own, which shares nothing with other windows. Returns its WebDriver handle.
     /// There is one such context at a time.
     pub(crate) async fn open_context(&self) -> Result<String, ApiError> {
         match self {
@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// Opens a WebDriver session and gives back what the driver answers.
+    /// Opens a WebDriver session and returns what the driver answers.
     /// Fails when the capabilities have not the form in which the engines look through them, or nothing answers.
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         check_form(&wanted.capabilities)?;

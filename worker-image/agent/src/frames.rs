@@ -49,7 +49,7 @@ impl Scanner {
         Self { words, head: Vec::new(), frame: None, text: false, carry: Vec::new() }
     }
 
-    /// Takes the next bytes; gives back, for each word, whether it was completed in them.
+    /// Takes the next bytes; returns, for each word, whether it was completed in them.
     pub(crate) fn scan(&mut self, mut bytes: &[u8]) -> Vec<bool> {
         let mut found = vec![false; self.words.len()];
         while !bytes.is_empty() {

@@ -47,7 +47,7 @@ pub(crate) struct NetErrors {
 }
 
 impl NetErrors {
-    /// Takes the code of an answer about this host; gives the one for the browser, which knows none but the standard's.
+    /// Takes the code of an answer about this host; returns the one for the browser, which knows none but the standard's.
     pub(crate) fn note(&self, host: Option<&str>, code: u8) -> u8 {
         let (name, code) = match code {
             2 => (Some("net::ERR_NETWORK_ACCESS_DENIED"), code),
@@ -97,7 +97,7 @@ impl NamedErrors {
         Self { errors, held: Vec::new() }
     }
 
-    /// Takes what was read; gives what may be written.
+    /// Takes what was read; returns what may be written.
     pub(crate) fn pass<'a>(&mut self, read: &'a [u8]) -> Cow<'a, [u8]> {
         let name = self.errors.name();
         if name.is_none() && self.held.is_empty() {

@@ -114,7 +114,7 @@ impl TrueAddresses {
         Self { known, pieces: Pieces::new(EVENT, LONGEST_EVENT) }
     }
 
-    /// Takes what was read; gives what may be written.
+    /// Takes what was read; returns what may be written.
     pub(crate) fn pass<'a>(&mut self, read: &'a [u8]) -> Cow<'a, [u8]> {
         if self.pieces.passes(read) {
             return Cow::Borrowed(read);

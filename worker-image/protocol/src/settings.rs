@@ -112,7 +112,7 @@ pub struct SettingError {
     pub reason: String,
 }
 
-/// Checks locale tags and gives them in their canonical form: `de-de` becomes `de-DE`.
+/// Checks locale tags and returns them in their canonical form: `de-de` becomes `de-DE`.
 /// Errors: the first wrong tag, or their number.
 pub fn check_locales(tags: &[String]) -> Result<Vec<String>, SettingError> {
     let wrong = |place, reason| SettingError { setting: "locales", place, reason };

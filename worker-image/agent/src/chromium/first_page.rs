@@ -177,7 +177,7 @@ impl FirstPage {
 pub(super) struct Loading<'a>(&'a FirstPage);
 
 impl Loading<'_> {
-    /// Opens the page in a target that `session` is attached to. Gives the reason when it did not load.
+    /// Opens the page in a target that `session` is attached to. Returns the reason when it did not load.
     pub(super) async fn open(
         &self,
         cdp: &Cdp,

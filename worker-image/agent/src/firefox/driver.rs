@@ -53,7 +53,7 @@ impl Driver {
         Ok(Self { port: PORT })
     }
 
-    /// Asks for a session and gives back what the driver answers.
+    /// Asks for a session and returns what the driver answers.
     pub(super) async fn new_session(&self, worker: &Worker, capabilities: Value) -> Result<Response<Body>, ApiError> {
         let body = json!({"capabilities": capabilities}).to_string();
         self.ask(worker, Method::POST, "/session", body).await
