@@ -76,9 +76,7 @@ pub(crate) use server::serve;
 pub(crate) use sign_ins::SignIns;
 
 use openapi::{Access, AnyObject, Description, Operation, Routes};
-use query::Rule;
-use reply::Form;
-use route::{Policy, Traffic};
+use route::Policy;
 use warmpool_config::Config;
 
 /// Notes how the daemon is, now and then, until it stops.
@@ -87,14 +85,7 @@ pub(crate) async fn take_samples(app: App) {
 }
 
 /// The policy of the description itself.
-const DESCRIPTION: Policy = Policy {
-    access: Access::Open,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[],
-    traffic: Traffic::Calls,
-    suggested: true,
-};
+const DESCRIPTION: Policy = Policy::rest(Access::Open, &[]).suggested();
 
 /// Every route there is, with its description.
 fn routes() -> Routes {

@@ -18,8 +18,8 @@ use super::console;
 use super::create;
 use super::devtools::{self, TARGET};
 use super::openapi::{Access, OmissionReason, Operation, Routes};
-use super::query::{Query, Rule};
-use super::reply::{Form, json_reply, unknown_path};
+use super::query::Query;
+use super::reply::{json_reply, unknown_path};
 use super::route::{Policy, Segment, Traffic};
 use super::task_reply::wants;
 use crate::dropin::CreateBody;
@@ -61,24 +61,12 @@ struct BrowserQuery {
 }
 
 /// Websockets that make their session.
-const SOCKET: Policy = Policy {
-    access: Access::Socket,
-    query: Rule::at_least::<BrowserQuery>(),
-    form: Form::Rest,
-    segments: &[Segment::new("kind", "The target's kind, such as `page`."), TARGET],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const SOCKET: Policy =
+    Policy::rest(Access::Socket, &[Segment::new("kind", "The target's kind, such as `page`."), TARGET])
+        .takes_at_least::<BrowserQuery>();
 
 /// Paths that are not served.
-const REFUSAL: Policy = Policy {
-    access: Access::Open,
-    query: Rule::UNCHECKED,
-    form: Form::Rest,
-    segments: &[Segment::new("browser", "The browser's name.")],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const REFUSAL: Policy = Policy::rest(Access::Open, &[Segment::new("browser", "The browser's name.")]).takes_anything();
 
 pub(super) fn routes() -> Routes {
     let socket = |id, summary| {
@@ -92,7 +80,7 @@ pub(super) fn routes() -> Routes {
             .fails(create::FAILURES)
             .fails(devtools::SOCKET_FAILURES)
     };
-    let by_key = Policy { query: Rule::only::<KeyToken>(), ..SOCKET };
+    let by_key = SOCKET.takes::<KeyToken>();
     let mut routes = Routes::new("browserless")
         .get(
             "/",
@@ -108,7 +96,7 @@ pub(super) fn routes() -> Routes {
         .get(
             "/active",
             active,
-            Operation::new("get_active", "browserless' sign of life", Policy { access: Access::Open, ..by_key })
+            Operation::new("get_active", "browserless' sign of life", by_key.access(Access::Open))
                 .writes_nothing("It is alive."),
         )
         .get(
@@ -117,7 +105,7 @@ pub(super) fn routes() -> Routes {
             Operation::new(
                 "get_pressure",
                 "How full the service is",
-                Policy { access: Access::Status, traffic: Traffic::Probes, ..by_key },
+                by_key.access(Access::Status).of(Traffic::Probes),
             )
             .writes::<PressureReport>("The load.")
             .writes_text("text/plain", "`ok`.")

@@ -27,8 +27,6 @@ use rust_embed::RustEmbed;
 use tower_http::compression::CompressionLayer;
 
 use super::openapi::{Access, OmissionReason, Routes};
-use super::query::Rule;
-use super::reply::Form;
 use super::route::{Policy, Segment, Traffic};
 use super::sign_in;
 use crate::http::error::Error;
@@ -104,35 +102,26 @@ const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
                               media-src 'self' blob:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; \
                               base-uri 'none'; form-action 'none'";
 
-const PAGE: Policy = Policy {
-    access: Access::Open,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[Segment::new("id", "The key's id."), Segment::new("file", "The file's name.")],
-    traffic: Traffic::Console,
-    suggested: false,
-};
+const PAGE: Policy =
+    Policy::rest(Access::Open, &[Segment::new("id", "The key's id."), Segment::new("file", "The file's name.")])
+        .of(Traffic::Console);
 
 /// The pages, and the routes that serve only them.
 pub(super) fn routes(routes: Routes) -> Routes {
-    let api = Policy { access: Access::Operator, ..PAGE };
+    let api = PAGE.access(Access::Operator);
     let pages = [
-        (
-            "/docs",
-            get(docs).layer(CompressionLayer::new()),
-            Policy { traffic: Traffic::Calls, suggested: true, ..PAGE },
-        ),
+        ("/docs", get(docs).layer(CompressionLayer::new()), PAGE.of(Traffic::Calls).suggested()),
         ("/console", get(async || Redirect::permanent("console/")), PAGE),
-        ("/console/", get(page_of_console).layer(CompressionLayer::new()), Policy { suggested: true, ..PAGE }),
-        ("/console/worlds", get(async || Redirect::permanent("./#/worlds")), Policy { suggested: true, ..PAGE }),
+        ("/console/", get(page_of_console).layer(CompressionLayer::new()), PAGE.suggested()),
+        ("/console/worlds", get(async || Redirect::permanent("./#/worlds")), PAGE.suggested()),
         (
             "/console/sign-in",
             get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out),
-            Policy { traffic: Traffic::SignedIn, ..PAGE },
+            PAGE.of(Traffic::SignedIn),
         ),
         ("/console/api/overview", get(overview::show), api),
-        ("/console/api/events", get(events::follow), Policy { query: Rule::only::<EventTopics>(), ..api }),
-        ("/console/api/thumbnails", get(thumbnails::follow), Policy { query: Rule::only::<ShownSessions>(), ..api }),
+        ("/console/api/events", get(events::follow), api.takes::<EventTopics>()),
+        ("/console/api/thumbnails", get(thumbnails::follow), api.takes::<ShownSessions>()),
         ("/console/api/log", get(log::show), api),
         ("/console/api/doctor", get(doctor::show), api),
         ("/console/api/keys", get(keys::list).post(keys::create), api),

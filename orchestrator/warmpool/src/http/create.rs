@@ -18,8 +18,7 @@ use super::body::{self, Object};
 use super::inspect;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::Rule;
-use super::reply::{Form, json_reply};
+use super::reply::json_reply;
 use super::route::{Policy, Traffic};
 use crate::dropin::CreateBody;
 use crate::http::error::Error;
@@ -55,14 +54,7 @@ pub(super) const FAILURES: &[Code] = &[
     Code::WorkerTimeout,
 ];
 
-const POLICY: Policy = Policy {
-    access: Access::Key,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[],
-    traffic: Traffic::Work,
-    suggested: true,
-};
+const POLICY: Policy = Policy::rest(Access::Key, &[]).of(Traffic::Work).suggested();
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let example =

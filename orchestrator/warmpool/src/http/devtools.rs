@@ -12,9 +12,8 @@ use tracing::Instrument as _;
 
 use super::App;
 use super::openapi::{Access, Operation, Routes};
-use super::query::{Query, Rule};
-use super::reply::Form;
-use super::route::{Policy, Segment, Traffic};
+use super::query::Query;
+use super::route::{Policy, Segment};
 use super::sessions::ID;
 use super::webdriver::{DRIVER, TOKEN};
 use crate::http::error::Error;
@@ -44,14 +43,7 @@ pub(super) struct SessionToken {
 pub(super) const TARGET: Segment =
     Segment::new("target", "A target of DevTools, such as `page/<target id>`; it may have slashes.");
 /// Websockets of a session.
-const SOCKET: Policy = Policy {
-    access: Access::Address,
-    query: Rule::only::<SessionToken>(),
-    form: Form::Rest,
-    segments: &[ID, TARGET, TOKEN, DRIVER],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const SOCKET: Policy = Policy::rest(Access::Address, &[ID, TARGET, TOKEN, DRIVER]).takes::<SessionToken>();
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary, policy| {
@@ -60,7 +52,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
             .fails(SOCKET_FAILURES)
     };
-    let by_path = Policy { query: Rule::NONE, ..SOCKET };
+    let by_path = SOCKET.takes_nothing();
     routes
         .get(
             "/sessions/{id}/devtools",

@@ -18,7 +18,7 @@ use super::auth::{GridCaller, GridKey, KeyToken, StatusCaller};
 use super::devtools::SOCKET_FAILURES;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::{Query, Rule};
+use super::query::Query;
 use super::reply::{Form, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_reply};
 use super::route::{Policy, Segment, Traffic};
 use super::status::grid_status;
@@ -36,18 +36,11 @@ use warmpool_sessions::webdriver::{self as driver, OWN};
 const ID: Segment =
     Segment::secret("id", "The session's id, as the answer to the new session has it. It opens the session.");
 /// Commands of a grid.
-const POLICY: Policy = Policy {
-    access: Access::Grid,
-    query: Rule::NONE,
-    form: Form::WebDriver,
-    segments: &[ID, COMMAND],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const POLICY: Policy = Policy::webdriver(Access::Grid, &[ID, COMMAND]);
 
 pub(super) fn routes() -> Routes {
-    let probe = Policy { access: Access::Status, traffic: Traffic::Probes, ..POLICY };
-    let refusal = Policy { query: Rule::UNCHECKED, traffic: Traffic::Work, ..POLICY };
+    let probe = POLICY.access(Access::Status).of(Traffic::Probes);
+    let refusal = POLICY.takes_anything().of(Traffic::Work);
     let nested = commands(&WD_HUB)
         .get(
             "/status",
@@ -62,7 +55,7 @@ pub(super) fn routes() -> Routes {
         .get(
             "/ping",
             ping,
-            Operation::new("ping", "Selenoid's sign of life", Policy { form: Form::Rest, ..probe })
+            Operation::new("ping", "Selenoid's sign of life", probe.form(Form::Rest))
                 .writes::<Ping>("How long it runs."),
         )
         .nest("/wd/hub", nested)
@@ -102,9 +95,10 @@ const WD_HUB: Names = Names {
 };
 
 fn commands(names: &Names) -> Routes {
-    let bidi_policy = Policy { access: Access::Socket, ..POLICY };
-    let socket = |id, summary, query| {
-        Operation::new(id, summary, Policy { form: Form::Rest, query, ..bidi_policy })
+    let bidi_policy = POLICY.access(Access::Socket);
+    let socket_policy = bidi_policy.form(Form::Rest);
+    let socket = |id, summary, policy| {
+        Operation::new(id, summary, policy)
             .upgrades("The websocket is open.")
             .fails(&[Code::UnknownSession, Code::SessionEnded])
             .fails(SOCKET_FAILURES)
@@ -115,16 +109,12 @@ fn commands(names: &Names) -> Routes {
         .post(
             "/session",
             new_session,
-            webdriver::operation(
-                names.new_session,
-                "Create a session with capabilities",
-                Policy { traffic: Traffic::Work, ..POLICY },
-            )
-            .about("The session lives as `webdriver.grid_timeout` and `webdriver.grid_idle_timeout` say.")
-            .reads::<webdriver::NewSessionBody>(webdriver::new_session_example())
-            .writes::<W3cAnswer>("The driver's answer.")
-            .fails(create::FAILURES)
-            .fails(&[Code::CapabilityRefused]),
+            webdriver::operation(names.new_session, "Create a session with capabilities", POLICY.of(Traffic::Work))
+                .about("The session lives as `webdriver.grid_timeout` and `webdriver.grid_idle_timeout` say.")
+                .reads::<webdriver::NewSessionBody>(webdriver::new_session_example())
+                .writes::<W3cAnswer>("The driver's answer.")
+                .fails(create::FAILURES)
+                .fails(&[Code::CapabilityRefused]),
         )
         .get(
             "/session/{id}",
@@ -140,12 +130,13 @@ fn commands(names: &Names) -> Routes {
         .get(
             "/session/{id}/se/cdp",
             devtools,
-            socket(names.devtools, "DevTools beside WebDriver", Rule::only::<KeyToken>()).fails(&[Code::UnknownTarget]),
+            socket(names.devtools, "DevTools beside WebDriver", socket_policy.takes::<KeyToken>())
+                .fails(&[Code::UnknownTarget]),
         )
         .get(
             "/session/{id}/se/bidi",
             bidi,
-            socket(names.selenium_bidi, "WebDriver BiDi beside WebDriver, where Selenium Grid has it", Rule::NONE)
+            socket(names.selenium_bidi, "WebDriver BiDi beside WebDriver, where Selenium Grid has it", socket_policy)
                 .about("For clients that put this address together themselves."),
         )
         .post("/session/{id}/se/file", upload, webdriver::upload_operation(names.upload[0], POLICY))
@@ -159,7 +150,7 @@ fn commands(names: &Names) -> Routes {
             command,
             webdriver::any_command(post_command, POLICY).reads::<AnyObject>(json!({"url": "https://example.com/"})),
         )
-        .other_methods("/session/{id}/{*command}", command, Policy { query: Rule::UNCHECKED, ..POLICY })
+        .other_methods("/session/{id}/{*command}", command, POLICY.takes_anything())
         .delete("/session/{id}/{*command}", command, webdriver::any_command(delete_command, POLICY))
 }
 

@@ -8,8 +8,6 @@ use http::header::CONTENT_TYPE;
 use super::App;
 use super::auth::StatusCaller;
 use super::openapi::{Access, Operation, Routes};
-use super::query::Rule;
-use super::reply::Form;
 use super::route::{Policy, Traffic};
 use super::status::status;
 use crate::http::error::Error;
@@ -17,17 +15,10 @@ use warmpool_api::status::Status;
 use warmpool_core::drain::Phase;
 use warmpool_store::{StoreHealth, StoreState};
 
-const PROBE: Policy = Policy {
-    access: Access::Open,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[],
-    traffic: Traffic::Probes,
-    suggested: true,
-};
+const PROBE: Policy = Policy::rest(Access::Open, &[]).of(Traffic::Probes).suggested();
 
 pub(super) fn routes(routes: Routes) -> Routes {
-    let status_policy = Policy { access: Access::Status, ..PROBE };
+    let status_policy = PROBE.access(Access::Status);
     routes
         .get(
             "/healthz",

@@ -17,10 +17,10 @@ use super::App;
 use super::auth::Caller;
 use super::body;
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::query::{Query, Rule};
-use super::reply::{Form, json_reply};
+use super::query::Query;
+use super::reply::json_reply;
 use super::rotation::Rotation;
-use super::route::{Policy, Segment, Traffic};
+use super::route::{Policy, Segment};
 use super::task_reply::wants;
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
@@ -146,14 +146,7 @@ impl Default for RequestList {
     }
 }
 
-const POLICY: Policy = Policy {
-    access: Access::Operator,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[Segment::new("id", "The key's id.")],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const POLICY: Policy = Policy::rest(Access::Operator, &[Segment::new("id", "The key's id.")]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary| Operation::new(id, summary, POLICY);
@@ -190,14 +183,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/v1/requests",
             requests,
-            Operation::new(
-                "list_world_requests",
-                "List requests for worlds",
-                Policy { query: Rule::only::<RequestList>(), ..POLICY },
-            )
-            .writes::<RequestPage>("One page of the log, newest first.")
-            .writes_text(EVENTS, "The requests that come from now on.")
-            .fails(&[Code::StoreBusy]),
+            Operation::new("list_world_requests", "List requests for worlds", POLICY.takes::<RequestList>())
+                .writes::<RequestPage>("One page of the log, newest first.")
+                .writes_text(EVENTS, "The requests that come from now on.")
+                .fails(&[Code::StoreBusy]),
         )
 }
 

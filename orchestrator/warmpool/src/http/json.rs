@@ -18,23 +18,15 @@ use super::devtools::TARGET;
 use super::inspect;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::Rule;
-use super::reply::{Form, json_reply};
-use super::route::{Policy, Traffic};
+use super::reply::json_reply;
+use super::route::Policy;
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::session::Session;
 
-const POLICY: Policy = Policy {
-    access: Access::Socket,
-    query: Rule::at_least::<KeyToken>(),
-    form: Form::Rest,
-    segments: &[TARGET],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const POLICY: Policy = Policy::rest(Access::Socket, &[TARGET]).takes_at_least::<KeyToken>();
 
 pub(super) fn routes() -> Routes {
     let list_operation = |id, summary| {
@@ -47,7 +39,7 @@ pub(super) fn routes() -> Routes {
             .fails(&[Code::InvalidToken, Code::NotSupported, Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown, Code::Starting])
             .fails(&[Code::WorkerFailed, Code::WorkerTimeout])
     };
-    let refusal = Policy { query: Rule::UNCHECKED, ..POLICY };
+    let refusal = POLICY.takes_anything();
     Routes::new("browserless")
         .get("/json", root, list_operation("list_targets_at_root", "List targets, under another path"))
         .get("/json/list", list, list_operation("list_targets", "List targets"))
@@ -57,7 +49,7 @@ pub(super) fn routes() -> Routes {
             Operation::new(
                 "get_version",
                 "The browser's names, and a websocket that makes a session",
-                Policy { suggested: true, ..POLICY },
+                POLICY.suggested(),
             )
             .writes::<Version>("What clients of a debugging port ask first.")
             .fails(&[Code::NotSupported]),
@@ -65,13 +57,9 @@ pub(super) fn routes() -> Routes {
         .get(
             "/json/protocol",
             protocol,
-            Operation::new(
-                "get_protocol",
-                "The browser's description of DevTools",
-                Policy { access: Access::Open, ..POLICY },
-            )
-            .writes::<AnyObject>("The description.")
-            .fails(create::FAILURES),
+            Operation::new("get_protocol", "The browser's description of DevTools", POLICY.access(Access::Open))
+                .writes::<AnyObject>("The description.")
+                .fails(create::FAILURES),
         )
         .undescribed(OmissionReason::Alias, "/json/", get(root), POLICY)
         .undescribed(OmissionReason::Alias, "/json/list/", get(list), POLICY)

@@ -23,9 +23,9 @@ use super::console;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::query::{Query, Rule};
-use super::reply::{Form, json_reply, status};
+use super::reply::{json_reply, status};
 use super::right::Right;
-use super::route::{Policy, Segment, Traffic};
+use super::route::{Policy, Segment};
 use super::sessions::ID;
 use crate::http::error::Error;
 use warmpool_core::error::{Code, Fault as _, FieldFault as _, ServiceFault as _};
@@ -82,24 +82,10 @@ impl Theme {
 /// A link in a path.
 const SHARE: Segment = Segment::new("share", "The link's id.");
 /// Calls by the token of a live view.
-const VIEW: Policy = Policy {
-    access: Access::Address,
-    query: Rule::only::<ViewQuery>(),
-    form: Form::Rest,
-    segments: &[ID],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const VIEW: Policy = Policy::rest(Access::Address, &[ID]).takes::<ViewQuery>();
 
 /// Calls about links.
-const SHARES: Policy = Policy {
-    access: Access::Key,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[ID, SHARE],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const SHARES: Policy = Policy::rest(Access::Key, &[ID, SHARE]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let view = |id, summary, policy| {
@@ -108,7 +94,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             .fails(&[Code::UnknownSession, Code::SessionEnded, Code::InvalidKey, Code::RuntimeDown, Code::Starting])
     };
     // Pages that show a live view add what they like to its address.
-    let page_policy = Policy { query: Rule::at_least::<ViewQuery>(), ..VIEW };
+    let page_policy = VIEW.takes_at_least::<ViewQuery>();
     let share_of = |id, summary| {
         Operation::new(id, summary, SHARES).fails(&[
             Code::UnknownSession,

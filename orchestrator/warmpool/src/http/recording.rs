@@ -14,10 +14,9 @@ use super::App;
 use super::auth::Caller;
 use super::live::ViewToken;
 use super::openapi::{Access, Operation, Routes};
-use super::query::{Query, Rule};
+use super::query::Query;
 use super::reply::json_reply;
 use super::right::Right;
-use super::route::Policy;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_api::session::SessionView;
@@ -28,7 +27,7 @@ use warmpool_sessions::video::Part;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let with_key = |id, summary| Operation::new(id, summary, OF_SESSION).fails(&[Code::UnknownSession]);
-    let by_token = Policy { access: Access::Address, query: Rule::only::<ViewToken>(), ..OF_SESSION };
+    let by_token = OF_SESSION.access(Access::Address).takes::<ViewToken>();
     let with_token = |id, summary| {
         Operation::new(id, summary, by_token)
             .about("The same by the token of the session's live view.")

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request};
 use http::Method;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use super::openapi::Access;
 use super::query::{Parameters, Rule};
@@ -13,30 +15,25 @@ use super::reply::Form;
 /// The most segments of a path that logs and messages show.
 const MAX_SHOWN: usize = 3;
 
-/// What a route says of itself. There are no defaults, so a new route has to say all of it.
+/// What a route says of itself. A new route has to say who may call it, which form its errors have and what its path holds;
+/// it takes no parameters unless it says which.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
-    /// Who may make the call.
-    pub(crate) access: Access,
-    /// What may stand behind the question mark.
-    pub(crate) query: Rule,
-    /// Which form its errors have.
-    pub(crate) form: Form,
-    /// What the parameters of its path are. It may describe more than the path has.
-    pub(crate) segments: &'static [Segment],
-    /// What kind of requests come, for logs and traces.
-    pub(crate) traffic: Traffic,
-    /// Whether an error for an unknown path may suggest this one.
-    pub(crate) suggested: bool,
+    pub(super) access: Access,
+    pub(super) query: Rule,
+    pub(super) form: Form,
+    pub(super) segments: &'static [Segment],
+    pub(super) traffic: Traffic,
+    suggested: bool,
 }
 
 /// A parameter of a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
     /// The name in braces.
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) names: Names,
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) names: Names,
 }
 
 /// What a parameter of a path names.
@@ -103,6 +100,56 @@ impl Route {
 }
 
 impl Policy {
+    /// A route for callers of this service. `segments` are the parameters of its path, and of others that share the policy.
+    pub(crate) const fn rest(access: Access, segments: &'static [Segment]) -> Self {
+        Self { access, query: Rule::NONE, form: Form::Rest, segments, traffic: Traffic::Calls, suggested: false }
+    }
+
+    /// A route for clients of WebDriver, whose errors have the form of the W3C standard.
+    pub(crate) const fn webdriver(access: Access, segments: &'static [Segment]) -> Self {
+        Self::rest(access, segments).form(Form::WebDriver)
+    }
+
+    /// The same for other callers.
+    pub(crate) const fn access(self, access: Access) -> Self {
+        Self { access, ..self }
+    }
+
+    /// The same with another form of errors.
+    pub(crate) const fn form(self, form: Form) -> Self {
+        Self { form, ..self }
+    }
+
+    /// It takes the fields of `T` as parameters, and no others.
+    pub(crate) const fn takes<T: DeserializeOwned + JsonSchema>(self) -> Self {
+        Self { query: Rule::only::<T>(), ..self }
+    }
+
+    /// It takes the fields of `T` as parameters, and others, each once.
+    pub(crate) const fn takes_at_least<T: DeserializeOwned + JsonSchema>(self) -> Self {
+        Self { query: Rule::at_least::<T>(), ..self }
+    }
+
+    /// Its query is a driver's to check, or nobody's.
+    pub(crate) const fn takes_anything(self) -> Self {
+        Self { query: Rule::UNCHECKED, ..self }
+    }
+
+    /// It takes no parameters.
+    pub(crate) const fn takes_nothing(self) -> Self {
+        Self { query: Rule::NONE, ..self }
+    }
+
+    /// What kind of requests come, for logs and traces.
+    pub(crate) const fn of(self, traffic: Traffic) -> Self {
+        Self { traffic, ..self }
+    }
+
+    /// Clients often mean it by a path that there is not.
+    pub(crate) const fn suggested(self) -> Self {
+        Self { suggested: true, ..self }
+    }
+
     /// What a part of the route's path names; `None` when it stands for itself.
     fn names(&self, part: &str) -> Option<Names> {
         let name = parameter(part)?;

@@ -10,9 +10,9 @@ use super::files::FILE;
 use super::inspect;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::{Query, Rule};
-use super::reply::{Form, json_reply};
-use super::route::{Names, Policy, Segment, Traffic};
+use super::query::Query;
+use super::reply::json_reply;
+use super::route::{Names, Policy, Segment};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
 use warmpool_api::session::{Kind, SessionDetail, SessionPage, SessionView};
@@ -22,14 +22,7 @@ use warmpool_sessions::session::SessionQuery;
 /// A session's id in a path.
 pub(super) const ID: Segment = Segment { name: "id", about: "The session's id, `ses_…`.", names: Names::Session };
 /// Calls about one session.
-pub(super) const OF_SESSION: Policy = Policy {
-    access: Access::Key,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[ID, FILE],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+pub(super) const OF_SESSION: Policy = Policy::rest(Access::Key, &[ID, FILE]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let show_operation = |id, summary| {
@@ -44,7 +37,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             .writes::<SessionView>("The session after its end.")
             .fails(&[Code::UnknownSession])
     };
-    let list_policy = Policy { query: Rule::only::<SessionQuery>(), suggested: true, ..OF_SESSION };
+    let list_policy = OF_SESSION.takes::<SessionQuery>().suggested();
     routes
         .get(
             "/sessions",

@@ -16,8 +16,6 @@ use super::auth::Caller;
 use super::body::{self, Members};
 use super::create::{advanced, launch, short};
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::query::Rule;
-use super::reply::Form;
 use super::route::{Policy, Traffic};
 use super::task_reply::{Delivery, answer};
 use super::tasks::ID as TASK_ID;
@@ -43,14 +41,7 @@ fn is_cause(code: &str) -> bool {
     code == "no_worker" || serde_json::from_value::<FailureCode>(json!(code)).is_ok()
 }
 
-const POLICY: Policy = Policy {
-    access: Access::Key,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[TASK_ID],
-    traffic: Traffic::Work,
-    suggested: true,
-};
+const POLICY: Policy = Policy::rest(Access::Key, &[TASK_ID]).of(Traffic::Work).suggested();
 
 fn operation<T: JsonSchema>(id: &'static str, summary: &'static str, example: Value) -> Operation {
     Operation::new(id, summary, POLICY)

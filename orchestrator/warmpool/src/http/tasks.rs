@@ -14,9 +14,9 @@ use super::auth::{Caller, Scope};
 use super::export::{self, Format};
 use super::files::FILE;
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::query::{Query, Rule};
-use super::reply::{Form, json_reply};
-use super::route::{Names, Policy, Segment, Traffic};
+use super::query::Query;
+use super::reply::json_reply;
+use super::route::{Names, Policy, Segment};
 use super::task_reply::{events, stream_of, wants, whole};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
@@ -64,26 +64,19 @@ impl Default for ItemQuery {
 /// A task's id in a path.
 pub(super) const ID: Segment = Segment { name: "id", about: "The task's id.", names: Names::Task };
 /// Calls about one task.
-const OF_TASK: Policy = Policy {
-    access: Access::Key,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[ID, FILE],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const OF_TASK: Policy = Policy::rest(Access::Key, &[ID, FILE]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
         .get(
             "/lam/tasks",
             list,
-            Operation::new("list_tasks", "List tasks", Policy { query: Rule::only::<TaskQuery>(), suggested: true, ..OF_TASK }).writes::<TaskPage>("One page of the history."),
+            Operation::new("list_tasks", "List tasks", OF_TASK.takes::<TaskQuery>().suggested()).writes::<TaskPage>("One page of the history."),
         )
         .get(
             "/lam/tasks/{id}",
             show,
-            Operation::new("get_task", "Look at a task", Policy { query: Rule::only::<TaskForm>(), ..OF_TASK })
+            Operation::new("get_task", "Look at a task", OF_TASK.takes::<TaskForm>())
                 .about(
                     "As JSON with all of its output; as events until its end with `Accept: text/event-stream`; or its results \
                      alone, one a line, with `format`.",
@@ -111,7 +104,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/lam/tasks/{id}/items",
             items,
-            Operation::new("list_items", "List the items of a fleet", Policy { query: Rule::only::<ItemQuery>(), ..OF_TASK })
+            Operation::new("list_items", "List the items of a fleet", OF_TASK.takes::<ItemQuery>())
                 .writes::<ItemPage>("Some of the items.")
                 .writes_text("application/x-ndjson", "All items with their output, one a line.")
                 .fails(&[Code::UnknownTask]),

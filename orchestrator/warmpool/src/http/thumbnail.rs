@@ -8,13 +8,13 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::auth::Caller;
 use super::openapi::{Operation, Routes};
-use super::route::{Policy, Traffic};
+use super::route::Traffic;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 
 pub(super) fn routes(routes: Routes) -> Routes {
-    let policy = Policy { traffic: Traffic::Commands, ..OF_SESSION };
+    let policy = OF_SESSION.of(Traffic::Commands);
     routes.get(
         "/sessions/{id}/thumbnail",
         fetch,

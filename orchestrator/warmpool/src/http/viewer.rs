@@ -8,10 +8,9 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::console;
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::query::Rule;
-use super::reply::{Form, json_reply};
+use super::reply::json_reply;
 use super::right::Right;
-use super::route::{Policy, Segment, Traffic};
+use super::route::{Policy, Segment};
 use super::task_reply::wants;
 use super::worlds::events;
 use crate::http::error::Error;
@@ -19,17 +18,13 @@ use warmpool_api::world::Scene;
 use warmpool_core::error::Code;
 use warmpool_core::secret::Secret;
 
-const POLICY: Policy = Policy {
-    access: Access::Open,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[
+const POLICY: Policy = Policy::rest(
+    Access::Open,
+    &[
         Segment::secret("token", "What the viewer's URL ends with. Whoever has it sees the world."),
         Segment::new("file", "The file's name."),
     ],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownViewer]);

@@ -19,7 +19,6 @@ use super::devtools;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::Rule;
 use super::reply::{Form, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
 use super::route::{Policy, Segment, Traffic};
 use super::sessions::ID;
@@ -48,7 +47,7 @@ pub(super) fn operation(id: &'static str, summary: &'static str, policy: Policy)
 
 /// A command that the driver answers, and may refuse with any status of the standard.
 pub(super) fn any_command(id: &'static str, policy: Policy) -> Operation {
-    operation(id, "A command of the W3C WebDriver standard", Policy { query: Rule::UNCHECKED, ..policy })
+    operation(id, "A command of the W3C WebDriver standard", policy.takes_anything())
         .about("The daemon passes it to the driver, and its answer back.")
         .writes::<W3cAnswer>("The driver's answer.")
         .fails(&[Code::InvalidBody, Code::BodyTooLarge, Code::BodyTooHeavy, Code::BodyMemory, Code::BodyTimeout])
@@ -135,14 +134,9 @@ pub(super) const DRIVER: Segment = Segment::new("driver", "The id of the WebDriv
 pub(super) const COMMAND: Segment =
     Segment::new("command", "A command of the W3C WebDriver standard; it may have slashes.");
 /// Commands of a session's driver.
-const POLICY: Policy = Policy {
-    access: Access::Address,
-    query: Rule::NONE,
-    form: Form::WebDriver,
-    segments: &[ID, TOKEN, DRIVER, COMMAND, Segment::new("rest", "Any other path.")],
-    traffic: Traffic::Commands,
-    suggested: false,
-};
+const POLICY: Policy =
+    Policy::webdriver(Access::Address, &[ID, TOKEN, DRIVER, COMMAND, Segment::new("rest", "Any other path.")])
+        .of(Traffic::Commands);
 
 /// The path of a driver's session, and what is below it.
 macro_rules! driver {
@@ -152,12 +146,12 @@ macro_rules! driver {
 }
 
 pub(super) fn routes(routes: Routes) -> Routes {
-    let socket_policy = Policy { form: Form::Rest, ..POLICY };
+    let socket_policy = POLICY.form(Form::Rest);
     routes
         .post(
             "/sessions/{id}/webdriver/{token}/session",
             create,
-            operation("new_driver_session", "Open the WebDriver session", Policy { traffic: Traffic::Work, ..POLICY })
+            operation("new_driver_session", "Open the WebDriver session", POLICY.of(Traffic::Work))
                 .about("A session has one. Clients send this by themselves when they connect to `connect_url`.")
                 .reads::<NewSessionBody>(new_session_example())
                 .writes::<W3cAnswer>("The driver's answer.")
@@ -169,7 +163,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             operation(
                 "get_driver_status",
                 "Ask whether the WebDriver session can be opened",
-                Policy { traffic: Traffic::Calls, ..POLICY },
+                POLICY.of(Traffic::Calls),
             )
             .writes::<W3cValue<DriverReady>>("Whether it can."),
         )
@@ -203,13 +197,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
             command,
             any_command("post_driver_command", POLICY).reads::<AnyObject>(json!({"url": "https://example.com/"})),
         )
-        .other_methods(driver!("/{*command}"), command, Policy { query: Rule::UNCHECKED, ..POLICY })
+        .other_methods(driver!("/{*command}"), command, POLICY.takes_anything())
         .delete(driver!("/{*command}"), command, any_command("delete_driver_command", POLICY))
         .undescribed(
             OmissionReason::Refusal,
             "/sessions/{id}/webdriver/{token}/{*rest}",
             any(unknown),
-            Policy { query: Rule::UNCHECKED, traffic: Traffic::Calls, ..POLICY },
+            POLICY.takes_anything().of(Traffic::Calls),
         )
 }
 

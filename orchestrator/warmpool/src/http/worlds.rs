@@ -21,11 +21,10 @@ use super::auth::Caller;
 use super::body;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::Rule;
-use super::reply::{Form, json_reply};
+use super::reply::json_reply;
 use super::revocation::while_held;
 use super::right::Right;
-use super::route::{Policy, Segment, Traffic};
+use super::route::{Policy, Segment};
 use super::task_reply::{preferred_wait, wants};
 use crate::http::error::Error;
 use warmpool_api::world::{Environment, World};
@@ -40,23 +39,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The header that may carry an integration key.
 const API_KEY: &str = "x-api-key";
 
-/// A patient's id in a path.
-const PATIENT: Segment = Segment::new("id", "The patient's id, as the requests for worlds had it.");
-const WORLD: Policy = Policy {
-    access: Access::Integration,
-    query: Rule::NONE,
-    form: Form::Rest,
-    segments: &[Segment::new("id", "The world's id.")],
-    traffic: Traffic::Calls,
-    suggested: false,
-};
+const WORLD: Policy = Policy::rest(Access::Integration, &[Segment::new("id", "The world's id.")]);
+const PATIENT: Policy =
+    Policy::rest(Access::Integration, &[Segment::new("id", "The patient's id, as the requests for worlds had it.")]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
-    let generate_policy = Policy { access: Access::IntegrationBody, suggested: true, ..WORLD };
-    let patient_policy = Policy { segments: &[PATIENT], ..WORLD };
+    let generate_policy = WORLD.access(Access::IntegrationBody).suggested();
     let world = |id, summary| Operation::new(id, summary, WORLD).fails(&[Code::UnknownWorld, Code::StoreBusy]);
-    let patient =
-        |id, summary| Operation::new(id, summary, patient_policy).fails(&[Code::UnknownPatient, Code::StoreBusy]);
+    let patient = |id, summary| Operation::new(id, summary, PATIENT).fails(&[Code::UnknownPatient, Code::StoreBusy]);
     let example = json!({"patient_id": "p-1", "patient_name": "Ann", "environment_type": "garden"});
     routes
         .post(
