@@ -4,7 +4,7 @@
 //! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id;
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
-//! `right` lets no stream and no wait outlast what admitted it; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
+//! `right` lets no stream and no wait outlast what admitted it; `headers` reads headers, `sse` writes streams of events; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and their routes; `sign_in` lets people into the console.
 //!
 //! Each of these files lists its routes. Beside its handler a route has an operation, which says in words and types what it
@@ -29,6 +29,7 @@ mod files;
 mod forwarded_body;
 mod grid;
 mod guard;
+mod headers;
 mod health;
 mod inspect;
 mod integration;
@@ -50,6 +51,7 @@ mod server;
 mod sessions;
 mod sign_in;
 mod sign_ins;
+mod sse;
 mod stall;
 mod status;
 mod submit;

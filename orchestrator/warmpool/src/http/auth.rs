@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::App;
+use super::headers::{authorization, bearer, text};
 use super::reply::{AuthMethod, note_caller};
 use super::right::Right;
 use super::sign_in::SignedIn;
@@ -170,12 +171,9 @@ pub(super) fn in_header(headers: &HeaderMap) -> bool {
 /// The password and the user of basic authentication, as far as they are given. Clients that have no password write
 /// nothing, or `None`.
 pub(super) fn basic_parts(headers: &HeaderMap) -> Vec<String> {
-    let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let Some((scheme, coded)) = value.split_once(' ') else { return Vec::new() };
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return Vec::new();
-    }
-    let decoded = STANDARD.decode(coded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let coded = authorization(headers).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+    let Some((_, coded)) = coded else { return Vec::new() };
+    let decoded = STANDARD.decode(coded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let Some(decoded) = decoded else { return Vec::new() };
     // Node writes no colon where there is no password.
     let (user, password) = decoded.split_once(':').unwrap_or((&decoded, ""));
@@ -187,7 +185,7 @@ fn missing_key(headers: &HeaderMap) -> Error {
     if headers.contains_key("x-api-key") {
         return Error::MisplacedKey { place: "the header `x-api-key`" };
     }
-    let scheme = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let scheme = text(headers, AUTHORIZATION).unwrap_or_default();
     let scheme = scheme.split(' ').next().unwrap_or_default();
     match scheme {
         "" => Error::MissingKey,
@@ -200,12 +198,7 @@ fn missing_key(headers: &HeaderMap) -> Error {
 
 /// The key in its own header, or as a bearer token.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
-    let own = headers.get(SECRET_KEY).and_then(|value| value.to_str().ok());
-    own.or_else(|| {
-        let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-        let (scheme, key) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
-    })
+    text(headers, SECRET_KEY).or_else(|| bearer(headers))
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::ops::Deref;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -21,6 +20,7 @@ use tokio::time::timeout;
 use super::App;
 use super::budget::Part;
 use super::forwarded_body::broke_off;
+use super::headers::media_type;
 use super::json_size::{JsonSize, SizeError, measure};
 use crate::http::error::Error;
 use warmpool_core::error::{FieldError, FieldFault as _};
@@ -145,9 +145,7 @@ pub(super) async fn json_text(
         text.bytes = Bytes::from_static(b"{}");
         return Ok(text);
     }
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+    if !media_type(headers).eq_ignore_ascii_case("application/json") {
         return Err(Error::MediaType);
     }
     Ok(text)

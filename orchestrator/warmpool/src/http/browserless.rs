@@ -17,11 +17,11 @@ use super::auth::{KeyToken, StatusCaller, verify};
 use super::console;
 use super::create;
 use super::devtools::{self, TARGET};
-use super::openapi::{Access, OmissionReason, Operation, Routes};
+use super::headers::wants;
+use super::openapi::{Access, Operation, Routes};
 use super::query::Query;
 use super::reply::{json_reply, unknown_path};
 use super::route::{Policy, Segment, Traffic};
-use super::task_reply::wants;
 use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
@@ -111,9 +111,9 @@ pub(super) fn routes() -> Routes {
             .writes_text("text/plain", "`ok`.")
             .writes_text_at(503, "Every session is in use, and so is every place in the queue."),
         )
-        .undescribed(OmissionReason::Refusal, "/edge", any(edge), REFUSAL)
-        .undescribed(OmissionReason::Refusal, "/playwright", any(playwright), REFUSAL)
-        .undescribed(OmissionReason::Refusal, "/playwright/{browser}", any(playwright), REFUSAL)
+        .undescribed("/edge", any(edge), REFUSAL)
+        .undescribed("/playwright", any(playwright), REFUSAL)
+        .undescribed("/playwright/{browser}", any(playwright), REFUSAL)
         .get(
             "/devtools/{kind}/{target}",
             target,
@@ -123,11 +123,10 @@ pub(super) fn routes() -> Routes {
                 .fails(devtools::SOCKET_FAILURES),
         );
     for browser in ["chromium", "chrome", "firefox", "webkit", "edge"] {
-        routes =
-            routes.undescribed(OmissionReason::Refusal, &format!("/{browser}/playwright"), any(playwright), REFUSAL);
+        routes = routes.undescribed(&format!("/{browser}/playwright"), any(playwright), REFUSAL);
     }
     for helper in ["content", "download", "function", "pdf", "performance", "scrape", "screenshot", "unblock"] {
-        routes = routes.undescribed(OmissionReason::Refusal, &format!("/{helper}"), post(rest_helper), REFUSAL);
+        routes = routes.undescribed(&format!("/{helper}"), post(rest_helper), REFUSAL);
     }
     routes
 }

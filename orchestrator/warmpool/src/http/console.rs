@@ -26,7 +26,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rust_embed::RustEmbed;
 use tower_http::compression::CompressionLayer;
 
-use super::openapi::{Access, OmissionReason, Routes};
+use super::openapi::{Access, Routes};
 use super::route::{Policy, Segment, Traffic};
 use super::sign_in;
 use crate::http::error::Error;
@@ -129,9 +129,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         ("/console/api/keys/{id}/rotate", post(keys::rotate), api),
         ("/console/{file}", get(file).layer(CompressionLayer::new()), PAGE),
     ];
-    pages.into_iter().fold(routes, |routes, (path, handlers, policy)| {
-        routes.undescribed(OmissionReason::Page, path, handlers, policy)
-    })
+    pages.into_iter().fold(routes, |routes, (path, handlers, policy)| routes.undescribed(path, handlers, policy))
 }
 
 /// `GET /docs`: the description of the interface, for people.

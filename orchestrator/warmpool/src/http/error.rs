@@ -66,14 +66,14 @@ pub(crate) enum Error {
         origin: String,
     },
     /// No route has this path.
-    #[error("there is no {method} {path} here{}", meant.map(|path| format!(": did you mean {path}?")).unwrap_or_default())]
+    #[error("there is no {method} {path} here{}", meant.as_ref().map(|path| format!(": did you mean {path}?")).unwrap_or_default())]
     UnknownPath {
         /// The request's method.
         method: String,
         /// The request's path.
         path: String,
         /// The path that may be meant.
-        meant: Option<&'static str>,
+        meant: Option<String>,
     },
     /// The path exists, the method does not.
     #[error("{method} is not allowed on this path")]

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::App;
-use super::task_reply::wants;
+use super::headers::wants;
 use crate::http::error::Error;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_tasks::task::{Item, Record, Status, TaskId, item_view};
@@ -85,7 +85,7 @@ pub(super) async fn results(app: &App, record: Record, format: Format) -> Result
 
 /// The items of a fleet with all of their output, one a line.
 pub(super) fn items(app: &App, record: &Record, status: Option<Status>) -> Response {
-    let rows = Items { app: app.clone(), task: record.task_id, after: None, page: VecDeque::new(), over: false };
+    let rows = Items::new(app.clone(), record.task_id, None);
     let lines = stream::unfold(rows, move |mut rows| async move {
         loop {
             match rows.next().await {
@@ -117,7 +117,7 @@ fn streamed(body: Body, format: Format) -> Response {
 }
 
 /// The items of a fleet, one after another.
-struct Items {
+pub(super) struct Items {
     app: App,
     task: TaskId,
     after: Option<u32>,
@@ -126,7 +126,11 @@ struct Items {
 }
 
 impl Items {
-    async fn next(&mut self) -> Result<Option<Item>, Error> {
+    pub(super) const fn new(app: App, task: TaskId, after: Option<u32>) -> Self {
+        Self { app, task, after, page: VecDeque::new(), over: false }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Item>, Error> {
         if self.page.is_empty() && !self.over {
             self.page = self.app.tasks.items(self.task, self.after).await?.into();
             self.after = self.page.back().map(|item| item.index);
@@ -149,8 +153,7 @@ struct Rows {
 
 impl Rows {
     fn new(app: App, record: &Record) -> Self {
-        let task = record.task_id;
-        let items = Items { app, task, after: None, page: VecDeque::new(), over: record.items.is_none() };
+        let items = Items { over: record.items.is_none(), ..Items::new(app, record.task_id, None) };
         Self { ready: VecDeque::new(), own: Some(record.clone()).filter(|own| own.items.is_none()), items: Some(items) }
     }
 

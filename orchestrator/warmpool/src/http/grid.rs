@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::auth::{GridCaller, GridKey, KeyToken, StatusCaller};
 use super::devtools::SOCKET_FAILURES;
-use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::openapi::{Access, AnyObject, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::query::Query;
 use super::reply::{Form, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_reply};
@@ -50,8 +50,8 @@ pub(super) fn routes() -> Routes {
         )
         .fallback(unknown_path);
     commands(&ROOT)
-        .undescribed(OmissionReason::Refusal, "/session/create", any(unknown_path), refusal)
-        .undescribed(OmissionReason::Refusal, "/session/webdriver/create", any(unknown_path), refusal)
+        .undescribed("/session/create", any(unknown_path), refusal)
+        .undescribed("/session/webdriver/create", any(unknown_path), refusal)
         .get(
             "/ping",
             ping,

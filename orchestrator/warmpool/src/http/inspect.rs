@@ -3,11 +3,11 @@
 //! that client sends with every request.
 
 use axum::response::Response;
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::App;
+use super::headers::bearer;
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::http::error::Error;
@@ -27,10 +27,7 @@ pub(super) fn connect_headers(session: &Session) -> Option<ConnectHeaders> {
 
 /// The session and the token in such a header; `None` in a header that carries something else.
 fn named(headers: &HeaderMap) -> Option<(&str, &str)> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, value) = value.split_once(' ')?;
-    let (id, token) = value.trim().split_once('.')?;
-    (scheme.eq_ignore_ascii_case("bearer") && id.starts_with(SESSION_ID)).then_some((id, token))
+    bearer(headers)?.split_once('.').filter(|(id, _)| id.starts_with(SESSION_ID))
 }
 
 /// The pages of the session that the headers name; `None` when they name none.
@@ -58,6 +55,7 @@ fn with_url(mut page: Value, websocket_url: &str) -> Value {
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use http::header::AUTHORIZATION;
 
     #[test]
     fn only_a_session_is_named() {

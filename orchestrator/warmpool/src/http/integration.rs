@@ -1,13 +1,11 @@
 //! `/v1/integration-keys` and `/v1/requests`: what the holder of a service key sees of the integrations.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
+use axum::response::sse::Event;
 use futures_util::stream;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,12 +14,13 @@ use tokio::sync::broadcast::error::RecvError;
 use super::App;
 use super::auth::Caller;
 use super::body;
+use super::headers::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::query::Query;
 use super::reply::json_reply;
 use super::rotation::Rotation;
 use super::route::{Policy, Segment};
-use super::task_reply::wants;
+use super::sse;
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
 use warmpool_api::world::Environment;
@@ -30,9 +29,6 @@ use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
 use warmpool_keys::{Integration, IntegrationKey, IntegrationKind, KeyId, NewKey};
 use warmpool_worlds::{RequestQuery, RequestView};
-
-/// Time between two signs of life on a stream.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A key as the console shows it.
 #[derive(Serialize, JsonSchema)]
@@ -99,7 +95,7 @@ struct RequestPage {
 /// Which requests are wanted: the query of `GET /v1/requests`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default)]
-struct RequestList {
+pub(super) struct RequestList {
     /// Only what was made after this moment, in Unix milliseconds.
     start_time: Option<u64>,
     /// Only what was made before this moment, in Unix milliseconds.
@@ -302,9 +298,7 @@ pub(super) async fn requests(
             };
             Some((event, (log, rows, query)))
         });
-        let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-        response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-        return Ok(response);
+        return Ok(sse::respond(events));
     }
     let (rows, total) = app.worlds.log().list(&query).await?;
     let meta = PageMeta::new(total as u64, query.limit as u64, query.page as u64);

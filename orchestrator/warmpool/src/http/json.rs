@@ -16,7 +16,7 @@ use super::browserless::{PLAYWRIGHT, no_playwright};
 use super::create;
 use super::devtools::TARGET;
 use super::inspect;
-use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::openapi::{Access, AnyObject, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use super::route::Policy;
@@ -61,13 +61,13 @@ pub(super) fn routes() -> Routes {
                 .writes::<AnyObject>("The description.")
                 .fails(create::FAILURES),
         )
-        .undescribed(OmissionReason::Alias, "/json/", get(root), POLICY)
-        .undescribed(OmissionReason::Alias, "/json/list/", get(list), POLICY)
-        .undescribed(OmissionReason::Alias, "/json/version/", get(version), POLICY)
-        .undescribed(OmissionReason::Alias, "/json/protocol/", get(protocol), POLICY)
-        .undescribed(OmissionReason::Refusal, "/json/new", any(needs_session), refusal)
-        .undescribed(OmissionReason::Refusal, "/json/activate/{target}", any(needs_session), refusal)
-        .undescribed(OmissionReason::Refusal, "/json/close/{target}", any(needs_session), refusal)
+        .undescribed("/json/", get(root), POLICY)
+        .undescribed("/json/list/", get(list), POLICY)
+        .undescribed("/json/version/", get(version), POLICY)
+        .undescribed("/json/protocol/", get(protocol), POLICY)
+        .undescribed("/json/new", any(needs_session), refusal)
+        .undescribed("/json/activate/{target}", any(needs_session), refusal)
+        .undescribed("/json/close/{target}", any(needs_session), refusal)
 }
 
 /// A debugging port's description of its browser.

@@ -20,9 +20,10 @@ use super::App;
 use super::auth::Caller;
 use super::body;
 use super::console;
+use super::headers::text;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::query::{Query, Rule};
+use super::query::Query;
 use super::reply::{json_reply, status};
 use super::right::Right;
 use super::route::{Policy, Segment};
@@ -44,7 +45,7 @@ pub(super) struct ViewToken {
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
-struct ViewQuery {
+pub(super) struct ViewQuery {
     /// The token of the live view, or of a link to it.
     token: String,
     /// The colours of the page.
@@ -204,10 +205,8 @@ pub(super) async fn page(
     headers: HeaderMap,
     access: Result<ViewAccess, Error>,
 ) -> Result<Response, Error> {
-    let wants_page = headers
-        .get(ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
+    let wants_page =
+        text(&headers, ACCEPT).is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
     let ViewAccess { session, rights, view } = match access {
         Ok(access) => access,
         Err(error) if !wants_page => return Err(error),
@@ -416,7 +415,7 @@ fn shown(app: &App, base: &PublicUrl, session: &Session, share: &Share) -> Share
 
 #[cfg(test)]
 mod tests {
-    use super::super::query::read;
+    use super::super::query::{Rule, read};
     use super::*;
 
     #[test]

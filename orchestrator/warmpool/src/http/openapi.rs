@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use access::Access;
 pub(super) use operation::{EVENTS, Operation};
-pub(super) use routes::{OmissionReason, Routes};
+pub(super) use routes::Routes;
 
 use super::public_url::PublicUrl;
 use super::reply::json_reply;

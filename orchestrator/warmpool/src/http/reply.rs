@@ -15,7 +15,7 @@ use super::right::Right;
 use super::route::RouteTable;
 use crate::http::error::Error;
 use warmpool_api::error::{ErrorBody, ErrorDetail};
-use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _, closest};
+use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _};
 use warmpool_core::ids::RequestId;
 use warmpool_keys::KeyId;
 
@@ -255,9 +255,7 @@ pub(super) async fn unknown_path(request: Request) -> Error {
     }
     // Match the whole path; the suggestion repeats nothing of it.
     let whole: String = request.uri().path().chars().take(100).collect();
-    let routes = request.extensions().get::<Arc<RouteTable>>();
-    let meant = routes
-        .and_then(|routes| closest(&whole, routes.suggestions()).or_else(|| closest(&path, routes.suggestions())));
+    let meant = request.extensions().get::<Arc<RouteTable>>().and_then(|routes| routes.meant(&whole, &path));
     Error::UnknownPath { method: request.method().to_string(), path, meant }
 }
 

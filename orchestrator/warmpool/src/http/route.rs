@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::openapi::Access;
 use super::query::{Parameters, Rule};
 use super::reply::Form;
+use warmpool_core::error::closest;
 
 /// The most segments of a path that logs and messages show.
 const MAX_SHOWN: usize = 3;
@@ -171,22 +172,19 @@ pub(crate) struct RouteTable {
     routes: HashMap<String, Vec<(Option<Method>, Arc<Route>)>>,
     /// How many segments may be shown of paths that begin with this one.
     shown: HashMap<String, usize>,
-    suggestions: Vec<&'static str>,
+    suggestions: Vec<String>,
 }
 
 impl RouteTable {
     /// Adds a route that answers this method, or where it is `None` all that no other route of the path answers.
-    /// `literal` is its path where that is known to the compiler.
-    pub(super) fn add(&mut self, method: Option<Method>, literal: Option<&'static str>, path: &str, policy: Policy) {
-        self.suggestions.extend(literal.filter(|_| policy.suggested));
-        let mut parts = path.split('/').skip(1);
-        let first = parts.next().unwrap_or_default();
-        let until_secret = parts.take_while(|part| policy.names(part) != Some(Names::Secret)).count();
-        let is_cut = 1 + until_secret < path.split('/').skip(1).count();
-        let shown = self.shown.entry(first.to_owned()).or_insert(MAX_SHOWN);
-        if is_cut {
-            *shown = (*shown).min(1 + until_secret);
+    pub(super) fn add(&mut self, method: Option<Method>, path: &str, policy: Policy) {
+        if policy.suggested && !path.contains('{') {
+            self.suggestions.push(path.to_owned());
         }
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        let until_secret = parts.iter().position(|part| policy.names(part) == Some(Names::Secret));
+        let shown = self.shown.entry(parts[0].to_owned()).or_insert(MAX_SHOWN);
+        *shown = until_secret.map_or(*shown, |until| until.min(*shown));
         let route = Arc::new(Route::new(path.to_owned(), policy));
         self.routes.entry(path.to_owned()).or_default().push((method, route));
     }
@@ -213,9 +211,10 @@ impl RouteTable {
         path.split('/').skip(1).take(shown).fold(String::new(), |shown, part| format!("{shown}/{part}"))
     }
 
-    /// The paths that clients often mean by one that there is not.
-    pub(super) fn suggestions(&self) -> impl Iterator<Item = &'static str> {
-        self.suggestions.iter().copied()
+    /// The path that a client may mean by one that there is not, written in either way.
+    pub(super) fn meant(&self, path: &str, shown: &str) -> Option<String> {
+        let closest = |path| closest(path, self.suggestions.iter().map(String::as_str));
+        closest(path).or_else(|| closest(shown)).map(str::to_owned)
     }
 }
 
@@ -307,6 +306,22 @@ mod tests {
         ] {
             let (route, _) = table.at(path, &Method::GET).unwrap();
             assert_eq!(route.owned(request), owned, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_meant_is_one_of_the_services_own() {
+        let table = super::super::routes().table();
+        for (path, meant) in [
+            ("/sesions", Some("/sessions")),
+            ("/lam/taks", Some("/lam/tasks")),
+            ("/json/versoin", Some("/json/version")),
+            ("/doc", Some("/docs")),
+            ("/consol/", Some("/console/")),
+            ("/console/api/overviw", None),
+            ("/nothing/like/it", None),
+        ] {
+            assert_eq!(table.meant(path, path).as_deref(), meant, "{path}");
         }
     }
 }

@@ -15,6 +15,7 @@ use super::App;
 use super::auth::Caller;
 use super::body::{self, Members};
 use super::create::{advanced, launch, short};
+use super::headers::{MAX_IDEMPOTENCY_KEY, idempotency_key};
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::route::{Policy, Traffic};
 use super::task_reply::{Delivery, answer};
@@ -31,8 +32,6 @@ use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitO
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
-/// The longest idempotency key, in bytes.
-const MAX_KEY: usize = 255;
 /// The most causes in `retry.on`.
 const MAX_CAUSES: usize = 32;
 
@@ -54,7 +53,7 @@ fn operation<T: JsonSchema>(id: &'static str, summary: &'static str, example: Va
         .header(
             "Idempotency-Key",
             "All calls with the same value make one task.",
-            json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY}),
+            json!({"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY}),
         )
         .header("Prefer", "`wait=N`: wait up to N seconds for the task's end.", json!({"type": "string"}))
         .writes::<TaskView>("The task at its end, or events until then.")
@@ -355,14 +354,6 @@ fn secrets(members: Option<Members>) -> Result<Map<String, Value>, Error> {
         return Err(Error::invalid("secrets", format!("may have {MAX_SECRETS} bytes as JSON at most")));
     }
     Ok(secrets)
-}
-
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    match value.to_str().map(str::trim) {
-        Ok(key) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.to_owned())),
-        _ => Err(Error::invalid("Idempotency-Key", format!("must be 1 to {MAX_KEY} printable ASCII characters"))),
-    }
 }
 
 #[cfg(test)]

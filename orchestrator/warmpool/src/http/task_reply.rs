@@ -3,25 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
+use axum::response::sse::Event as SseEvent;
 use futures_util::stream;
-use http::header::{ACCEPT, LOCATION};
+use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
+use super::headers::{self, wants};
 use super::reply::json_reply;
 use super::revocation::while_held;
+use super::sse;
 use crate::http::error::Error;
 use warmpool_api::task::TaskView;
 use warmpool_config::Config;
-use warmpool_core::error::FieldFault as _;
 use warmpool_tasks::task::{ActiveTask, Record, Task, TaskEvent, record_view};
-
-/// Time between two signs of life on a stream.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How the answer to a new task is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,42 +38,13 @@ impl Delivery {
         if wants(headers, "text/event-stream") {
             return Ok(Self::Stream);
         }
-        let longest = config.tasks.max_wait.as_secs();
-        if wait.is_some_and(|wait| wait > longest) {
-            return Err(Error::invalid("wait", format!("must be from 0 to {longest} seconds")));
-        }
-        // A preference is optional: the daemon honours it as far as it can.
-        let preferred = preferred_wait(headers).map(|wait| wait.min(longest));
-        Ok(match wait.or(preferred).filter(|wait| *wait > 0) {
-            Some(wait) => Self::Wait(Duration::from_secs(wait)),
-            None => Self::AtOnce,
-        })
+        Ok(headers::wait(headers, wait, config.tasks.max_wait)?.map_or(Self::AtOnce, Self::Wait))
     }
-}
-
-/// Whether the client accepts this media type by name.
-pub(super) fn wants(headers: &HeaderMap, media_type: &str) -> bool {
-    headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(
-        |one| {
-            let name = one.split(';').next().unwrap_or_default().trim();
-            name.eq_ignore_ascii_case(media_type)
-        },
-    )
-}
-
-/// `wait=N` of the header `Prefer` (RFC 7240).
-pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
-    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split([',', ';'])).find_map(|wish| {
-        let (name, value) = wish.split_once('=')?;
-        let value = value.trim().trim_matches('"');
-        name.trim().eq_ignore_ascii_case("wait").then(|| value.parse().ok())?
-    })
 }
 
 /// Answers a new task by the delivery that was asked for.
 pub(super) async fn answer(app: &App, accepted: Task, delivery: Delivery) -> Result<Response, Error> {
-    let mut response = match (accepted, delivery) {
+    Ok(match (accepted, delivery) {
         (Task::Ended(record), Delivery::Stream) => stream_of(Arc::new(*record)),
         (Task::Ended(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
         (Task::Active(live), Delivery::Stream) => events(live),
@@ -88,15 +57,10 @@ pub(super) async fn answer(app: &App, accepted: Task, delivery: Delivery) -> Res
             } else {
                 accepted_reply(&live)
             };
-            if let Ok(applied) = HeaderValue::try_from(format!("wait={}", longest.as_secs())) {
-                response.headers_mut().insert("preference-applied", applied);
-            }
+            headers::note_wait(response.headers_mut(), longest);
             response
         }
-    };
-    // A stream of events must reach the client as it flows.
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    })
 }
 
 fn accepted_reply(live: &ActiveTask) -> Response {
@@ -121,18 +85,18 @@ pub(super) fn events(live: Arc<ActiveTask>) -> Response {
     let source = Source { live, receiver, first: Some(first), over: false };
     let events = stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
-        Some((sse(&event), source))
+        Some((written(&event), source))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+    sse::respond(events)
 }
 
 /// The one event of a task that has ended.
 pub(super) fn stream_of(record: Arc<Record>) -> Response {
     let event = TaskEvent::status(Record::clone(&record));
-    Sse::new(stream::once(async move { sse(&event) })).into_response()
+    sse::respond(stream::once(async move { written(&event) }))
 }
 
-fn sse(event: &TaskEvent) -> Result<SseEvent, axum::Error> {
+fn written(event: &TaskEvent) -> Result<SseEvent, axum::Error> {
     SseEvent::default().event(event.name()).json_data(event.data())
 }
 

@@ -11,13 +11,14 @@ use tokio_util::io::ReaderStream;
 
 use super::App;
 use super::auth::{Caller, Scope};
-use super::export::{self, Format};
+use super::export::{self, Format, Items};
 use super::files::FILE;
+use super::headers::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::query::Query;
 use super::reply::json_reply;
 use super::route::{Names, Policy, Segment};
-use super::task_reply::{events, stream_of, wants, whole};
+use super::task_reply::{events, stream_of, whole};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
 use warmpool_api::task::{ArtifactList, ItemPage, OrderView, TaskPage, TaskView};
@@ -32,7 +33,7 @@ const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text
 /// The form of one task's answer.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct TaskForm {
+pub(super) struct TaskForm {
     /// The form of the answer; the header `Accept` may ask for it, too.
     #[schemars(extend("default" = "json"))]
     format: Option<Format>,
@@ -41,7 +42,7 @@ struct TaskForm {
 /// Which items of a fleet are wanted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default)]
-struct ItemQuery {
+pub(super) struct ItemQuery {
     /// Only items of this status.
     status: Option<Status>,
     /// Only items behind this number: `next` of the page before.
@@ -217,28 +218,19 @@ pub(super) async fn items(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
-    let Query(ItemQuery { status, mut after, limit: most, format }) = query?;
+    let Query(ItemQuery { status, after, limit, format }) = query?;
     if Format::of(&headers, format) != Format::Json {
         return Ok(export::items(&app, &record, status));
     }
-    let mut found = Vec::new();
-    let mut next = None;
-    'pages: loop {
-        let page = app.tasks.items(record.task_id, after).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.index);
-        for item in page.iter().filter(|item| status.is_none_or(|status| item.status == status)) {
-            if found.len() == most {
-                break 'pages;
-            }
-            found.push(item_view(item, None));
-            next = Some(item.index);
-        }
-        if found.len() < most {
-            next = None;
+    let (mut items, mut found) = (Items::new(app, record.task_id, after), Vec::new());
+    while found.len() < limit
+        && let Some(item) = items.next().await?
+    {
+        if status.is_none_or(|status| item.status == status) {
+            found.push(item_view(&item, None));
         }
     }
-    let next = next.filter(|_| found.len() == most);
+    let next = found.last().map(|item| item.index).filter(|_| found.len() == limit);
     Ok(json_reply(StatusCode::OK, &ItemPage { items: found, next, counts: record.items }))
 }
 

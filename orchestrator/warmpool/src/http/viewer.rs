@@ -7,11 +7,11 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::App;
 use super::console;
+use super::headers::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
 use super::route::{Policy, Segment};
-use super::task_reply::wants;
 use super::worlds::events;
 use crate::http::error::Error;
 use warmpool_api::world::Scene;

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, UPGRADE};
+use http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Body as _;
 use schemars::JsonSchema;
@@ -17,7 +17,8 @@ use super::auth::SECRET_KEY;
 use super::body::{self, Text};
 use super::devtools;
 use super::forwarded_body::forwarded_body;
-use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::headers::media_type;
+use super::openapi::{Access, AnyObject, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::{Form, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
 use super::route::{Policy, Segment, Traffic};
@@ -200,7 +201,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .other_methods(driver!("/{*command}"), command, POLICY.takes_anything())
         .delete(driver!("/{*command}"), command, any_command("delete_driver_command", POLICY))
         .undescribed(
-            OmissionReason::Refusal,
             "/sessions/{id}/webdriver/{token}/{*rest}",
             any(unknown),
             POLICY.takes_anything().of(Traffic::Calls),
@@ -215,9 +215,7 @@ fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
 
 /// Types that a web page can send to another site without asking.
 pub(super) fn refuse_page_types(headers: &HeaderMap) -> Result<(), Error> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match kind.as_str() {
+    match media_type(headers).to_ascii_lowercase().as_str() {
         "text/plain" | "multipart/form-data" | "application/x-www-form-urlencoded" => Err(Error::MediaType),
         _ => Ok(()),
     }

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::Event;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
-use http::header::{AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
@@ -19,23 +19,22 @@ use tokio_util::io::ReaderStream;
 use super::App;
 use super::auth::Caller;
 use super::body;
+use super::headers::{self, wants};
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use super::revocation::while_held;
 use super::right::Right;
 use super::route::{Policy, Segment};
-use super::task_reply::{preferred_wait, wants};
+use super::sse;
 use crate::http::error::Error;
 use warmpool_api::world::{Environment, World};
 use warmpool_core::clock::{millis, unix_ms};
-use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_core::error::Code;
 use warmpool_core::secret::Secret;
 use warmpool_keys::{Record, shorten};
 use warmpool_worlds::{AcceptedWorld, GenerateRequest, RequestRow, WorldCaller, WorldRecord, WorldRequest};
 
-/// Time between two signs of life on a stream.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The header that may carry an integration key.
 const API_KEY: &str = "x-api-key";
 
@@ -138,12 +137,7 @@ impl FromRequestParts<App> for WorldCaller {
 
 /// An integration key in a header.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    text(API_KEY).or_else(|| {
-        let (scheme, key) = text(AUTHORIZATION.as_str())?.split_once(' ')?;
-        let key = key.trim();
-        (scheme.eq_ignore_ascii_case("bearer") && key.starts_with("wk_")).then_some(key)
-    })
+    headers::text(headers, API_KEY).or_else(|| headers::bearer(headers).filter(|key| key.starts_with("wk_")))
 }
 
 /// `POST /v1/world/generate`. The log records every answer.
@@ -190,7 +184,7 @@ async fn answer(
     let key = found.filter(Record::is_active).ok_or(warmpool_keys::Error::InvalidApiKey)?;
     Right::IntegrationKey(Secret::new(secret.to_owned())).note();
     let request: GenerateRequest = text.parse()?;
-    let wait = wait(headers, request.wait, app.config.world.max_wait)?;
+    let wait = headers::wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
     row.counts = request.counts();
     let AcceptedWorld { mut record, cached } = app.worlds.generate(&key, &request, row).await?;
@@ -206,20 +200,10 @@ async fn answer(
     let waited = begun.elapsed();
     let view = app.worlds.view(record, cached).await?;
     let mut response = json_reply(StatusCode::OK, &view.rest(&base.http()));
-    if let Some(applied) = wait.and_then(|wait| HeaderValue::try_from(format!("wait={}", wait.as_secs())).ok()) {
-        response.headers_mut().insert("preference-applied", applied);
+    if let Some(wait) = wait {
+        headers::note_wait(response.headers_mut(), wait);
     }
     Ok((response, waited))
-}
-
-/// How long the answer may wait for the world's end: by the body's `wait`, else by the header `Prefer`.
-fn wait(headers: &HeaderMap, wait: Option<u64>, longest: Duration) -> Result<Option<Duration>, Error> {
-    let longest = longest.as_secs();
-    if wait.is_some_and(|wait| wait > longest) {
-        return Err(Error::invalid("wait", format!("must be from 0 to {longest} seconds")));
-    }
-    let seconds = wait.or_else(|| preferred_wait(headers).map(|wait| wait.min(longest)));
-    Ok(seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs))
 }
 
 async fn wait_for_end(changes: Option<watch::Receiver<(WorldRecord, f64)>>) {
@@ -292,9 +276,7 @@ pub(super) fn events<T: Serialize + 'static>(
         let event = Event::default().event(name).json_data(show(view));
         Some((event, (worlds, None, changes.filter(|_| !ended), false, show)))
     });
-    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    sse::respond(events)
 }
 
 /// `DELETE /v1/worlds/<id>`

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, State};
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
-use futures_util::stream::{self, Stream};
-use http::HeaderValue;
+use axum::response::Response;
+use axum::response::sse::Event;
+use futures_util::stream;
 use http::request::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,14 +24,13 @@ use super::super::App;
 use super::super::auth::{Caller, Scope};
 use super::super::query::Query;
 use super::super::sign_in::SignedIn;
+use super::super::sse;
 use super::overview;
 use super::request_entry::RequestEntry;
 use crate::http::error::Error;
 use crate::telemetry::{self, LogLine};
 use warmpool_core::drain::Phase;
 
-/// Time between two keep-alive comments.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Time between two updates of the overview, which nothing announces.
 const TICK: Duration = Duration::from_secs(2);
 /// Time between two announcements for one list.
@@ -90,7 +88,7 @@ pub(super) async fn follow(
 ) -> Result<Response, Error> {
     let place = place(&app)?;
     let source = Source::new(app, follower, topic, place);
-    Ok(respond(stream::unfold(source, |mut source| async move {
+    Ok(sse::respond(stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
         Some((event, source))
     })))
@@ -100,14 +98,6 @@ pub(super) async fn follow(
 pub(super) fn place(app: &App) -> Result<OwnedSemaphorePermit, Error> {
     let limit = app.config.console.max_streams;
     app.console.streams().try_acquire_owned().map_err(|_| Error::StreamLimit { limit })
-}
-
-/// The reply that sends these events.
-pub(super) fn respond(events: impl Stream<Item = Result<Event, axum::Error>> + Send + 'static) -> Response {
-    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-    // Compression would hold events back.
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
 }
 
 /// Announces the changes of a list, at a limited rate.

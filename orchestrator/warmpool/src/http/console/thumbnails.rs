@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::App;
 use super::super::query::Query;
+use super::super::sse;
 use super::events::{self, Follower};
 use crate::http::error::Error;
 use warmpool_core::drain::Phase;
@@ -59,7 +60,7 @@ pub(super) async fn follow(
     let place = events::place(&app)?;
     let shown = sessions.into_iter().map(|id| Shown { id, tag: String::new() }).collect();
     let source = Source { app, follower, shown, waiting: VecDeque::new(), next: Instant::now(), _place: place };
-    Ok(events::respond(stream::unfold(source, |mut source| async move {
+    Ok(sse::respond(stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
         Some((event, source))
     })))

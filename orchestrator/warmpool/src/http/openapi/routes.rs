@@ -21,38 +21,10 @@ struct Entry {
     /// `None` where the handler answers whatever comes.
     method: Option<Method>,
     path: String,
-    /// The path, unless it was put together.
-    literal: Option<&'static str>,
     tag: &'static str,
-    about: About,
-}
-
-/// What a route says of itself.
-enum About {
-    Described(Box<Operation>),
-    Omitted(OmissionReason, Policy),
-}
-
-/// Why the description omits a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OmissionReason {
-    /// It serves a page for people, a part of one, or what only such a page asks for.
-    Page,
-    /// It is another spelling of one that is described.
-    Alias,
-    /// It always refuses, and says what to do instead.
-    Refusal,
-    /// What comes of the method is a browser's driver's to say.
-    DriverMethod,
-}
-
-impl Entry {
-    const fn policy(&self) -> Policy {
-        match &self.about {
-            About::Described(operation) => operation.policy(),
-            About::Omitted(_, policy) => *policy,
-        }
-    }
+    policy: Policy,
+    /// `None` where the description leaves the route out.
+    operation: Option<Operation>,
 }
 
 impl Routes {
@@ -61,29 +33,24 @@ impl Routes {
         Self { router: Router::new(), tag, entries: Vec::new() }
     }
 
-    pub(crate) fn get<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H, about: Operation) -> Self {
+    pub(crate) fn get<H: Handler<T, App>, T: 'static>(self, path: &str, handler: H, about: Operation) -> Self {
         self.describe(Method::GET, path, on(MethodFilter::GET, handler), about)
     }
 
-    pub(crate) fn post<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H, about: Operation) -> Self {
+    pub(crate) fn post<H: Handler<T, App>, T: 'static>(self, path: &str, handler: H, about: Operation) -> Self {
         self.describe(Method::POST, path, on(MethodFilter::POST, handler), about)
     }
 
-    pub(crate) fn put<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H, about: Operation) -> Self {
+    pub(crate) fn put<H: Handler<T, App>, T: 'static>(self, path: &str, handler: H, about: Operation) -> Self {
         self.describe(Method::PUT, path, on(MethodFilter::PUT, handler), about)
     }
 
-    pub(crate) fn delete<H: Handler<T, App>, T: 'static>(
-        self,
-        path: &'static str,
-        handler: H,
-        about: Operation,
-    ) -> Self {
+    pub(crate) fn delete<H: Handler<T, App>, T: 'static>(self, path: &str, handler: H, about: Operation) -> Self {
         self.describe(Method::DELETE, path, on(MethodFilter::DELETE, handler), about)
     }
 
-    fn describe(self, method: Method, path: &'static str, handler: MethodRouter<App>, about: Operation) -> Self {
-        self.add(Some(method), path, Some(path), handler, About::Described(Box::new(about)))
+    fn describe(self, method: Method, path: &str, handler: MethodRouter<App>, about: Operation) -> Self {
+        self.add(Some(method), path, handler, about.policy(), Some(about))
     }
 
     /// Answers the methods that a driver knows and the description does not.
@@ -93,30 +60,25 @@ impl Routes {
         T: 'static,
     {
         let others = MethodFilter::PUT.or(MethodFilter::PATCH).or(MethodFilter::OPTIONS).or(MethodFilter::TRACE);
-        self.add(None, path, None, on(others, handler), About::Omitted(OmissionReason::DriverMethod, policy))
+        self.undescribed(path, on(others, handler), policy)
     }
 
-    /// Adds a route that the description leaves out.
-    pub(crate) fn undescribed(
-        self,
-        why: OmissionReason,
-        path: &str,
-        handler: MethodRouter<App>,
-        policy: Policy,
-    ) -> Self {
-        self.add(None, path, None, handler, About::Omitted(why, policy))
+    /// Adds a route that the description leaves out: a page for people or what only such a page asks for, another spelling,
+    /// or a path that always refuses.
+    pub(crate) fn undescribed(self, path: &str, handler: MethodRouter<App>, policy: Policy) -> Self {
+        self.add(None, path, handler, policy, None)
     }
 
     fn add(
         mut self,
         method: Option<Method>,
         path: &str,
-        literal: Option<&'static str>,
         handler: MethodRouter<App>,
-        about: About,
+        policy: Policy,
+        operation: Option<Operation>,
     ) -> Self {
         self.router = self.router.route(path, handler);
-        self.entries.push(Entry { method, path: path.to_owned(), literal, tag: self.tag, about });
+        self.entries.push(Entry { method, path: path.to_owned(), tag: self.tag, policy, operation });
         self
     }
 
@@ -129,7 +91,7 @@ impl Routes {
     /// Adds routes below a path.
     pub(crate) fn nest(mut self, path: &str, other: Self) -> Self {
         self.router = self.router.nest(path, other.router);
-        let below = |entry: Entry| Entry { path: format!("{path}{}", entry.path), literal: None, ..entry };
+        let below = |entry: Entry| Entry { path: format!("{path}{}", entry.path), ..entry };
         self.entries.extend(other.entries.into_iter().map(below));
         self
     }
@@ -142,11 +104,8 @@ impl Routes {
 
     /// Each operation with its method, its path as OpenAPI writes it, and its heading.
     pub(super) fn described(&self) -> impl Iterator<Item = (&Method, String, &'static str, &Operation)> {
-        self.entries.iter().filter_map(|entry| match (&entry.method, &entry.about) {
-            (Some(method), About::Described(operation)) => {
-                Some((method, documented(&entry.path), entry.tag, &**operation))
-            }
-            _ => None,
+        self.entries.iter().filter_map(|entry| {
+            Some((entry.method.as_ref()?, documented(&entry.path), entry.tag, entry.operation.as_ref()?))
         })
     }
 
@@ -154,7 +113,7 @@ impl Routes {
     pub(crate) fn table(&self) -> RouteTable {
         let mut table = RouteTable::default();
         for entry in &self.entries {
-            table.add(entry.method.clone(), entry.literal, &entry.path, entry.policy());
+            table.add(entry.method.clone(), &entry.path, entry.policy);
         }
         table
     }
@@ -184,20 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_described_or_left_out_for_a_reason() {
+    fn every_route_has_an_entry() {
         let routes = super::super::super::routes();
-        let described: BTreeSet<String> = routes.described().map(|(_, path, ..)| path).collect();
-        let left_out = |entry: &&Entry| match entry.about {
-            About::Described(_) => false,
-            About::Omitted(why, _) => why != OmissionReason::DriverMethod,
-        };
-        let left_out: BTreeSet<String> =
-            routes.entries.iter().filter(left_out).map(|entry| documented(&entry.path)).collect();
-        let routed = routed(&routes);
-        assert!(routed.len() > 60, "{routed:?}");
-        let known: BTreeSet<String> = described.union(&left_out).cloned().collect();
-        assert_eq!(routed, known);
-        assert!(described.is_disjoint(&left_out));
+        let known: BTreeSet<String> = routes.entries.iter().map(|entry| documented(&entry.path)).collect();
+        assert!(known.len() > 60, "{known:?}");
+        assert_eq!(routed(&routes), known);
     }
 
     #[test]
@@ -214,7 +164,7 @@ mod tests {
         let routes = super::super::super::routes();
         for entry in &routes.entries {
             for name in entry.path.split('/').filter_map(super::super::super::route::parameter) {
-                let segments = entry.policy().segments;
+                let segments = entry.policy.segments;
                 assert!(segments.iter().any(|segment| segment.name == name), "{name} of {}", entry.path);
             }
         }
