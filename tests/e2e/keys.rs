@@ -9,6 +9,8 @@ use warmpool_tests::api::KEY_HEADER;
 use warmpool_tests::wire::{self, Target};
 use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
+use crate::queue::waiting;
+
 pub(crate) fn group() -> Group {
     group!(None,
         quick: [are_created_rotated_and_revoked, a_revoked_key_gets_no_session_that_it_waits_for],
@@ -121,12 +123,6 @@ async fn may_be_changed_while_the_daemon_is_down(_: Stage) -> Result<()> {
 /// One session at a time, and a long wait, so that the second caller waits.
 fn narrow() -> Settings {
     Settings::on_demand().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_WAIT", "10m")
-}
-
-async fn waiting(daemon: &Daemon, callers: u64) -> Result<()> {
-    eventually!(format!("{callers} callers wait"), 20, {
-        daemon.kinds().await?.iter().map(|kind| kind.waiting).sum::<u64>() == callers
-    })
 }
 
 async fn a_revoked_key_gets_no_session_that_it_waits_for(_: Stage) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::daemon::PoolCounts;
+use warmpool_api::status::KindStatus;
 use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
 
 const NOWHERE: &str = "warmpool-test/not-built:latest";
@@ -21,9 +21,11 @@ pub(crate) fn group() -> Group {
     )
 }
 
-async fn kind(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<PoolCounts> {
+async fn kind(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<KindStatus> {
     let kinds = daemon.kinds().await?;
-    let wanted = |kind: &&PoolCounts| kind.engine == engine && kind.mode == mode && kind.preset.as_deref() == preset;
+    let wanted = |kind: &&KindStatus| {
+        kind.engine.as_str() == engine && kind.mode.as_str() == mode && kind.preset.as_deref() == preset
+    };
     kinds.iter().find(wanted).cloned().with_context(|| format!("{engine} {mode} {preset:?}: {kinds:?}"))
 }
 
@@ -47,7 +49,7 @@ async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<
 async fn a_missing_engine_with_a_target_is_reported(_: Stage) -> Result<()> {
     let settings = Settings::new().set("POOL_WEBKIT_HEADED", "1").set("WORKER_WEBKIT_IMAGE", NOWHERE);
     let daemon = Daemon::start_cold(settings).await?;
-    eventually!("Chromium is warm", 60, kind(&daemon, "chromium", "headless", None).await?.ready == 1)?;
+    eventually!("Chromium is warm", 60, kind(&daemon, "chromium", "headless", None).await?.counts.ready == 1)?;
     let ready = daemon.api().get("/readyz").await?;
     ensure!(ready.status == 503 && ready.text().contains("not warm"), "{ready}");
     let doctor = daemon.cli(&["doctor"]).await?;
@@ -102,8 +104,8 @@ async fn workers_on_demand_make_room_and_leave_it(_: Stage) -> Result<()> {
     let kinds = daemon.kinds().await?;
     let containers = daemon.containers().await?;
     ensure!(containers.len() <= 2, "{containers:?}");
-    ensure!(kind(&daemon, "chromium", "headed", None).await?.leased == 1, "{kinds:?}");
-    ensure!(kind(&daemon, "chromium", "headless", None).await?.ready == 1, "{kinds:?}");
+    ensure!(kind(&daemon, "chromium", "headed", None).await?.counts.leased == 1, "{kinds:?}");
+    ensure!(kind(&daemon, "chromium", "headless", None).await?.counts.ready == 1, "{kinds:?}");
     // The warm worker of the other mode stays.
     let headless = daemon.session(json!({})).await?;
     headed.delete().await?.ok()?;
@@ -115,7 +117,7 @@ async fn a_caller_who_leaves_leaves_no_worker(_: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::new()).await?;
     let api = daemon.api();
     let asked = tokio::spawn(async move { api.post("/sessions/create", &json!({"headless": false})).await });
-    eventually!("its worker starts", 20, kind(&daemon, "chromium", "headed", None).await?.starting == 1)?;
+    eventually!("its worker starts", 20, kind(&daemon, "chromium", "headed", None).await?.counts.starting == 1)?;
     asked.abort();
     daemon.assert_idle().await
 }
@@ -129,7 +131,7 @@ async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
     );
     let mut daemon = Daemon::start(Settings::new().set("POOL_PRESETS", presets)).await?;
     let german = async |daemon: &Daemon| kind(daemon, "chromium", "headless", Some("german")).await;
-    ensure!(german(&daemon).await?.ready == 1, "{:?}", daemon.kinds().await?);
+    ensure!(german(&daemon).await?.counts.ready == 1, "{:?}", daemon.kinds().await?);
     let gauge = [("preset", "german"), ("state", "ready")];
     ensure!(daemon.metrics().await?.sum("warmpool_workers", &gauge) == Some(1.0));
 
@@ -156,13 +158,13 @@ async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
         Ok(())
     };
     let first = daemon.session(body("preset-worker", &settings)).await?;
-    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.kinds().await?);
+    ensure!(german(&daemon).await?.counts.leased == 1, "{:?}", daemon.kinds().await?);
     check("preset-worker").await?;
     // Settings that differ in one word get another worker.
     let mut other = settings.clone();
     other["locales"] = json!(["de-DE"]);
     let second = daemon.session(body("other-worker", &other)).await?;
-    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.kinds().await?);
+    ensure!(german(&daemon).await?.counts.leased == 1, "{:?}", daemon.kinds().await?);
     first.delete().await?.ok()?;
     second.delete().await?.ok()?;
     daemon.assert_idle().await

@@ -22,9 +22,10 @@ fn ask(daemon: &Daemon) -> JoinHandle<Result<Reply>> {
     tokio::spawn(async move { api.post("/sessions/create", &json!({"headless": true})).await })
 }
 
-async fn waiting(daemon: &Daemon, callers: u64) -> Result<()> {
+/// Waits until so many callers wait.
+pub(crate) async fn waiting(daemon: &Daemon, callers: usize) -> Result<()> {
     eventually!(format!("{callers} callers wait"), 20, {
-        daemon.kinds().await?.iter().map(|kind| kind.waiting).sum::<u64>() == callers
+        daemon.kinds().await?.iter().map(|kind| kind.counts.waiting).sum::<usize>() == callers
     })
 }
 

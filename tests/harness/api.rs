@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::wire::{self, Target, Trusted};
@@ -136,6 +137,11 @@ impl Reply {
     /// The body as JSON, whatever the status.
     pub fn json(&self) -> Result<Value> {
         serde_json::from_slice(&self.body).with_context(|| format!("{self}: not JSON"))
+    }
+
+    /// The answer of a success, by its type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_value(self.ok()?).with_context(|| self.to_string())
     }
 
     /// The JSON of a success; `null` if there is no body.

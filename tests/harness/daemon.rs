@@ -11,6 +11,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use warmpool_api::session::{SessionPage, SessionView};
+use warmpool_api::status::{KindStatus, Status};
 
 use crate::api::Api;
 use crate::docker::{Container, Docker, host_address};
@@ -399,7 +401,7 @@ impl Daemon {
     /// Waits until every kind of worker is at its target.
     pub async fn warm(&self) -> Result<()> {
         self.ready().await?;
-        let warm = eventually!("the pool is full", WARM_WITHIN, self.kinds().await?.iter().all(PoolCounts::full));
+        let warm = eventually!("the pool is full", WARM_WITHIN, self.kinds().await?.iter().all(full));
         if let Err(late) = warm {
             bail!("{late}: {:?}", self.kinds().await?);
         }
@@ -407,10 +409,8 @@ impl Daemon {
     }
 
     /// What the pool has of each kind of worker, from `/status`.
-    pub async fn kinds(&self) -> Result<Vec<PoolCounts>> {
-        let status = self.api().get("/status").await?.ok()?;
-        let kinds = status["pool"].as_array().with_context(|| format!("pool in {status}"))?;
-        Ok(kinds.iter().map(PoolCounts::read).collect())
+    pub async fn kinds(&self) -> Result<Vec<KindStatus>> {
+        Ok(self.api().get("/status").await?.read::<Status>()?.pool)
     }
 
     /// One scrape of `/metrics`.
@@ -457,15 +457,14 @@ impl Daemon {
     pub async fn end_all(&self) -> Result<()> {
         let api = self.api();
         for session in self.live().await? {
-            let id = session["session_id"].as_str().context("session_id")?;
-            api.delete(&format!("/sessions/{id}")).await?;
+            api.delete(&format!("/sessions/{}", session.session_id)).await?;
         }
         Ok(())
     }
 
-    async fn live(&self) -> Result<Vec<Value>> {
-        let listed = self.api().get("/sessions?limit=100&status=running&status=starting").await?.ok()?;
-        Ok(listed["sessions"].as_array().context("sessions")?.clone())
+    async fn live(&self) -> Result<Vec<SessionView>> {
+        let listed = self.api().get("/sessions?limit=100&status=running&status=starting").await?;
+        Ok(listed.read::<SessionPage>()?.sessions)
     }
 
     /// Waits until everything is given back: no live session, no caller waiting, the pool full, and not one container more than
@@ -476,13 +475,13 @@ impl Daemon {
             let live = self.live().await?.len();
             let kinds = self.kinds().await?;
             let containers = self.containers().await?;
-            let ready: u64 = kinds.iter().map(|kind| kind.ready).sum();
+            let ready: usize = kinds.iter().map(|kind| kind.counts.ready).sum();
             let metrics = self.metrics().await?;
             let gauges = [metrics.sum(SESSIONS_LIVE, &[]), metrics.sum(QUEUE_LENGTH, &[])];
             let idle = live == 0
                 && gauges.iter().all(|gauge| *gauge == Some(0.0))
-                && kinds.iter().all(PoolCounts::full)
-                && u64::try_from(containers.len())? == ready
+                && kinds.iter().all(full)
+                && containers.len() == ready
                 && containers.iter().all(|container| container.state == "running");
             seen = (live, gauges, kinds, containers);
             idle
@@ -545,53 +544,9 @@ pub const SESSIONS_LIVE: &str = "warmpool_sessions_live";
 /// Gauge: callers who wait for a worker.
 pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
 
-/// One kind of worker in the pool, as `/status` shows it.
-#[derive(Clone, Debug)]
-pub struct PoolCounts {
-    /// The engine's name.
-    pub engine: String,
-    /// `headed` or `headless`.
-    pub mode: String,
-    /// The name of its preset, if it has one.
-    pub preset: Option<String>,
-    /// Whether the engine's image is there.
-    pub installed: bool,
-    /// Warm workers wanted.
-    pub target: u64,
-    /// Warm workers there are.
-    pub ready: u64,
-    /// Workers that are starting.
-    pub starting: u64,
-    /// Workers that sessions own.
-    pub leased: u64,
-    /// Workers being removed.
-    pub removing: u64,
-    /// Callers who wait.
-    pub waiting: u64,
-}
-
-impl PoolCounts {
-    fn read(value: &Value) -> Self {
-        let count = |name: &str| value[name].as_u64().unwrap_or(u64::MAX);
-        Self {
-            engine: value["engine"].as_str().unwrap_or_default().to_owned(),
-            mode: value["mode"].as_str().unwrap_or_default().to_owned(),
-            preset: value["preset"].as_str().map(ToOwned::to_owned),
-            installed: value["installed"] == true,
-            target: count("target"),
-            ready: count("ready"),
-            starting: count("starting"),
-            leased: count("leased"),
-            removing: count("removing"),
-            waiting: count("waiting"),
-        }
-    }
-
-    /// As many workers ready as wanted, and none on its way.
-    #[must_use]
-    pub fn full(&self) -> bool {
-        self.ready == self.target && self.starting == 0
-    }
+/// Whether as many workers of a kind are ready as wanted, and none is on its way.
+fn full(kind: &KindStatus) -> bool {
+    kind.counts.ready == kind.counts.target && kind.counts.starting == 0
 }
 
 fn headless(mut body: Value) -> Value {

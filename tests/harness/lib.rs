@@ -1,5 +1,5 @@
-//! The harness of the end-to-end tests. It knows nothing of the daemon's code: it starts the real program, speaks to it as
-//! its users do, and asks the container engine what is left.
+//! The harness of the end-to-end tests. It knows nothing of the daemon's code but the types of its API: it starts the real
+//! program, speaks to it as its users do, and asks the container engine what is left.
 //!
 //! # Layout
 //! - [`suite`]: cases in groups, one at a time, a group sharing one daemon; prints the daemon's log of a failed case.

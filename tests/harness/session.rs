@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde_json::Value;
+use warmpool_api::session::SessionDetail;
 
 use crate::api::{Api, Reply};
 use crate::cdp::Cdp;
@@ -74,8 +75,8 @@ impl Session {
 
     /// The status now.
     pub async fn status(&self) -> Result<String> {
-        let record = self.record().await?;
-        Ok(record["status"].as_str().with_context(|| format!("status in {record}"))?.to_owned())
+        let detail: SessionDetail = self.api.get(&format!("/sessions/{}", self.id)).await?.read()?;
+        Ok(detail.session.status.as_str().to_owned())
     }
 
     /// Waits for the status, at most this many seconds; returns the record.

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
+use warmpool_api::task::TaskView;
 
 use crate::api::Api;
 
@@ -52,10 +54,9 @@ pub async fn fails(api: &Api, path: &str, body: &Value, code: &str) -> Result<Va
 
 /// An artifact's bytes.
 pub async fn artifact(api: &Api, task: &Value, name: &str) -> Result<bytes::Bytes> {
-    let artifacts = task["artifacts"].as_array().with_context(|| format!("artifacts in {task:#}"))?;
-    let artifact = artifacts.iter().find(|artifact| artifact["name"] == name);
-    let url = artifact.and_then(|artifact| artifact["url"].as_str()).with_context(|| format!("{name} in {task:#}"))?;
-    let reply = api.get(url).await?;
+    let artifacts = TaskView::deserialize(task)?.artifacts;
+    let artifact = artifacts.iter().find(|artifact| artifact.name == name);
+    let reply = api.get(&artifact.with_context(|| format!("{name} in {task:#}"))?.url).await?;
     ensure!(reply.status == 200, "{reply}");
     Ok(reply.body)
 }
