@@ -68,13 +68,13 @@ pub enum Error {
         /// `tasks.cancel_timeout`
         waited: Duration,
     },
-    /// The session is in a state that does not allow this.
+    /// The task is in a state that does not allow this.
     #[error("{message}")]
     Conflict {
         /// What is in the way.
-        message: String,
+        message: &'static str,
     },
-    /// The body is longer than the limit.
+    /// An answer of a session's driver is longer than the limit.
     #[error("the body is longer than {limit} bytes: send less, or raise `{setting}`")]
     BodyTooLarge {
         /// The limit, in bytes.
@@ -118,6 +118,12 @@ impl Error {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self.code(), Code::StoreBusy | Code::DiskNearlyFull)
+    }
+
+    /// No such artifact.
+    #[must_use]
+    pub fn unknown_artifact(name: &str) -> Self {
+        Self::UnknownArtifact { name: name.chars().take(200).collect() }
     }
 
     /// The same error, with its field error changed.

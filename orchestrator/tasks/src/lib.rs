@@ -3,8 +3,8 @@
 //!
 //! | module     | what it holds |
 //! |------------|---------------|
-//! | [`script`] | the language in which a task says what to do; no I/O, and no session |
-//! | [`player`] | carries a script out in a session's browser |
+//! | `script` | the language in which a task says what to do; no I/O, and no session |
+//! | `player` | carries a script out in a session's browser |
 //! | [`task`]   | accepts tasks, gives them their turns, writes down what comes of them, and finds them again |
 //! | `error`    | what can go wrong with tasks |
 //!
@@ -78,8 +78,9 @@
 //!   texts in the order of the plan, and Rust makes numbers, days and matches of them, the same for all engines.
 
 mod error;
-pub mod player;
-pub mod script;
+mod player;
+mod script;
 pub mod task;
 
 pub use error::Error;
+pub use script::{ExtractMembers, FailureCode, RunMembers, TaskWork};

@@ -16,7 +16,7 @@ mod playback;
 mod retry;
 mod steps;
 
-pub use browser::Browser;
-pub use execute::execute;
+pub(crate) use browser::Browser;
+pub(crate) use execute::execute;
 pub(crate) use outcome::{Artifact, Outcome, ProgressListener};
-pub use outcome::{Failure, Limits};
+pub(crate) use outcome::{Failure, Limits};

@@ -7,15 +7,15 @@
 mod failure;
 mod fields;
 mod members;
-pub mod recording;
-pub mod schema;
+pub(crate) mod recording;
+pub(crate) mod schema;
 pub(crate) mod selector;
-pub mod step;
-pub mod template;
-pub mod work;
+pub(crate) mod step;
+pub(crate) mod template;
+pub(crate) mod work;
 
 pub use failure::FailureCode;
 pub(crate) use failure::StepError;
 pub use members::{ExtractMembers, RunMembers};
-pub use template::Values;
+pub(crate) use template::Values;
 pub use work::TaskWork;

@@ -6,30 +6,33 @@
 //! | file          | what it owns |
 //! |---------------|--------------|
 //! | `table`       | the tasks that have not ended (`active`), and the index of all that there are (`history`), behind one lock |
-//! | `storage`     | what is on the disk: records, orders, items, secrets, files; and how a task waits for the disk |
+//! | `storage`     | what is on the disk: records, specifications, items, secrets, files; and how a task waits for the disk |
 //! | `workers`     | whose turn it is to have a worker, and sessions |
 //! | `idempotency` | requests that come again under the same idempotency key |
 //!
-//! `Tasks` has them all. `accept` takes an `order`, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
+//! `Tasks` has them all. `accept` takes a `spec`, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
 //! session from item to item, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
-//! `index_row` are a task's form on the disk, and `view` is its form for clients. `recover` resumes after a restart, and
-//! `retention` forgets the oldest tasks.
+//! `index_row` are a task's form on the disk, and `view` is its form for clients. `retry` says what of a task
+//! is tried again, `export` writes results as lines, `recover` resumes after a restart, and `retention` forgets the oldest
+//! tasks.
 
 mod accept;
 mod active;
 mod attempt;
+mod export;
 mod fleet;
 mod history;
 mod idempotency;
 mod index_row;
 mod lifecycle;
-mod order;
 mod query;
 mod record;
 mod recover;
 mod retention;
+mod retry;
 mod run;
 mod runner;
+mod spec;
 mod storage;
 mod table;
 mod tasks;
@@ -40,9 +43,10 @@ mod workers;
 
 pub use accept::SubmitOptions;
 pub use active::{ActiveTask, TaskEvent};
-pub use order::{FleetRules, Isolation, Order};
+pub use export::{ExportFormat, Lines};
 pub use query::{SortKey, TaskQuery};
 pub use record::{ArtifactRecord, Item, Output, Record};
+pub use spec::{FleetRules, Isolation, TaskSpec};
 pub use storage::{FOLDER, MAX_SECRETS};
 pub use tasks::{Task, Tasks};
 pub use view::{artifacts as artifacts_view, item as item_view, record as record_view};

@@ -27,7 +27,7 @@ const ANSWER_ROOM: u64 = 64 << 20;
 
 /// One session's browser, to be driven by one task, or by one item of a fleet after another. Clones share it.
 #[derive(Clone)]
-pub struct Browser {
+pub(crate) struct Browser {
     sessions: Sessions,
     session: Arc<Session>,
     config: Arc<Config>,
@@ -36,16 +36,16 @@ pub struct Browser {
 
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
-    pub fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
+    pub(crate) fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
         Self { sessions, session, config, state: Arc::default() }
     }
 
-    pub fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> Engine {
         self.session.options.engine
     }
 
     /// Waits until it is gone, and says how that came.
-    pub async fn gone(&self) -> String {
+    pub(crate) async fn gone(&self) -> String {
         self.session.ended().await.message()
     }
 
@@ -79,16 +79,16 @@ impl Browser {
 
 /// How long the driver itself waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
+pub(crate) struct Timeouts {
     /// For a page to load.
     pub(crate) page_load: Duration,
     /// For a script to end.
-    pub script: Duration,
+    pub(crate) script: Duration,
 }
 
 impl Timeouts {
     /// In the words of WebDriver.
-    pub fn value(self) -> Value {
+    pub(crate) fn value(self) -> Value {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
         json!({"implicit": 0, "pageLoad": ms(self.page_load), "script": ms(self.script)})
     }

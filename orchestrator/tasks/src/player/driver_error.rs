@@ -9,7 +9,7 @@ const WORDS: usize = 600;
 
 impl StepError {
     /// An error of the way to the browser, not of page or recording. The cause goes to the log.
-    pub fn internal(cause: &dyn std::error::Error) -> Self {
+    pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
         tracing::debug!(%cause, "a task's browser cannot be spoken to");
         Self::new(FailureCode::DriverError, "the browser's driver cannot be spoken to")
     }

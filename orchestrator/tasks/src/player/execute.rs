@@ -19,7 +19,7 @@ use warmpool_api::task::Progress;
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.
-pub async fn execute(
+pub(crate) async fn execute(
     work: &TaskWork,
     values: &Values,
     browser: Browser,
@@ -114,7 +114,7 @@ async fn read(playback: &mut Playback<'_>, work: &Extract) -> Result<(), StepErr
         playback.browser.mark_dirty().await;
     }
     play(playback, &work.recording).await?;
-    let timeout = StepTimeout::of(playback.limits.step_timeout);
+    let timeout = StepTimeout::start(playback.limits.step_timeout);
     let page = playback.page()?;
     page.leave_frames().await?;
     if let Some(selectors) = &work.wait_for {

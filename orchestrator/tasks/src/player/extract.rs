@@ -61,7 +61,7 @@ pub(super) async fn pages(
 ) -> Result<(), StepError> {
     let mut seen = HashSet::new();
     loop {
-        let timeout = StepTimeout::of(playback.limits.step_timeout);
+        let timeout = StepTimeout::start(playback.limits.step_timeout);
         playback.page()?.set_timeouts(timeout.duration).await?;
         let reading = match read(playback, plan, timeout, playback.pages == 0).await {
             // A last page may well be empty.
@@ -104,7 +104,7 @@ async fn turn(
         href: Option<String>,
         click: bool,
     }
-    let navigation = StepTimeout::of(playback.limits.navigation_timeout);
+    let navigation = StepTimeout::start(playback.limits.navigation_timeout);
     let page = playback.page()?;
     let next: NextPage =
         page.call("next_page", vec![json!(selectors)]).await.map_err(|error| explain(error, selectors))?;
@@ -119,7 +119,7 @@ async fn turn(
         None => {
             // A button: whatever it does, the page shows something else afterwards, or is at its end.
             let before: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
-            let timeout = StepTimeout::of(playback.limits.step_timeout);
+            let timeout = StepTimeout::start(playback.limits.step_timeout);
             let page = playback.page()?;
             let found = match page.find(selectors, Readiness::Enabled, None, timeout.deadline).await {
                 Err(error) if matches!(error.code, FailureCode::NotReady | FailureCode::NoMatch) => return Ok(false),

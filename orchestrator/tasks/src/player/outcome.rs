@@ -10,19 +10,19 @@ use crate::script::FailureCode;
 
 /// The limits of a task.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Time for the whole of it, from the first step on.
-    pub task_timeout: Duration,
+    pub(crate) task_timeout: Duration,
     /// Time for a step that names none.
-    pub step_timeout: Duration,
+    pub(crate) step_timeout: Duration,
     /// Time for a page to load, for a `navigate` step that names none.
-    pub navigation_timeout: Duration,
+    pub(crate) navigation_timeout: Duration,
     /// Size of the whole output as JSON, in bytes.
-    pub max_output: u64,
+    pub(crate) max_output: u64,
     /// Number of artifacts.
-    pub max_artifacts: usize,
+    pub(crate) max_artifacts: usize,
     /// Size of all artifacts together, in bytes.
-    pub max_artifact_bytes: u64,
+    pub(crate) max_artifact_bytes: u64,
 }
 
 impl Default for Limits {
@@ -40,41 +40,41 @@ impl Default for Limits {
 
 /// Why and where a task failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// For programs.
-    pub code: FailureCode,
+    pub(crate) code: FailureCode,
     /// For people. Holds no secret.
-    pub message: String,
+    pub(crate) message: String,
     /// The step's number, counted from 0; none when it was no step's error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<usize>,
+    pub(crate) step: Option<usize>,
     /// Which of the artifacts shows the page at that moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screenshot: Option<usize>,
+    pub(crate) screenshot: Option<usize>,
 }
 
 /// A file that a task made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Artifact {
+pub(crate) struct Artifact {
     /// Its name: one path component.
-    pub name: String,
-    pub media_type: String,
+    pub(crate) name: String,
+    pub(crate) media_type: String,
     /// Its content.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The outcome of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Result objects, in order; also what there was before a failure.
-    pub output: Vec<Value>,
+    pub(crate) output: Vec<Value>,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
     /// Screenshots, documents and downloads.
-    pub artifacts: Vec<Artifact>,
+    pub(crate) artifacts: Vec<Artifact>,
 }
 
 /// Follows the progress of a task. Must not block.
-pub trait ProgressListener: Send + Sync {
+pub(crate) trait ProgressListener: Send + Sync {
     fn progress(&self, event: Progress);
 }

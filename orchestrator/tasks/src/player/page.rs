@@ -28,12 +28,12 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct DocumentState {
     /// When the document began: no two in one place began at the same moment.
-    pub origin: f64,
+    pub(crate) origin: f64,
     /// Its address.
-    pub href: String,
+    pub(crate) href: String,
     /// `loading`, `interactive` or `complete`.
-    pub ready: String,
-    pub title: String,
+    pub(crate) ready: String,
+    pub(crate) title: String,
 }
 
 impl DocumentState {
@@ -46,9 +46,9 @@ impl DocumentState {
 /// An element that stands ready.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    pub element: Element,
+    pub(crate) element: Element,
     /// The same for scripts.
-    pub handle: Value,
+    pub(crate) handle: Value,
     /// Where to point at it in the viewport, in CSS pixels.
     pub(crate) point: (i64, i64),
     /// Relative to the middle of its visible part.
@@ -78,8 +78,8 @@ impl Readiness {
 /// The window and frame that commands reach.
 pub(super) struct Page {
     /// The driver.
-    pub client: Client,
-    pub engine: Engine,
+    pub(crate) client: Client,
+    pub(crate) engine: Engine,
     browser: Browser,
     timeouts: Timeouts,
     /// The first window, once that had to be known.

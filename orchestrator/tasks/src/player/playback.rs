@@ -13,19 +13,19 @@ use warmpool_api::task::Progress;
 
 /// A task under way.
 pub(crate) struct Playback<'a> {
-    pub browser: &'a Browser,
+    pub(crate) browser: &'a Browser,
     /// Its page, once there is one.
     page: Option<Page>,
-    pub limits: &'a Limits,
-    pub listener: &'a dyn ProgressListener,
-    pub output: Vec<Value>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) listener: &'a dyn ProgressListener,
+    pub(crate) output: Vec<Value>,
     /// Size of the output as JSON, in bytes.
     output_bytes: u64,
-    pub artifacts: Vec<Artifact>,
+    pub(crate) artifacts: Vec<Artifact>,
     /// The step that is being carried out.
-    pub step: Option<usize>,
+    pub(crate) step: Option<usize>,
     /// How many pages were read.
-    pub pages: usize,
+    pub(crate) pages: usize,
 }
 
 impl<'a> Playback<'a> {
@@ -145,14 +145,14 @@ impl<'a> Playback<'a> {
 /// How long something may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StepTimeout {
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Its end.
     pub(crate) deadline: Instant,
 }
 
 impl StepTimeout {
     /// Begins now.
-    pub(super) fn of(duration: Duration) -> Self {
+    pub(super) fn start(duration: Duration) -> Self {
         Self { duration, deadline: Instant::now() + duration }
     }
 }

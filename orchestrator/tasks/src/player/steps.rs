@@ -41,7 +41,7 @@ pub(super) fn perform<'s>(
     recording: Option<Duration>,
 ) -> Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + 's>> {
     Box::pin(async move {
-        let timeout = StepTimeout::of(time_for(step, recording, playback.limits));
+        let timeout = StepTimeout::start(time_for(step, recording, playback.limits));
         let page = playback.page()?;
         page.set_timeouts(timeout.duration).await?;
         page.enter(step, timeout.deadline).await?;

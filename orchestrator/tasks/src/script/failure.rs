@@ -46,7 +46,7 @@ pub enum FailureCode {
 
 impl FailureCode {
     /// The name in JSON.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::MissingInput => "missing_input",
             Self::InvalidInput => "invalid_input",
@@ -80,18 +80,18 @@ impl FailureCode {
 
 /// An error of a step. Each step decides whether it tries again.
 #[derive(Debug, Clone)]
-pub struct StepError {
+pub(crate) struct StepError {
     /// For programs.
-    pub code: FailureCode,
+    pub(crate) code: FailureCode,
     /// For people. May hold secrets until it becomes a failure.
-    pub message: String,
+    pub(crate) message: String,
     /// Whether the same may succeed a moment later.
     pub(crate) is_passing: bool,
 }
 
 impl StepError {
     /// A lasting error.
-    pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), is_passing: false }
     }
 
@@ -101,7 +101,7 @@ impl StepError {
     }
 
     /// The same error with `what` before its message.
-    pub fn about(mut self, what: &str) -> Self {
+    pub(crate) fn about(mut self, what: &str) -> Self {
         self.message = if self.message.is_empty() { what.to_owned() } else { format!("{what}: {}", self.message) };
         self
     }

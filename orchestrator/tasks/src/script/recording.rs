@@ -13,16 +13,16 @@ const MAX_STEPS: usize = 2_000;
 
 /// Steps to play, and how long each may take.
 #[derive(Debug, Clone, Default)]
-pub struct Recording {
+pub(crate) struct Recording {
     /// Time for a step that names none.
-    pub timeout: Option<Duration>,
-    pub steps: Vec<Step>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Recording {
     /// Reads an export. Members that a later Recorder may add are left alone.
     /// Errors: `Field`.
-    pub fn parse(at: &str, value: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(at: &str, value: &Value) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be a recording: an object with `title` and `steps`"));
         }
@@ -44,7 +44,7 @@ impl Recording {
 
     /// Reads steps that stand alone.
     /// Errors: `Field`.
-    pub fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
+    pub(crate) fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
         match value.as_array() {
             Some(steps) if steps.is_empty() => Err(wrong(at, "has no step")),
             Some(steps) if steps.len() > MAX_STEPS => Err(wrong(at, &format!("may have {MAX_STEPS} steps at most"))),

@@ -23,25 +23,25 @@ pub(crate) const MEMBERS: [&str; 4] = ["schema", "rows", "builtins", "validate"]
 
 /// What to read from a page.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The elements of which each gives one result; the page itself gives one when there is none.
-    pub rows: Option<Selectors>,
+    pub(crate) rows: Option<Selectors>,
     /// What each result has.
-    pub fields: Vec<(String, Field)>,
+    pub(crate) fields: Vec<(String, Field)>,
     /// What each result must be.
     pub(crate) validate: Option<Check>,
 }
 
 /// One field.
 #[derive(Debug, Clone)]
-pub struct Field {
+pub(crate) struct Field {
     /// Where it is; where its parent is when there is none.
     pub(crate) selectors: Option<Selectors>,
     pub(crate) shape: Shape,
     /// Whether it is a failure that there is none.
-    pub required: bool,
+    pub(crate) required: bool,
     /// What stands for it when there is none.
-    pub default: Value,
+    pub(crate) default: Value,
 }
 
 /// What a field is.
@@ -62,7 +62,7 @@ pub(crate) enum Shape {
 /// What is read of an element.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "from", rename_all = "lowercase")]
-pub enum Source {
+pub(crate) enum Source {
     Text,
     /// Its state, if it can be checked, else its text.
     State,
@@ -167,7 +167,7 @@ struct FieldMembers {
 
 /// Reads what to extract: an object with [`MEMBERS`] alone.
 /// Errors: `Field`.
-pub fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
+pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
     let given: PlanMembers = read(at, value)?;
     let mut count = 0;
     let mut fields = object(&join(at, "schema"), &given.schema.unwrap_or_default(), 0, &mut count)?;

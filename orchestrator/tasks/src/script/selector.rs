@@ -103,7 +103,7 @@ fn last_attribute(text: &str) -> Option<(&str, &str, String)> {
 /// The alternatives of one step, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Selectors {
+pub(crate) struct Selectors {
     chains: Vec<Vec<Part>>,
     #[serde(skip)]
     shown: String,
@@ -127,7 +127,7 @@ impl Selectors {
 
     /// Reads one selector, or a list of alternatives.
     /// Errors: `Field`.
-    pub fn parse(field: &str, value: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(field: &str, value: &Value) -> Result<Self, Error> {
         match value {
             Value::Array(_) => Self::parse_list(field, value),
             one => Ok(Self { chains: vec![chain(field, one)?], shown: show(std::slice::from_ref(one)) }),

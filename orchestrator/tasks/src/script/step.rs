@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::{ParseError, Url};
 
-pub use custom::File;
+pub(crate) use custom::File;
 pub(crate) use custom::{Assertion, Custom, Pdf, Screenshot};
 use emulation::viewport;
-pub use emulation::{Network, Viewport};
-pub use key::Key;
+pub(crate) use emulation::{Network, Viewport};
+pub(crate) use key::Key;
 pub(crate) use key::is_special;
 
 use super::fields::{join, read, wrong};
@@ -30,33 +30,33 @@ const TIMEOUTS: std::ops::RangeInclusive<f64> = 1.0..=30_000.0;
 
 /// One step.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub(crate) struct Step {
     /// Its type, or the name of a custom step.
-    pub kind: String,
+    pub(crate) kind: String,
     /// How long it may take, where it says so.
-    pub timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     /// The address of the window it is for, where that is not the first one.
-    pub target: Option<String>,
+    pub(crate) target: Option<String>,
     /// The way through frames, by index.
-    pub frame: Vec<usize>,
+    pub(crate) frame: Vec<usize>,
     /// The navigations that it must lead to.
     pub(crate) asserted: Vec<Navigation>,
     /// What it does.
-    pub action: Action,
+    pub(crate) action: Action,
 }
 
 /// A navigation that must happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Navigation {
     /// The address it must lead to; `*` stands for anything.
-    pub url: Option<String>,
+    pub(crate) url: Option<String>,
     /// The title that the page must have; `*` stands for anything.
-    pub title: Option<String>,
+    pub(crate) title: Option<String>,
 }
 
 /// What a step does.
 #[derive(Debug, Clone)]
-pub enum Action {
+pub(crate) enum Action {
     Navigate {
         url: String,
     },
@@ -97,23 +97,23 @@ pub enum Action {
 
 /// A click, or two.
 #[derive(Debug, Clone)]
-pub struct Click {
+pub(crate) struct Click {
     pub(crate) selectors: Selectors,
     /// Where, from the element's left upper corner, in CSS pixels.
-    pub offset: (f64, f64),
+    pub(crate) offset: (f64, f64),
     /// With which button, as the Pointer Events count them.
     pub(crate) button: u64,
-    pub device: Device,
+    pub(crate) device: Device,
     /// How long the button stays down.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// 1, or 2 for a double click.
-    pub count: usize,
+    pub(crate) count: usize,
 }
 
 /// What points.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Device {
+pub(crate) enum Device {
     #[default]
     Mouse,
     Pen,
@@ -122,23 +122,23 @@ pub enum Device {
 
 /// A condition on the number of elements.
 #[derive(Debug, Clone)]
-pub struct WaitForElement {
+pub(crate) struct WaitForElement {
     pub(crate) selectors: Selectors,
     /// How their number compares to `count`.
-    pub operator: Operator,
+    pub(crate) operator: Operator,
     /// How many.
-    pub count: f64,
+    pub(crate) count: f64,
     /// Whether the condition must hold; where not, it must not hold of those that can be seen.
     pub(crate) visible: bool,
     /// Properties that each must have.
-    pub properties: Map<String, Value>,
+    pub(crate) properties: Map<String, Value>,
     /// Attributes that each must have.
     pub(crate) attributes: Map<String, Value>,
 }
 
 /// How two numbers compare.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub enum Operator {
+pub(crate) enum Operator {
     #[default]
     #[serde(rename = ">=")]
     AtLeast,
@@ -150,7 +150,7 @@ pub enum Operator {
 
 impl Operator {
     /// As it is written.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::AtLeast => ">=",
             Self::Exactly => "==",

@@ -9,11 +9,11 @@ const HIDDEN: &str = "[secret]";
 
 /// What the templates of a task are filled with. Secrets are never shown.
 #[derive(Clone, Default)]
-pub struct Values {
+pub(crate) struct Values {
     /// `{{input.name}}`.
-    pub inputs: Map<String, Value>,
+    pub(crate) inputs: Map<String, Value>,
     /// `{{secret.name}}`.
-    pub secrets: Map<String, Value>,
+    pub(crate) secrets: Map<String, Value>,
 }
 
 impl std::fmt::Debug for Values {
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Values {
 
 /// A place that a template fills.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Placeholder {
+pub(crate) struct Placeholder {
     kind: SlotKind,
     name: String,
 }
@@ -46,7 +46,7 @@ impl std::fmt::Display for Placeholder {
 
 impl Placeholder {
     /// The member of the body that would fill it, such as `inputs.q`.
-    pub fn field(&self) -> String {
+    pub(crate) fn field(&self) -> String {
         match self.kind {
             SlotKind::Input => format!("inputs.{}", self.name),
             SlotKind::Secret => format!("secrets.{}", self.name),
@@ -123,7 +123,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 }
 
 /// Every slot in a JSON value's strings.
-pub fn slots(value: &Value, found: &mut BTreeSet<Placeholder>) {
+pub(crate) fn slots(value: &Value, found: &mut BTreeSet<Placeholder>) {
     match value {
         Value::String(text) => {
             found.extend(pieces(text).filter_map(|piece| match piece {
@@ -154,7 +154,7 @@ pub(crate) fn bare_name(value: &Value, values: &Values) -> Option<(String, Strin
 }
 
 /// The first slot that has no value.
-pub fn missing(value: &Value, values: &Values) -> Option<Placeholder> {
+pub(crate) fn missing(value: &Value, values: &Values) -> Option<Placeholder> {
     let mut found = BTreeSet::new();
     slots(value, &mut found);
     found.into_iter().find(|slot| slot.value(values).is_none())

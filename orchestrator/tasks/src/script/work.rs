@@ -33,7 +33,7 @@ pub enum TaskWork {
 #[derive(Debug, Clone)]
 pub struct Run {
     source: Value,
-    pub recording: Recording,
+    pub(crate) recording: Recording,
 }
 
 /// A page to read.
@@ -41,24 +41,24 @@ pub struct Run {
 pub struct Extract {
     source: Value,
     /// The page to open first.
-    pub url: Option<String>,
+    pub(crate) url: Option<String>,
     /// What to play before it is read.
-    pub recording: Recording,
+    pub(crate) recording: Recording,
     /// The element to wait for.
-    pub wait_for: Option<Selectors>,
+    pub(crate) wait_for: Option<Selectors>,
     /// What to read.
     pub(crate) plan: Plan,
     /// How to go on.
-    pub next: Option<Pagination>,
+    pub(crate) next: Option<Pagination>,
 }
 
 /// How an extraction goes from page to page.
 #[derive(Debug, Clone)]
-pub struct Pagination {
+pub(crate) struct Pagination {
     /// What leads to the next page.
     pub(crate) selectors: Selectors,
     /// How many pages are read at most.
-    pub pages: usize,
+    pub(crate) pages: usize,
 }
 
 impl TaskWork {
@@ -119,7 +119,7 @@ impl TaskWork {
     }
 
     /// The same work with every template filled.
-    pub fn filled(&self, values: &Values) -> Result<Self, StepError> {
+    pub(crate) fn filled(&self, values: &Values) -> Result<Self, StepError> {
         let filled = template::fill(self.source(), values)
             .map_err(|slot| StepError::new(FailureCode::MissingInput, missing(&slot)))?;
         let filled = match self {

@@ -1,4 +1,4 @@
-//! Accepting an order: it is checked, written to the disk, and only then answered.
+//! Accepting a task: its specification is checked, written to the disk, and only then answered.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use tracing::Instrument as _;
 
 use super::active::ActiveTask;
 use super::idempotency::IdempotencyKey;
-use super::order::Order;
 use super::record::{Output, Record};
+use super::spec::TaskSpec;
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
 use crate::Error;
@@ -23,7 +23,7 @@ use warmpool_store::{Commit, StoreError};
 /// The most characters of a title or an address in a record.
 const MAX_TEXT: usize = 500;
 
-/// What comes with an order and is not stored as it is.
+/// What comes with a specification and is not stored as it is.
 #[derive(Debug, Default)]
 pub struct SubmitOptions {
     /// The values of `{{secret.name}}`.
@@ -37,50 +37,50 @@ pub struct SubmitOptions {
 }
 
 impl Tasks {
-    /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
+    /// Accepts a task: once this returns the task is on the disk, and runs when its turn comes.
     /// Errors: `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`,
-    /// `DiskNearlyFull`, `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task
+    /// `DiskNearlyFull`, `StoreBusy`, and those of [`TaskSpec::parse_work`]: there is no task. `OutcomeUnknown`: the task
     /// is accepted, or does not exist, as soon as the disk says which.
-    pub async fn accept(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
+    pub async fn accept(&self, owner: KeyId, spec: TaskSpec, options: SubmitOptions) -> Result<Task, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Service(ServiceError::Draining));
         }
         self.inner.keys.require(&owner)?;
-        check_values(&order, &options.secrets)?;
+        check_values(&spec, &options.secrets)?;
         // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
         let tasks = self.clone();
-        let work = async move { tasks.accept_once(owner, order, options).await };
+        let work = async move { tasks.accept_once(owner, spec, options).await };
         let accepted = self.inner.drain.spawn(work.in_current_span());
         accepted.await.map_err(Error::internal)?
     }
 
-    /// Accepts an order, or finds the task that the same idempotency key led to before.
-    async fn accept_once(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
+    /// Accepts a task, or finds the task that the same idempotency key led to before.
+    async fn accept_once(&self, owner: KeyId, spec: TaskSpec, options: SubmitOptions) -> Result<Task, Error> {
         let Some(sent) = &options.idempotency else {
-            return self.admit(owner, &order, &options, None).await.map(Task::Active);
+            return self.admit(owner, &spec, &options, None).await.map(Task::Active);
         };
         let (key, _lock) = self.inner.idempotency.lock(&owner, sent, &options.request).await;
         match self.inner.storage.earlier(&key).await? {
             Some(earlier) if earlier.fingerprint != key.fingerprint => Err(Error::KeyReused),
             Some(earlier) => self.find(earlier.task, &owner).await,
-            None => self.admit(owner, &order, &options, Some(key)).await.map(Task::Active),
+            None => self.admit(owner, &spec, &options, Some(key)).await.map(Task::Active),
         }
     }
 
     async fn admit(
         &self,
         owner: KeyId,
-        order: &Order,
+        spec: &TaskSpec,
         options: &SubmitOptions,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<Arc<ActiveTask>, Error> {
-        let body = serde_json::to_vec(order).map_err(Error::internal)?;
+        let body = serde_json::to_vec(spec).map_err(Error::internal)?;
         let body_parts = u16::try_from(body_parts(body.len())).map_err(Error::internal)?;
         let task = self.inner.table.insert(self.inner.config.tasks.queue_length, |id| Record {
             retry_of: options.retry_of,
             idempotency: idempotency.as_ref().map(|key| hex::encode(&key.row)),
             body_parts,
-            ..new_record(id, owner, order)
+            ..new_record(id, owner, spec)
         })?;
         let new = NewTask { record: task.record(), body, secrets: &options.secrets, idempotency };
         let mut commit = match self.inner.storage.insert(new).await {
@@ -132,20 +132,20 @@ impl Tasks {
     }
 }
 
-fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
+fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Record {
     Record {
         task_id,
         owner,
-        kind: order.kind,
+        kind: spec.kind,
         status: Status::Queued,
-        name: order.name.clone(),
-        title: order.title().map(shortened),
-        page: order.first_page(&order.inputs).as_deref().map(shortened),
-        engine: order.engine,
-        mode: order.mode,
-        inputs: order.inputs.clone(),
-        service_passcode: order.service_passcode.clone(),
-        safe_to_repeat: order.safe_to_repeat,
+        name: spec.name.clone(),
+        title: spec.title().map(shortened),
+        page: spec.first_page(&spec.inputs).as_deref().map(shortened),
+        engine: spec.engine,
+        mode: spec.mode,
+        inputs: spec.inputs.clone(),
+        service_passcode: spec.service_passcode.clone(),
+        safe_to_repeat: spec.safe_to_repeat,
         started_ms: None,
         ended_ms: None,
         session_id: None,
@@ -153,7 +153,7 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
         output: Output::default(),
         artifacts: Vec::new(),
         step_times: Vec::new(),
-        items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
+        items: spec.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
         retry_of: None,
         idempotency: None,
         waiting: None,
@@ -171,15 +171,15 @@ fn shortened(text: &str) -> String {
 }
 
 /// Checks the work, and that everything it needs is there.
-fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error> {
-    let work = order.parse_work()?;
-    let Some(fleet) = &order.fleet else { return work.check_values(&order.values(None, secrets)) };
+fn check_values(spec: &TaskSpec, secrets: &Map<String, Value>) -> Result<(), Error> {
+    let work = spec.parse_work()?;
+    let Some(fleet) = &spec.fleet else { return work.check_values(&spec.values(None, secrets)) };
     for (index, item) in fleet.items.iter().enumerate() {
         let named = |path: &str| match path.strip_prefix("inputs") {
             Some(rest) => format!("inputs[{index}]{rest}"),
             None => path.to_owned(),
         };
-        let checked = work.check_values(&order.values(Some(item), secrets));
+        let checked = work.check_values(&spec.values(Some(item), secrets));
         checked.map_err(|error| error.map_field(|error| error.renamed(named)))?;
     }
     Ok(())

@@ -43,6 +43,7 @@ pub enum TaskEvent {
 }
 
 impl TaskEvent {
+    /// The event that tells a task's status.
     pub fn status(record: Record) -> Self {
         Self::Status(Box::new(record))
     }
@@ -70,9 +71,10 @@ impl TaskEvent {
 /// A task that has not ended.
 #[derive(Debug)]
 pub struct ActiveTask {
+    /// Its id.
     pub id: TaskId,
     /// The key that sent it.
-    pub owner: KeyId,
+    pub(super) owner: KeyId,
     record: Mutex<Record>,
     /// Whether the store is known to have it. Until then the task does not exist for clients.
     stored: AtomicBool,
@@ -152,8 +154,8 @@ impl ActiveTask {
         record.clone()
     }
 
-    /// Notes how long a step took. The first step of another attempt begins anew.
-    pub(super) fn note_step(&self, step: usize, ms: u64) {
+    /// Records how long a step took. The first step of another attempt begins anew.
+    pub(super) fn add_step_time(&self, step: usize, ms: u64) {
         let mut record = self.lock();
         record.step_times.truncate(step);
         if step < MAX_STEP_TIMES {

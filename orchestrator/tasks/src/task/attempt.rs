@@ -6,8 +6,8 @@ use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 use serde_json::Value;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
-use super::order::Order;
 use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, task_error};
+use super::spec::TaskSpec;
 use super::tasks::Tasks;
 use super::workers::is_shortage;
 use crate::Error;
@@ -54,7 +54,7 @@ pub(super) struct PlaybackResult {
 
 /// A piece of work and what goes with it.
 pub(super) struct WorkItem<'a> {
-    pub(super) order: &'a Order,
+    pub(super) spec: &'a TaskSpec,
     pub(super) work: &'a TaskWork,
     pub(super) values: Values,
     /// Its number, in a fleet.
@@ -70,7 +70,7 @@ struct ProgressEvents<'a> {
 impl ProgressListener for ProgressEvents<'_> {
     fn progress(&self, event: Progress) {
         if let (None, Progress::StepFinished { step, ms }) = (self.item, &event) {
-            self.task.note_step(*step, *ms);
+            self.task.add_step_time(*step, *ms);
         }
         self.task.notify(TaskEvent::Progress(ProgressEvent { item: self.item, progress: event }));
     }
@@ -89,7 +89,7 @@ impl Tasks {
             // No worker is used in vain.
             return Ok(Attempt::StoreUnavailable(shortage));
         }
-        let session = async { Ok(self.session(task, item.order).await) };
+        let session = async { Ok(self.session(task, item.spec).await) };
         let session = match tokio::try_join!(session, begun) {
             Ok((Ok(session), ())) => session,
             Ok((Err(attempt), ())) => return Ok(attempt),
@@ -110,7 +110,7 @@ impl Tasks {
         session: &Session,
         browser: &Browser,
     ) -> PlaybackResult {
-        let limits = item.order.limits(&self.inner.config);
+        let limits = item.spec.limits(&self.inner.config);
         let listener = ProgressEvents { task, item: item.index };
         let outcome = execute(item.work, &item.values, browser.clone(), &limits, &listener, task.stop_token()).await;
         let lost = match &outcome.failure {
@@ -145,9 +145,9 @@ impl Tasks {
         }
     }
 
-    /// A session for an order, or the outcome of an attempt that gets none.
-    pub(super) async fn session(&self, task: &ActiveTask, order: &Order) -> Result<Arc<Session>, Attempt> {
-        self.inner.workers.session(task, order).await.map_err(|error| match (task.stopped(), error.code()) {
+    /// A session for a spec, or the outcome of an attempt that gets none.
+    pub(super) async fn session(&self, task: &ActiveTask, spec: &TaskSpec) -> Result<Arc<Session>, Attempt> {
+        self.inner.workers.session(task, spec).await.map_err(|error| match (task.stopped(), error.code()) {
             (Some(StopReason::Interrupted), _) | (None, Code::Draining) => Attempt::NotBegun,
             (Some(stop), _) => Attempt::Stopped(stop),
             (None, Code::InvalidKey) => {

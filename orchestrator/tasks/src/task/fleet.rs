@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::lifecycle::{TaskEnd, stop_error};
-use super::order::{FleetRules, Order};
 use super::record::{ArtifactRecord, Item, Output, Record};
 use super::runner::Runner;
+use super::spec::{FleetRules, TaskSpec};
 use super::storage::{put_item, put_record};
 use super::tasks::Tasks;
 use super::view;
@@ -33,7 +33,7 @@ const MAX_ARTIFACTS: usize = 100;
 struct Fleet<'a> {
     tasks: &'a Tasks,
     task: &'a ActiveTask,
-    order: &'a Order,
+    spec: &'a TaskSpec,
     rules: &'a FleetRules,
     work: &'a TaskWork,
     secrets: &'a Map<String, Value>,
@@ -53,12 +53,12 @@ struct FleetState {
 impl Tasks {
     pub(super) async fn run_fleet(&self, task: &ActiveTask) -> Result<(), Error> {
         let record = task.record();
-        let order = self.inner.storage.read(task, || self.inner.storage.order(&record)).await?;
-        let rules = order.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
+        let spec = self.inner.storage.read(task, || self.inner.storage.spec(&record)).await?;
+        let rules = spec.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
         let secrets = self.inner.storage.read(task, || self.inner.storage.secrets(task.id)).await?;
-        let work = order.parse_work()?;
-        let state = Mutex::new(self.restore(task, &order, rules).await?);
-        let fleet = Fleet { tasks: self, task, order: &order, rules, work: &work, secrets: &secrets, state };
+        let work = spec.parse_work()?;
+        let state = Mutex::new(self.restore(task, &spec, rules).await?);
+        let fleet = Fleet { tasks: self, task, spec: &spec, rules, work: &work, secrets: &secrets, state };
         let runners = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
         let outcomes = futures_util::future::join_all((0..runners).map(|_| fleet.run())).await;
         outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
@@ -66,7 +66,7 @@ impl Tasks {
     }
 
     /// The items that have not ended. Those that an earlier process had begun are tried again, if that is safe.
-    async fn restore(&self, task: &ActiveTask, order: &Order, rules: &FleetRules) -> Result<FleetState, Error> {
+    async fn restore(&self, task: &ActiveTask, spec: &TaskSpec, rules: &FleetRules) -> Result<FleetState, Error> {
         let mut items: Vec<Option<Item>> =
             rules.items.iter().zip(0..).map(|(inputs, index)| Some(new_item(index, inputs.clone()))).collect();
         let mut counts = ItemCounts::of(u32::try_from(items.len()).unwrap_or(u32::MAX));
@@ -79,7 +79,7 @@ impl Tasks {
                 let Some(place) = items.get_mut(item.index as usize) else { continue };
                 match item.status {
                     Status::Queued => *place = Some(item),
-                    Status::Running if order.safe_to_repeat => {
+                    Status::Running if spec.safe_to_repeat => {
                         item.status = Status::Queued;
                         *place = Some(item);
                     }
@@ -124,7 +124,7 @@ impl Fleet<'_> {
 
     /// Takes one item after another until there are none.
     async fn run(&self) -> Result<(), Error> {
-        let mut runner = Runner::new(self.tasks, self.task, self.order);
+        let mut runner = Runner::new(self.tasks, self.task, self.spec);
         loop {
             if self.task.stopped().is_some() || self.tasks.inner.drain.phase() >= Phase::Draining {
                 return Ok(());
@@ -151,7 +151,7 @@ impl Fleet<'_> {
         if delay.is_zero() {
             return None;
         }
-        let host = self.order.first_host(&item.inputs)?;
+        let host = self.spec.first_host(&item.inputs)?;
         let now = Instant::now();
         let free = state.hosts.entry(host).or_insert(now);
         let from = (*free).max(now);
@@ -188,8 +188,8 @@ impl Fleet<'_> {
                 }
                 continue;
             }
-            let values = self.order.values(Some(&item.inputs), self.secrets);
-            let work = WorkItem { order: self.order, work: self.work, values, index: Some(item.index) };
+            let values = self.spec.values(Some(&item.inputs), self.secrets);
+            let work = WorkItem { spec: self.spec, work: self.work, values, index: Some(item.index) };
             let attempt = runner.attempt(&work).await?;
             item.execution_time = unix_ms().saturating_sub(begun);
             match attempt {
@@ -204,7 +204,7 @@ impl Fleet<'_> {
                     self.write(&mut item, Status::Queued).await?;
                     return Ok(Some(item));
                 }
-                Attempt::Stopped(StopReason::Interrupted) if self.order.safe_to_repeat => {
+                Attempt::Stopped(StopReason::Interrupted) if self.spec.safe_to_repeat => {
                     self.write(&mut item, Status::Queued).await?;
                     return Ok(Some(item));
                 }
@@ -267,7 +267,7 @@ impl Fleet<'_> {
                 return self.tasks.inner.storage.write(self.task, batch, Durability::Process).await;
             }
             // An item that is not safe to repeat must not be begun twice, also after loss of power.
-            let durability = if self.order.safe_to_repeat { Durability::Process } else { Durability::Power };
+            let durability = if self.spec.safe_to_repeat { Durability::Process } else { Durability::Power };
             self.tasks.inner.storage.commit(batch, durability).await
         };
         if let Err(error) = written.await {

@@ -37,7 +37,7 @@ struct KeyHistory {
 }
 
 impl KeyHistory {
-    /// Changes a task wherever it is listed. Answers whether it was there.
+    /// Changes a task wherever it is listed. Returns whether it was there.
     fn set(&mut self, task: &IndexRow, category: Category, duration: u32) -> bool {
         if let Some(list) = task.user.and_then(|user| self.users.get_mut(&user)) {
             list.set(task.id, category, duration);
@@ -107,7 +107,7 @@ impl History {
     pub(super) fn page(&self, owner: &KeyId, query: &TaskQuery) -> (Vec<TaskId>, u64) {
         let list = self.keys.get(owner).and_then(|key| match &query.service_passcode {
             None => Some(&key.all),
-            Some(passcode) => key.users.get(&EndUser::of(passcode)),
+            Some(passcode) => key.users.get(&EndUser::from_passcode(passcode)),
         });
         list.map_or((Vec::new(), 0), |list| list.page(query))
     }

@@ -11,7 +11,7 @@ use warmpool_keys::KeyId;
 pub(super) struct EndUser([u8; 16]);
 
 impl EndUser {
-    pub(super) fn of(passcode: &str) -> Self {
+    pub(super) fn from_passcode(passcode: &str) -> Self {
         let hash = Sha256::digest(passcode.as_bytes());
         let mut short = [0; 16];
         short.copy_from_slice(&hash[..16]);
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn an_index_row_is_read_as_it_was_written() {
         let owner: KeyId = "0123456789ab".parse().unwrap();
-        for user in [None, Some(EndUser::of("ann"))] {
+        for user in [None, Some(EndUser::from_passcode("ann"))] {
             let id = TaskIds::default().next(9);
             let row = IndexRow { id, kind: Kind::Fleet, status: Status::Failure, duration: 77, user };
             let value = row.encode(&owner);

@@ -42,6 +42,7 @@ impl Default for Output {
 pub struct ArtifactRecord {
     /// Its name; an item's begin with the item's number.
     pub name: String,
+    /// Its media type.
     pub media_type: String,
     /// Its size, in bytes.
     pub bytes: u64,
@@ -70,6 +71,7 @@ pub struct Record {
     pub owner: KeyId,
     /// What it does.
     pub kind: Kind,
+    /// How far it is.
     pub status: Status,
     /// What its sender calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +148,7 @@ impl Record {
             kind: self.kind,
             status: self.status,
             duration: u32::try_from(self.execution_time()).unwrap_or(u32::MAX),
-            user: self.service_passcode.as_deref().map(EndUser::of),
+            user: self.service_passcode.as_deref().map(EndUser::from_passcode),
         }
     }
 }
@@ -156,6 +158,7 @@ impl Record {
 pub struct Item {
     /// Its number, from 0.
     pub index: u32,
+    /// How far it is.
     pub status: Status,
     /// How often it was begun.
     #[serde(default)]

@@ -46,7 +46,7 @@ impl Tasks {
                     tasks.finish(&task, TaskEnd::without_results(Status::Failure, error)).await;
                 }
             }
-            note_end(&task);
+            trace_end(&task);
         };
         self.inner.drain.spawn(work.instrument(span));
     }
@@ -58,10 +58,10 @@ impl Tasks {
         };
         let record = task.record();
         let storage = &self.inner.storage;
-        let order = storage.read(task, || storage.order(&record)).await?;
+        let spec = storage.read(task, || storage.spec(&record)).await?;
         let secrets = storage.read(task, || storage.secrets(task.id)).await?;
-        let work = order.parse_work()?;
-        let item = WorkItem { order: &order, work: &work, values: order.values(None, &secrets), index: None };
+        let work = spec.parse_work()?;
+        let item = WorkItem { spec: &spec, work: &work, values: spec.values(None, &secrets), index: None };
         let attempt = loop {
             // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
             let error = match self.attempt(task, &item, self.mark_running(task)).await? {
@@ -88,7 +88,7 @@ impl Tasks {
                     TaskEnd { status, error: results.error, output: results.output, artifacts: results.artifacts };
                 self.finish(task, end).await;
             }
-            Attempt::Stopped(StopReason::Interrupted) if !order.safe_to_repeat => {
+            Attempt::Stopped(StopReason::Interrupted) if !spec.safe_to_repeat => {
                 self.finish(task, TaskEnd::interrupted()).await;
             }
             Attempt::Stopped(StopReason::Interrupted) | Attempt::NotBegun | Attempt::StoreUnavailable(_) => {
@@ -110,7 +110,7 @@ impl Tasks {
 }
 
 /// Writes how a task ended into its trace.
-fn note_end(task: &ActiveTask) {
+fn trace_end(task: &ActiveTask) {
     let (record, span) = (task.record(), Span::current());
     span.record("warmpool.task.status", record.status.as_str());
     if let Some(error) = &record.error {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::active::ActiveTask;
 use super::attempt::{Attempt, AttemptResults, WorkItem};
-use super::order::Order;
+use super::spec::TaskSpec;
 use super::tasks::Tasks;
 use crate::Error;
 use crate::player::Browser;
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Runner<'a> {
     tasks: &'a Tasks,
     task: &'a ActiveTask,
-    order: &'a Order,
+    spec: &'a TaskSpec,
     /// Stands before the turn and so is dropped before it: the turn is given up only when the session has ended.
     held: Option<RunnerSession>,
     turn: Option<OwnedSemaphorePermit>,
@@ -46,8 +46,8 @@ impl Drop for RunnerSession {
 }
 
 impl<'a> Runner<'a> {
-    pub(super) const fn new(tasks: &'a Tasks, task: &'a ActiveTask, order: &'a Order) -> Self {
-        Self { tasks, task, order, held: None, turn: None }
+    pub(super) const fn new(tasks: &'a Tasks, task: &'a ActiveTask, spec: &'a TaskSpec) -> Self {
+        Self { tasks, task, spec, held: None, turn: None }
     }
 
     /// Waits until it is the runner's turn to have a worker. False when the fleet is stopped or the daemon goes down before.
@@ -114,7 +114,7 @@ impl<'a> Runner<'a> {
                 Some(held) => held,
                 None => self.new_session().await?,
             };
-            if self.order.per_session(&self.tasks.inner.config) == 1 {
+            if self.spec.per_session(&self.tasks.inner.config) == 1 {
                 return Ok(held);
             }
             let opened = tokio::select! {
@@ -136,7 +136,7 @@ impl<'a> Runner<'a> {
     }
 
     async fn new_session(&self) -> Result<RunnerSession, Attempt> {
-        let session = self.tasks.session(self.task, self.order).await?;
+        let session = self.tasks.session(self.task, self.spec).await?;
         let browser = self.tasks.inner.workers.browser(&session);
         Ok(RunnerSession { session, browser, since: Instant::now(), items: 0, failed: false })
     }
@@ -152,8 +152,8 @@ impl<'a> Runner<'a> {
     fn yield_to_others(&mut self) {
         let keeps = self.held.as_ref().is_some_and(|held| {
             held.session.ending().is_none()
-                && held.items < self.order.per_session(&self.tasks.inner.config)
-                && held.session.time_left() >= self.order.life()
+                && held.items < self.spec.per_session(&self.tasks.inner.config)
+                && held.session.time_left() >= self.spec.life()
                 && !self.tasks.inner.workers.are_wanted(self.task, held.since)
         });
         if !keeps {

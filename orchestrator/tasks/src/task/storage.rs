@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
-use super::order::Order;
 use super::record::{ArtifactRecord, Item, Output, Record};
+use super::spec::TaskSpec;
 use crate::Error;
 pub use files::FOLDER;
 use files::Files;
@@ -25,7 +25,7 @@ use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
 
-/// Bytes of an order in one value of the store.
+/// Bytes of a specification in one value of the store.
 const PART: usize = 60 << 10;
 /// Rows read from the store at a time.
 const PAGE: usize = 4096;
@@ -44,7 +44,7 @@ pub(super) struct TaskStorage {
 /// What the store is to take of a task when it is accepted.
 pub(super) struct NewTask<'a> {
     pub(super) record: Record,
-    /// The order as JSON.
+    /// The specification as JSON.
     pub(super) body: Vec<u8>,
     pub(super) secrets: &'a Map<String, Value>,
     pub(super) idempotency: Option<IdempotencyKey>,
@@ -99,7 +99,7 @@ impl TaskStorage {
         Ok(self.store.commit(batch, durability).await?)
     }
 
-    /// Begins to write a new task: its order in parts, its record, its encrypted secrets, all at once.
+    /// Begins to write a new task: its specification in parts, its record, its encrypted secrets, all at once.
     pub(super) async fn insert(&self, task: NewTask<'_>) -> Result<Commit, Error> {
         let NewTask { record, body, secrets, idempotency } = task;
         let id = record.task_id;
@@ -159,7 +159,7 @@ impl TaskStorage {
     }
 
     /// What a task is to do.
-    pub(super) async fn order(&self, record: &Record) -> Result<Order, Error> {
+    pub(super) async fn spec(&self, record: &Record) -> Result<TaskSpec, Error> {
         let keys = (0..record.body_parts).map(|part| part_key(record.task_id, part)).collect();
         let values = self.store.get_many(Table::TaskBodies, keys).await?;
         let bytes = values.into_iter().flatten().collect::<Vec<_>>().concat();

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 
 use super::active::{ActiveTask, StopReason};
 use super::idempotency::Idempotency;
-use super::order::Order;
 use super::query::TaskQuery;
-use super::record::{ArtifactRecord, Item, Output, Record};
+use super::record::{ArtifactRecord, Output, Record};
+use super::spec::TaskSpec;
 use super::storage::TaskStorage;
 use super::table::TaskTable;
 use super::workers::Workers;
@@ -28,10 +28,10 @@ use warmpool_workers::pool::Pool;
 /// Every task there is and was. Clones share it.
 #[derive(Clone)]
 pub struct Tasks {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<Components>,
 }
 
-pub(super) struct Inner {
+pub(super) struct Components {
     pub(super) config: Arc<Config>,
     pub(super) keys: Keys,
     pub(super) drain: Drain,
@@ -41,11 +41,24 @@ pub(super) struct Inner {
     pub(super) idempotency: Idempotency,
 }
 
+/// A task that was found.
 #[derive(Debug, Clone)]
 pub enum Task {
     /// It has not ended.
     Active(Arc<ActiveTask>),
+    /// It has ended, and its record is as it will stay.
     Ended(Box<Record>),
+}
+
+impl Task {
+    /// The record as it is now.
+    #[must_use]
+    pub fn into_record(self) -> Record {
+        match self {
+            Self::Active(task) => task.record(),
+            Self::Ended(record) => *record,
+        }
+    }
 }
 
 impl Tasks {
@@ -59,7 +72,7 @@ impl Tasks {
         store: Store,
         drain: Drain,
     ) -> Self {
-        let inner = Inner {
+        let inner = Components {
             table: TaskTable::default(),
             storage: TaskStorage::new(&config, Arc::clone(&instance), store, drain.clone()),
             workers: Workers::new(Arc::clone(&config), keys.clone(), sessions, pool, drain.clone()),
@@ -148,21 +161,28 @@ impl Tasks {
         self.inner.storage.output(task, output).await
     }
 
-    /// Items of a fleet from the one after `after` on, at most a hundred, in their order.
-    /// Fails when the store cannot be read.
-    pub async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
-        self.inner.storage.items(task, after).await
-    }
-
     /// What a task was asked to do.
     /// Fails when the store cannot be read.
-    pub async fn order(&self, record: &Record) -> Result<Order, Error> {
-        self.inner.storage.order(record).await
+    pub async fn spec(&self, record: &Record) -> Result<TaskSpec, Error> {
+        self.inner.storage.spec(record).await
     }
 
-    /// The path of an artifact's file.
-    pub fn artifact(&self, task: TaskId, artifact: &ArtifactRecord) -> Option<PathBuf> {
-        self.inner.storage.artifact(task, artifact)
+    /// A file that a task made, and where it lies. The names of those that a fleet's items made begin with the item's
+    /// number.
+    /// Errors: `UnknownArtifact`. Fails when the store cannot be read.
+    pub async fn artifact(&self, record: &Record, name: &str) -> Result<(ArtifactRecord, PathBuf), Error> {
+        let mut found = record.artifacts.iter().find(|artifact| artifact.name == name).cloned();
+        let index = name.split_once('-').and_then(|(index, _)| index.parse::<u32>().ok());
+        if let (None, Some(_), Some(index)) = (&found, &record.items, index) {
+            let page = self.inner.storage.items(record.task_id, index.checked_sub(1)).await?;
+            let item = page.into_iter().find(|item| item.index == index);
+            found = item.and_then(|item| item.artifacts.into_iter().find(|artifact| artifact.name == name));
+        }
+        let place = |artifact: ArtifactRecord| {
+            let path = self.inner.storage.artifact(record.task_id, &artifact)?;
+            Some((artifact, path))
+        };
+        found.and_then(place).ok_or_else(|| Error::unknown_artifact(name))
     }
 
     /// How many tasks are queued, are running, and are in the history.

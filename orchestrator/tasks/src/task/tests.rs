@@ -97,7 +97,7 @@ impl Bench {
     async fn accept(&self, key: &str) -> Result<Task, Error> {
         let options =
             SubmitOptions { secrets: Map::new(), idempotency: Some(key.to_owned()), ..SubmitOptions::default() };
-        self.tasks.accept(self.owner.clone(), order(), options).await
+        self.tasks.accept(self.owner.clone(), spec(), options).await
     }
 
     async fn accepted(&self, key: &str) -> Arc<ActiveTask> {
@@ -120,7 +120,7 @@ impl Bench {
     }
 }
 
-fn order() -> Order {
+fn spec() -> TaskSpec {
     serde_json::from_value(json!({
         "kind": "run", "work_kind": "run", "work": {"steps": [{"type": "navigate", "url": "http://a.test/"}]},
         "engine": "chromium", "mode": "headless", "launch": {"url": null}, "timeout_ms": 1000,
@@ -169,7 +169,7 @@ async fn a_write_that_never_began_leaves_no_task() {
         async move { drop(store.get(warmpool_store::Table::Meta, b"x").await) }
     });
     until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
-    let without_key = bench.tasks.accept(bench.owner.clone(), order(), SubmitOptions::default()).await;
+    let without_key = bench.tasks.accept(bench.owner.clone(), spec(), SubmitOptions::default()).await;
     assert!(matches!(without_key, Err(Error::Service(ServiceError::StoreBusy))), "{without_key:?}");
     assert!(matches!(bench.accept("a").await, Err(Error::Service(ServiceError::StoreBusy))));
     gate.open();

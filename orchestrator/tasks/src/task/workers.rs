@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
 use super::active::ActiveTask;
-use super::order::Order;
+use super::spec::TaskSpec;
 use crate::Error;
 use crate::player::Browser;
 use warmpool_config::Config;
@@ -63,11 +63,11 @@ impl Workers {
     }
 
     /// Makes a session. Fleets let waiting clients go first.
-    pub(super) async fn session(&self, task: &ActiveTask, order: &Order) -> Result<Arc<Session>, Error> {
-        let options = order.session(&self.config);
+    pub(super) async fn session(&self, task: &ActiveTask, spec: &TaskSpec) -> Result<Arc<Session>, Error> {
+        let options = spec.session(&self.config);
         let deadline = Instant::now() + WORKER_TIMEOUT;
         loop {
-            while order.fleet.is_some() && self.clients_waiting() > 0 {
+            while spec.fleet.is_some() && self.clients_waiting() > 0 {
                 tokio::select! {
                     () = task.stop_token().cancelled() => return Err(Error::Service(ServiceError::Draining)),
                     () = sleep(YIELD) => {}

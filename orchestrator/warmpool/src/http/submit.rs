@@ -2,8 +2,6 @@
 
 mod request;
 
-use std::collections::HashSet;
-
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -27,8 +25,8 @@ use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{Code, FieldFault as _, ServiceFault as _};
 use warmpool_sessions::session::Kind as SessionKind;
-use warmpool_tasks::script::{FailureCode, TaskWork};
-use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId};
+use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, SubmitOptions, TaskSpec};
+use warmpool_tasks::{FailureCode, TaskWork};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -160,45 +158,16 @@ pub(super) async fn retry(
     let again: RetryRequest = text.parse()?;
     let delivery = Delivery::of(&headers, again.wait, &app.config)?;
     let task = super::tasks::task_id(&id)?;
-    let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);
-    if !record.status.is_end() {
-        return Err(
-            Error::Conflict { message: "this task has not ended: wait for its end, or cancel it".to_owned() }.into()
-        );
-    }
-    if record.status == Status::Success {
-        return Err(Error::Conflict { message: "nothing of this task failed".to_owned() }.into());
-    }
-    let mut order = app.tasks.order(&record).await?;
-    if let Some(rules) = &mut order.fleet {
-        let done = succeeded(&app, task).await?;
-        // From the order, so that items are tried again of which nothing was ever written down.
-        let items = std::mem::take(&mut rules.items).into_iter().zip(0..);
-        rules.items = items.filter(|(_, index)| !done.contains(index)).map(|(item, _)| item).collect();
-        if rules.items.is_empty() {
-            return Err(Error::Conflict { message: "every item of this fleet succeeded".to_owned() }.into());
-        }
-    }
+    let spec = app.tasks.retry_spec(task, &key).await?;
     let extras = SubmitOptions {
         secrets: secrets(again.secrets)?,
         idempotency: idempotency_key(&headers)?,
         request: format!("retry {id} {}", String::from_utf8_lossy(&text)),
         retry_of: Some(task),
     };
-    let accepted = app.tasks.accept(key, order, extras).await?;
+    let accepted = app.tasks.accept(key, spec, extras).await?;
     drop(text);
     answer(&app, accepted, delivery).await.map_err(Into::into)
-}
-
-/// The numbers of the items that succeeded.
-async fn succeeded(app: &App, task: TaskId) -> Result<HashSet<u32>, Error> {
-    let (mut done, mut after) = (HashSet::new(), None);
-    loop {
-        let page = app.tasks.items(task, after).await?;
-        let Some(last) = page.last() else { return Ok(done) };
-        after = Some(last.index);
-        done.extend(page.iter().filter(|item| item.status == Status::Success).map(|item| item.index));
-    }
 }
 
 /// Divides a body into the work and its options.
@@ -231,7 +200,7 @@ fn order(
     work: Map<String, Value>,
     mut common: Common,
     config: &Config,
-) -> Result<(Order, Map<String, Value>), Error> {
+) -> Result<(TaskSpec, Map<String, Value>), Error> {
     let engine = common.browser_type.unwrap_or(Engine::Chromium);
     let advanced = advanced(common.advanced.take(), SessionKind::Task, config)?;
     let secrets = secrets(common.secrets.take())?;
@@ -244,7 +213,7 @@ fn order(
     let launch = launch(None, common.settings.take(), &advanced)?;
     let service_passcode = short("service_passcode", common.service_passcode.take())?;
     let name = short("name", common.name.take())?;
-    let mut order = Order {
+    let mut order = TaskSpec {
         kind,
         work_kind: kind,
         work: Value::Object(work),
@@ -362,7 +331,7 @@ mod tests {
     use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
 
-    fn check(kind: Kind, body: Value) -> Result<Order, Error> {
+    fn check(kind: Kind, body: Value) -> Result<TaskSpec, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         let members = body::parse::<Members>(body.to_string().as_bytes())?.0;

@@ -3,15 +3,17 @@
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use futures_util::{StreamExt as _, TryStreamExt as _, future};
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use super::App;
 use super::auth::{Caller, Scope};
-use super::export::{self, Format, Items};
+use super::export::{self, Format};
 use super::files::FILE;
 use super::headers::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
@@ -21,11 +23,9 @@ use super::route::{Names, Policy, Segment};
 use super::task_reply::{events, stream_of, whole};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
-use warmpool_api::task::{ArtifactList, ItemPage, OrderView, TaskPage, TaskView};
+use warmpool_api::task::{ArtifactList, ItemPage, ItemView, OrderView, TaskPage, TaskView};
 use warmpool_core::error::Code;
-use warmpool_tasks::task::{
-    ArtifactRecord, Record, Status, Task, TaskId, TaskQuery, artifacts_view, item_view, record_view,
-};
+use warmpool_tasks::task::{ExportFormat, Status, Task, TaskId, TaskQuery, artifacts_view, item_view, record_view};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
@@ -128,16 +128,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// The id in a path. What is no id names no task.
 pub(super) fn task_id(text: &str) -> Result<TaskId, Error> {
-    text.parse()
-        .map_err(|_| warmpool_tasks::Error::UnknownTask { id: text.chars().take(64).collect() })
-        .map_err(Into::into)
-}
-
-pub(super) fn record_of(found: &Task) -> Record {
-    match found {
-        Task::Active(live) => live.record(),
-        Task::Ended(record) => Record::clone(record),
-    }
+    Ok(text.parse().map_err(|_| warmpool_tasks::Error::UnknownTask { id: text.chars().take(64).collect() })?)
 }
 
 /// `GET /lam/tasks`
@@ -165,18 +156,16 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let found = app.tasks.find(task_id(&id)?, &key).await?;
-    let format = Format::of(&headers, query?.0.format);
-    if format == Format::Json && wants(&headers, "text/event-stream") {
+    if let Some(format) = Format::export(&headers, query?.0.format) {
+        return Ok(export::respond(app.tasks.export(&found.into_record(), format).await?, format));
+    }
+    if wants(&headers, "text/event-stream") {
         return Ok(match found {
             Task::Active(live) => events(live),
             Task::Ended(record) => stream_of(record.into()),
         });
     }
-    let record = record_of(&found);
-    match format {
-        Format::Json => Ok(json_reply(StatusCode::OK, &whole(&app, &record).await?)),
-        Format::Ndjson | Format::Csv => export::results(&app, record, format).await.map_err(Into::into),
-    }
+    Ok(json_reply(StatusCode::OK, &whole(&app, &found.into_record()).await?))
 }
 
 /// `GET /lam/tasks/<id>/order`: the work as it was sent, with its templates unfilled, and so without its secrets.
@@ -185,14 +174,14 @@ pub(super) async fn order(
     Caller(key): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
-    let order = app.tasks.order(&record).await?;
+    let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
+    let spec = app.tasks.spec(&record).await?;
     let order = OrderView {
-        kind: order.kind,
-        work_kind: order.work_kind,
-        work: order.work,
-        timeout: order.timeout_ms,
-        safe_to_repeat: order.safe_to_repeat,
+        kind: spec.kind,
+        work_kind: spec.work_kind,
+        work: spec.work,
+        timeout: spec.timeout_ms,
+        safe_to_repeat: spec.safe_to_repeat,
     };
     Ok(json_reply(StatusCode::OK, &order))
 }
@@ -217,19 +206,14 @@ pub(super) async fn items(
     query: Result<Query<ItemQuery>, Error>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
+    let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
     let Query(ItemQuery { status, after, limit, format }) = query?;
-    if Format::of(&headers, format) != Format::Json {
-        return Ok(export::items(&app, &record, status));
+    if Format::export(&headers, format).is_some() {
+        return Ok(export::respond(app.tasks.export_items(record.task_id, status), ExportFormat::Ndjson));
     }
-    let (mut items, mut found) = (Items::new(app, record.task_id, after), Vec::new());
-    while found.len() < limit
-        && let Some(item) = items.next().await?
-    {
-        if status.is_none_or(|status| item.status == status) {
-            found.push(item_view(&item, None));
-        }
-    }
+    let items = app.tasks.items_after(record.task_id, after);
+    let wanted = items.try_filter(|item| future::ready(status.is_none_or(|status| item.status == status)));
+    let found: Vec<ItemView> = wanted.map_ok(|item| item_view(&item, None)).take(limit).try_collect().await?;
     let next = found.last().map(|item| item.index).filter(|_| found.len() == limit);
     Ok(json_reply(StatusCode::OK, &ItemPage { items: found, next, counts: record.items }))
 }
@@ -240,7 +224,7 @@ pub(super) async fn artifacts(
     Caller(key): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
+    let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
     Ok(json_reply(StatusCode::OK, &ArtifactList { artifacts: artifacts_view(&record, &record.artifacts) }))
 }
 
@@ -250,30 +234,16 @@ pub(super) async fn artifact(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
-    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
-    let unknown = || warmpool_tasks::Error::UnknownArtifact { name: name.chars().take(200).collect() };
-    let note = note(&app, &record, &name).await?.ok_or_else(unknown)?;
-    let path = app.tasks.artifact(record.task_id, &note).ok_or_else(unknown)?;
-    let file = tokio::fs::File::open(path).await.map_err(|_| unknown())?;
+    let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
+    let (artifact, path) = app.tasks.artifact(&record, &name).await?;
+    let file = File::open(path).await.map_err(|_| warmpool_tasks::Error::unknown_artifact(&name))?;
     let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
     let headers = response.headers_mut();
-    let shown = HARMLESS.iter().find(|kind| **kind == note.media_type).unwrap_or(&"application/octet-stream");
+    let shown = HARMLESS.iter().find(|kind| **kind == artifact.media_type).unwrap_or(&"application/octet-stream");
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(shown));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(note.bytes));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(artifact.bytes));
     // What a page made must never run as a page of this service.
     headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
-}
-
-/// The artifact of this name. Those of a fleet's items begin with the item's number.
-async fn note(app: &App, record: &Record, name: &str) -> Result<Option<ArtifactRecord>, Error> {
-    if let Some(note) = record.artifacts.iter().find(|note| note.name == name) {
-        return Ok(Some(note.clone()));
-    }
-    let index = name.split_once('-').and_then(|(index, _)| index.parse::<u32>().ok());
-    let Some(index) = index.filter(|_| record.items.is_some()) else { return Ok(None) };
-    let page = app.tasks.items(record.task_id, index.checked_sub(1)).await?;
-    let item = page.into_iter().find(|item| item.index == index);
-    Ok(item.and_then(|item| item.artifacts.into_iter().find(|note| note.name == name)))
 }

@@ -21,13 +21,13 @@ pub(super) struct DriverState {
 }
 
 /// A driver whose current window is the first one of a piece of work.
-pub struct DriverContext {
+pub(crate) struct DriverContext {
     /// The driver.
-    pub client: Client,
+    pub(crate) client: Client,
     /// That window, where it is known.
-    pub main: Option<WindowHandle>,
+    pub(crate) main: Option<WindowHandle>,
     /// Windows of other work.
-    pub others: Vec<WindowHandle>,
+    pub(crate) others: Vec<WindowHandle>,
 }
 
 impl Browser {
@@ -66,7 +66,7 @@ impl Browser {
 
     /// Switches the driver to the first window of this work, with a session of its own or with the one it had for the
     /// work before.
-    pub async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<DriverContext, StepError> {
+    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<DriverContext, StepError> {
         let mut state = self.state.lock().await;
         let known = state.client.clone();
         let client = match &known {

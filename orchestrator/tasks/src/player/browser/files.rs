@@ -10,14 +10,14 @@ use warmpool_workers::worker::{AgentError, full};
 
 impl Browser {
     /// Puts a file into the session; returns its path there.
-    pub async fn put_file(&self, name: &str, bytes: Vec<u8>) -> Result<String, StepError> {
+    pub(crate) async fn put_file(&self, name: &str, bytes: Vec<u8>) -> Result<String, StepError> {
         let _busy = self.session.busy();
         let stored = self.session.worker.agent.store_file(name, full(bytes)).await.map_err(refused)?;
         Ok(stored.path)
     }
 
     /// What the browser downloaded.
-    pub async fn downloads(&self) -> Result<Vec<File>, StepError> {
+    pub(crate) async fn downloads(&self) -> Result<Vec<File>, StepError> {
         let _busy = self.session.busy();
         let files = self.session.worker.agent.files().await.map_err(refused)?;
         Ok(files.into_iter().filter(|file| file.source == FileSource::Download).collect())

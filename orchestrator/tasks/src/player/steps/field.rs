@@ -15,7 +15,7 @@ use warmpool_core::browser::Engine;
 /// A longer value, in bytes, is set at once instead of typed.
 const TYPED: usize = 500;
 
-/// Gives a field its value: typed where people would type it.
+/// Sets the value of a field: typed where people would type it.
 pub(super) async fn change(
     page: &mut Page,
     selectors: &Selectors,
@@ -52,7 +52,7 @@ fn can_be_typed(engine: Engine, character: char) -> bool {
     is_plain && (engine != Engine::Webkit || character.is_ascii())
 }
 
-/// Gives files to a file input: first to the session, then to the page.
+/// Hands files to a file input: first to the session, then to the page.
 pub(super) async fn upload(
     playback: &mut Playback<'_>,
     selectors: &Selectors,

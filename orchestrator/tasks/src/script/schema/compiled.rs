@@ -21,7 +21,7 @@ pub(crate) struct Check {
     /// Describes what is wrong.
     pub(crate) validator: Arc<Validator>,
     /// Whether it describes the list of all results, not each of them.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl fmt::Debug for Check {

@@ -19,7 +19,7 @@ const MAX_SLEEP: f64 = 600_000.0;
 
 /// A custom step.
 #[derive(Debug, Clone)]
-pub enum Custom {
+pub(crate) enum Custom {
     /// Reads from the page into the output.
     Extract {
         /// What.
@@ -38,7 +38,7 @@ pub enum Custom {
         /// What.
         assertion: Assertion,
     },
-    /// Gives files to a file input.
+    /// Hands files to a file input.
     Upload {
         /// Which.
         selectors: Selectors,
@@ -56,9 +56,9 @@ pub enum Custom {
 
 /// A picture to take.
 #[derive(Debug, Clone, Default)]
-pub struct Screenshot {
+pub(crate) struct Screenshot {
     /// The artifact's name, without its ending.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Whether to take all of the page, not only what is in view.
     pub(crate) full_page: bool,
     /// The element to take, if not the page.
@@ -68,9 +68,9 @@ pub struct Screenshot {
 /// How to print.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Pdf {
+pub(crate) struct Pdf {
     /// The artifact's name, without its ending.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Whether the sheets lie on their side.
     #[serde(default)]
     pub(crate) landscape: bool,
@@ -80,16 +80,16 @@ pub struct Pdf {
     /// How large, 1 being as large as it is.
     pub(crate) scale: Option<f64>,
     /// Width of a sheet, in centimetres.
-    pub width: Option<f64>,
+    pub(crate) width: Option<f64>,
     /// Height of a sheet, in centimetres.
-    pub height: Option<f64>,
+    pub(crate) height: Option<f64>,
     /// All four margins, in centimetres.
     pub(crate) margin: Option<f64>,
 }
 
 /// What a text must be.
 #[derive(Debug, Clone)]
-pub enum Assertion {
+pub(crate) enum Assertion {
     /// It holds this.
     Contains(String),
     Equals(String),
@@ -99,10 +99,10 @@ pub enum Assertion {
 
 /// A file for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    pub name: String,
+pub(crate) struct File {
+    pub(crate) name: String,
     /// Its content.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 #[derive(Deserialize)]

@@ -12,11 +12,11 @@ const SIDES: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
 /// The page's size, and what a device would say of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Viewport {
+pub(crate) struct Viewport {
     /// In CSS pixels.
-    pub width: f64,
+    pub(crate) width: f64,
     /// In CSS pixels.
-    pub height: f64,
+    pub(crate) height: f64,
     /// Device pixels for each CSS pixel.
     #[serde(default)]
     pub(crate) device_scale_factor: f64,
@@ -33,13 +33,13 @@ pub struct Viewport {
 
 /// The speed of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub struct Network {
+pub(crate) struct Network {
     /// Bytes a second.
-    pub download: f64,
+    pub(crate) download: f64,
     /// Bytes a second.
-    pub upload: f64,
+    pub(crate) upload: f64,
     /// Milliseconds.
-    pub latency: f64,
+    pub(crate) latency: f64,
 }
 
 impl Network {

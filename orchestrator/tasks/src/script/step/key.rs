@@ -5,7 +5,7 @@ use super::super::template;
 use crate::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// The key's value in an action (W3C WebDriver, section 17.4.2).
     Press(char),
     /// A key that keyboards have and WebDriver has not, by its name: a media key, or one that switches a lamp.
@@ -145,7 +145,7 @@ pub(crate) const fn is_special(character: char) -> bool {
 impl Key {
     /// Reads a key by its code (`KeyA`), its value (`a`, `Enter`), or its character.
     /// Errors: `Field`.
-    pub fn parse(field: &str, name: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(field: &str, name: &str) -> Result<Self, Error> {
         if template::is_open(name) {
             return Ok(Self::Open);
         }

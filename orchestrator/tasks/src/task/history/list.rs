@@ -85,7 +85,7 @@ impl TaskList {
         }
     }
 
-    /// Gives a task another category and duration. Answers whether the task was there.
+    /// Sets a task's category and duration. Returns whether the task was there.
     pub(super) fn set(&mut self, id: TaskId, category: Category, duration: u32) -> bool {
         let Some(row) = self.row_of(id) else { return false };
         let (place, group) = (row / BLOCK - self.first / BLOCK, row / GROUP - self.first / GROUP);
@@ -106,7 +106,7 @@ impl TaskList {
         true
     }
 
-    /// Forgets all tasks up to and with `id`. Answers how many those were.
+    /// Forgets all tasks up to and with `id`. Returns how many those were.
     pub(super) fn forget_through(&mut self, id: TaskId) -> usize {
         let end = id.number().checked_add(1).map_or(self.end, |past| self.row_from(past));
         let count = self.count(self.first..end, CategorySet::of_kinds(&[]));

@@ -84,7 +84,7 @@ impl Pair {
             kind: Kind::ALL[kind % Kind::ALL.len()],
             status: Status::Queued,
             duration: 0,
-            user: passcode.map(EndUser::of),
+            user: passcode.map(EndUser::from_passcode),
         };
         self.index.add(&self.owner, &row);
         self.plain.tasks.push(Task { row, passcode });

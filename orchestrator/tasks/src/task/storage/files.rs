@@ -36,7 +36,7 @@ impl Files {
         is_hash(hash).then(|| self.folder(task).join(hash))
     }
 
-    /// Writes a file so that it is whole or not there, also after loss of power; answers its hash.
+    /// Writes a file so that it is whole or not there, also after loss of power; returns its hash.
     /// Errors: `DiskNearlyFull` where less than `min_free` bytes would stay free.
     pub(super) async fn put(&self, task: TaskId, bytes: Bytes, min_free: u64) -> Result<String, Error> {
         let (root, folder) = (self.root.clone(), self.folder(task));

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::super::body::{Members, Object};
 use super::super::create::{Advanced, Settings};
 use warmpool_core::browser::Engine;
-use warmpool_tasks::script::{ExtractMembers, RunMembers};
 use warmpool_tasks::task::Isolation;
+use warmpool_tasks::{ExtractMembers, RunMembers};
 
 /// What all three bodies have beside the work. Every member may be left out or null.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! What a client orders: the work, the browser for it, and the rules around it. It is stored with the task.
+//! The specification of a task: the work, the browser for it, and the rules around it. It is stored with the task.
 
 use std::time::Duration;
 
@@ -19,15 +19,16 @@ use warmpool_workers::egress::Location;
 /// A session outlives its task's time by this much, for the last screenshot.
 const SESSION_MARGIN: Duration = Duration::from_secs(60);
 
-/// An order, checked.
+/// What a task does, checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Order {
+pub struct TaskSpec {
     /// What it asks for: a run, an extract, or a fleet of one of them.
     pub kind: Kind,
     /// What is to be done, once or for each item: a run or an extract.
     pub work_kind: Kind,
     /// The work as it was sent.
     pub work: Value,
+    /// On which engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -87,6 +88,7 @@ pub enum Isolation {
     /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another.
     #[default]
     Context,
+    /// Each has a container of its own.
     Container,
 }
 
@@ -103,7 +105,7 @@ impl FleetRules {
     }
 }
 
-impl Order {
+impl TaskSpec {
     /// Reads the work.
     /// Errors: those of [`TaskWork::parse_run`] and [`TaskWork::parse_extract`].
     pub fn parse_work(&self) -> Result<TaskWork, Error> {
@@ -223,13 +225,13 @@ mod tests {
 
     #[test]
     fn the_host_of_an_item_is_that_of_its_first_page() {
-        let order = |work: Value| -> Order {
+        let spec = |work: Value| -> TaskSpec {
             serde_json::from_value(json!({"kind": "fleet", "work_kind": "extract", "work": work, "engine": "chromium",
                 "mode": "headless", "launch": {"url": null}, "timeout_ms": 1}))
             .unwrap()
         };
         let inputs = json!({"host": "a.example", "n": 3}).as_object().unwrap().clone();
-        let host = |work| order(work).first_host(&inputs);
+        let host = |work| spec(work).first_host(&inputs);
         assert_eq!(host(json!({"url": "http://{{input.host}}/{{input.n}}"})).as_deref(), Some("a.example"));
         let steps = json!([{"type": "setViewport"}, {"type": "navigate", "url": "https://b.example/"}]);
         assert_eq!(host(json!({"steps": steps})).as_deref(), Some("b.example"));
