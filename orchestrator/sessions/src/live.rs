@@ -72,6 +72,7 @@ pub struct PendingViewer {
 }
 
 impl Live {
+    /// Live views that nobody watches yet.
     pub fn new(config: Arc<Config>) -> Self {
         Self { config, rooms: Arc::default() }
     }

@@ -25,6 +25,7 @@ pub struct Targets {
 }
 
 impl Targets {
+    /// Asks the browsers of `sessions`, or one that `pool` leases where there is none.
     pub fn new(sessions: Sessions, pool: Pool, drain: Drain) -> Self {
         Self { sessions, pool, drain, protocol: Arc::default() }
     }

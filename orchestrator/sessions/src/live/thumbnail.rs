@@ -29,6 +29,7 @@ const QUALITY: u32 = 55;
 /// A small picture, as JPEG.
 #[derive(Debug, Clone)]
 pub struct Thumbnail {
+    /// The picture.
     pub jpeg: Bytes,
     /// Identifies its content.
     pub tag: String,
@@ -96,6 +97,7 @@ enum ThumbnailError {
 }
 
 impl Thumbnails {
+    /// Takes pictures as `console.thumbnail_interval` and `console.thumbnail_width` say.
     pub fn new(config: &Config) -> Self {
         let console = &config.console;
         let cameras =

@@ -39,6 +39,7 @@ pub enum DriverSession {
 /// A live session.
 #[derive(Debug)]
 pub struct Session {
+    /// Its id: `ses_` and 128 random bits.
     pub id: SessionId,
     /// The key that made it.
     pub owner: KeyId,
@@ -46,6 +47,7 @@ pub struct Session {
     pub options: Options,
     /// When it was made, in Unix milliseconds.
     pub created_ms: u64,
+    /// The worker that it alone uses.
     pub worker: Arc<Worker>,
     /// The way out of the worker.
     pub egress: Egress,
@@ -63,6 +65,7 @@ pub struct Session {
     pub(super) old_grid_id: String,
     /// Holds the client's commands while a person has paused it.
     pub gate: Gate,
+    /// The links of its live view.
     pub shares: Shares,
     pub(super) journal: Journal,
     pub(super) deadline: Instant,

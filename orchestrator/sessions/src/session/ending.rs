@@ -26,6 +26,7 @@ pub enum Ending {
     Idle,
     /// `session.attach_timeout` is over, and nobody ever used it.
     NeverAttached,
+    /// The task that owned it succeeded.
     TaskSucceeded,
     /// The task that owned it did not succeed.
     TaskFailed,
@@ -35,6 +36,7 @@ pub enum Ending {
     KeyRevoked,
     /// The client left before it got its answer.
     ClientGone,
+    /// Its worker was lost, or the browser there.
     WorkerLost(LossReason),
     /// The daemon was down, and the worker was gone when it came back.
     Interrupted,

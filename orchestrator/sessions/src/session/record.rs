@@ -23,6 +23,7 @@ use warmpool_workers::egress::Location;
 pub struct Options {
     /// By which endpoint.
     pub kind: Kind,
+    /// Its browser's engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -91,6 +92,7 @@ impl Ended {
 /// A session as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// Its id.
     pub session_id: SessionId,
     /// The key that made it.
     pub owner: KeyId,

@@ -72,6 +72,7 @@ impl Drop for WritingMark {
 }
 
 impl Recordings {
+    /// The recordings below the data directory.
     pub fn new(data_dir: &Path) -> Self {
         Self { root: data_dir.join(FOLDER.name), active: Arc::default(), began: unix_ms() }
     }

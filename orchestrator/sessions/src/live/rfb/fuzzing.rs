@@ -25,6 +25,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     [4, 5].into_iter().map(|options| [&[options], HELLO, &messages.concat()].concat()).collect()
 }
 
+/// Panics when the filter passes an input of a viewer without control, or half a message.
 pub fn check(bytes: &[u8]) {
     let [options, stream @ ..] = bytes else { return };
     let (acts, step) = (options & 1 == 1, usize::from(options >> 1) + 1);

@@ -10,6 +10,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     vec![[&[2], &text[..]].concat(), [&[8], &fragments[..]].concat(), [&[11], &long[..]].concat()]
 }
 
+/// Panics when the bytes that are forwarded depend on how the stream was split.
 pub fn check(bytes: &[u8]) {
     let [options, stream @ ..] = bytes else { return };
     let sender = if options & 1 == 0 { Sender::Client } else { Sender::Browser };

@@ -9,6 +9,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{Codec, Matroska};
 
+/// A recording that is being written, and one that is finished.
 pub fn seeds() -> Vec<Vec<u8>> {
     [false, true].into_iter().filter_map(|finished| recording(finished).ok()).collect()
 }
@@ -32,6 +33,7 @@ fn recording(finished: bool) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Panics when a file that can be resumed cannot be finished.
 pub fn check(bytes: &[u8]) {
     let Ok((content, path)) = file(bytes) else { return };
     let again = File::options().read(true).write(true).open(path);
