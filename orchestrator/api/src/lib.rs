@@ -6,6 +6,7 @@
 //! | [`captcha`] | challenges of a session's pages |
 //! | [`error`] | the body of a call that failed |
 //! | [`list`] | where in a list a page of it is |
+//! | `object` | a part of a body that is an object and nothing else |
 //! | [`session`] | sessions: created, listed and one by one |
 //! | [`status`] | how the daemon is |
 //! | [`task`] | tasks, the items of fleets, and the files that they made |
@@ -22,10 +23,13 @@
 pub mod captcha;
 pub mod error;
 pub mod list;
+mod object;
 pub mod session;
 pub mod status;
 pub mod task;
 pub mod world;
+
+pub use object::Object;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ mod words;
 
 pub use code::{Blame, Code};
 pub use fault::Fault;
-pub use field::{FieldError, join};
+pub use field::{FieldError, join, read_json};
 pub use service::ServiceError;
 pub use shorthand::{FieldFault, ServiceFault};
 pub use words::closest;

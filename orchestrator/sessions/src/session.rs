@@ -1,6 +1,6 @@
 //! Sessions: one client's use of one worker, from its creation to its end.
 //!
-//! `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
+//! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
 //! `table` finds and lists sessions; `supervise` ends them; `ending` says why they end; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
@@ -19,6 +19,7 @@ mod journal;
 mod names;
 mod record;
 mod recover;
+mod request;
 mod retention;
 mod share;
 mod supervise;
@@ -34,7 +35,11 @@ pub use create_times::Histogram;
 pub use ending::Ending;
 pub(crate) use gate::{Gate, HeldGate};
 pub use grid_ids::is_grid_id;
+pub use names::OpenedSession;
 pub use record::{Options, Record, SessionQuery, SortKey};
+pub use request::{
+    APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, launch,
+};
 pub use share::Share;
 pub use table::{ExternalServices, Sessions};
 pub use warmpool_api::session::{Kind, SessionView, Status};

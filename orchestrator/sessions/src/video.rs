@@ -81,6 +81,13 @@ impl Recorder {
         &self.recordings
     }
 
+    /// Starts recording a session that asks for it.
+    pub fn start(&self, session: &Arc<Session>, drain: &Drain) {
+        if session.options.recording {
+            drain.spawn(self.record(Arc::clone(session)));
+        }
+    }
+
     /// Records a session until it ends. A failure is logged, and the session continues. Clean-ups spare the recording until
     /// its session ends.
     pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {

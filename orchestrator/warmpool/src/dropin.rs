@@ -11,7 +11,10 @@ mod switches;
 
 use serde_json::{Map, Value};
 
-use warmpool_core::error::FieldError;
+use warmpool_config::Config;
+use warmpool_core::error::{FieldError, read_json};
+use warmpool_sessions::Error;
+use warmpool_sessions::session::{CreateRequest, Kind, Options, check_text};
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -24,9 +27,16 @@ pub(crate) struct CreateBody {
 }
 
 impl CreateBody {
-    /// The body of the create call.
-    pub(crate) const fn fields(&self) -> &Map<String, Value> {
-        &self.fields
+    /// Checks the body as that of any other create call. Errors name the fields as the client does.
+    /// Errors: `Field`, and `Pool` when no upstream proxy is where the client wants it.
+    pub(crate) fn options(&self, kind: Kind, config: &Config) -> Result<Options, Error> {
+        let read = read_json::<CreateRequest, _>(Value::Object(self.fields.clone())).map_err(Error::from);
+        let checked = read.and_then(|mut request| {
+            // Clients of other services name their sessions, whichever the protocol.
+            let app_name = check_text("app_name", request.app_name.take())?;
+            Ok(Options { app_name, ..request.options(kind, config)? })
+        });
+        checked.map_err(|error| error.map_field(|error| self.in_client_terms(error)))
     }
 
     /// Sets the field `ours` (a dotted path of one or two names), which the client calls `theirs`.
@@ -53,12 +63,12 @@ impl CreateBody {
     }
 
     /// An error about one of our fields, under the name that the client knows.
-    pub(crate) fn in_client_terms(&self, error: FieldError) -> FieldError {
+    fn in_client_terms(&self, error: FieldError) -> FieldError {
         error.renamed(|path| self.client_name(path))
     }
 
     /// What the client calls a field that it has set itself.
-    pub(crate) fn given(&self, ours: &str) -> Option<&str> {
+    fn given(&self, ours: &str) -> Option<&str> {
         self.names.iter().rev().find(|(name, _)| *name == ours).map(|(_, theirs)| theirs.as_str())
     }
 
@@ -87,7 +97,7 @@ mod tests {
         let mut create_body = CreateBody::default();
         create_body.set("settings.viewport", "selenoid:options.screenResolution", json!({"width": 0, "height": 1}));
         create_body.set("session_timeout", "timeout", json!(0));
-        assert_eq!(create_body.fields()["settings"]["viewport"]["height"], 1);
+        assert_eq!(create_body.fields["settings"]["viewport"]["height"], 1);
         let named = |field: &str| {
             let error = create_body.in_client_terms(FieldError::invalid(field, "is wrong"));
             (error.field().unwrap_or_default().to_owned(), error.to_string())

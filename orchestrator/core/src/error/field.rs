@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer};
 use warmpool_protocol::SettingError;
 
 use super::words::{closest, plain};
@@ -138,6 +139,26 @@ impl fmt::Display for FieldError {
             }
         }
     }
+}
+
+/// Reads a JSON value; an error names the field by its path.
+/// Errors: the field that is wrong.
+pub fn read_json<'de, T, D>(from: D) -> Result<T, FieldError>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de, Error = serde_json::Error>,
+{
+    serde_path_to_error::deserialize(from).map_err(|error| {
+        let path = error.path().to_string();
+        let cause = error.into_inner();
+        if cause.is_syntax() {
+            return FieldError::invalid(path, "is of a wrong type");
+        }
+        let text = cause.to_string();
+        // Of a text, serde also says where it stopped.
+        let problem = if cause.line() == 0 { Some(text.as_str()) } else { text.split(" at line ").next() };
+        FieldError::from_serde(&path, problem.unwrap_or_default())
+    })
 }
 
 /// The path of the member `name` of the value at `at`. A name that begins with a bracket is an index.

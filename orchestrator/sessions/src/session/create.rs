@@ -38,9 +38,9 @@ impl UnconfirmedSession {
     }
 
     /// The client is getting the answer: the session is its own now.
-    #[must_use]
-    pub fn confirm(mut self) -> Option<Arc<Session>> {
-        self.session.take()
+    /// Errors: `Draining` when the daemon goes down.
+    pub fn confirm(mut self) -> Result<Arc<Session>, Error> {
+        self.session.take().ok_or(Error::Service(ServiceError::Draining))
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Session, Sessions};
+use super::{Options, Session, Sessions, UnconfirmedSession};
+use crate::Error;
 use warmpool_keys::KeyId;
 
 type Turn = tokio::sync::Mutex<()>;
@@ -30,19 +31,63 @@ impl Names {
     }
 }
 
-/// Keeps others from making a session of the same name, until it is dropped.
-pub struct NameGuard {
-    _turn: OwnedMutexGuard<()>,
+/// A session that a caller has joined or that was made for them. Until it is dropped, others who ask for its name wait.
+pub struct OpenedSession {
+    origin: Origin,
+    _turn: Option<OwnedMutexGuard<()>>,
+}
+
+enum Origin {
+    Joined(Arc<Session>),
+    Created(UnconfirmedSession),
+}
+
+impl OpenedSession {
+    /// The session.
+    /// Errors: `Draining`, as [`OpenedSession::confirm`] would find.
+    pub fn session(&self) -> Result<&Arc<Session>, Error> {
+        match &self.origin {
+            Origin::Joined(session) => Ok(session),
+            Origin::Created(created) => created.session(),
+        }
+    }
+
+    /// The client is connected. Returns the session if it was made for them.
+    /// Errors: those of [`UnconfirmedSession::confirm`].
+    pub fn confirm(self) -> Result<Option<Arc<Session>>, Error> {
+        match self.origin {
+            Origin::Joined(_) => Ok(None),
+            Origin::Created(created) => created.confirm().map(Some),
+        }
+    }
 }
 
 impl Sessions {
-    /// Waits until nobody else is making the session of this name, then looks for it.
-    pub async fn named(&self, owner: &KeyId, name: &str) -> (NameGuard, Option<Arc<Session>>) {
-        let turn = self.shared.names.turn(owner, name).lock_owned().await;
-        let is_it = |session: &Arc<Session>| {
-            session.owner == *owner && session.options.name.as_deref() == Some(name) && session.check_open().is_ok()
+    /// Joins the live session of the name in `options`, or creates one: always where they have no name. `may_join` compares
+    /// what the caller asks for with what the session was asked to be.
+    /// Errors: those of `may_join` and of [`Sessions::create`].
+    pub async fn join_or_create(
+        &self,
+        owner: KeyId,
+        options: Options,
+        may_join: impl FnOnce(&Options, &Options) -> Result<(), Error>,
+    ) -> Result<OpenedSession, Error> {
+        let turn = match &options.name {
+            Some(name) => Some(self.shared.names.turn(&owner, name).lock_owned().await),
+            None => None,
         };
-        (NameGuard { _turn: turn }, self.all_live().into_iter().find(is_it))
+        let is_it = |session: &Arc<Session>| {
+            session.owner == owner && session.options.name == options.name && session.check_open().is_ok()
+        };
+        let found = turn.as_ref().and_then(|_| self.all_live().into_iter().find(is_it));
+        let origin = match found {
+            Some(session) => {
+                may_join(&options, &session.options)?;
+                Origin::Joined(session)
+            }
+            None => Origin::Created(self.create(owner, options).await?),
+        };
+        Ok(OpenedSession { origin, _turn: turn })
     }
 }
 

@@ -39,7 +39,9 @@ pub struct Sessions {
 
 /// What sessions use beyond this machine: the ways out, and the solvers of CAPTCHAs.
 pub struct ExternalServices {
+    /// The ways out of workers.
     pub egress_context: EgressContext,
+    /// The solvers of CAPTCHAs.
     pub captchas: Captchas,
 }
 
@@ -196,6 +198,13 @@ impl Sessions {
             SessionEntry::Live(session) => Ok((listing, Some(session))),
             SessionEntry::Past(_) => Ok((listing, None)),
         }
+    }
+
+    /// Finds a live session of `owner`.
+    /// Errors: `UnknownSession`, also when it is another key's, and `SessionEnded`.
+    pub fn find_live(&self, id: &str, owner: &KeyId) -> Result<Arc<Session>, Error> {
+        self.find(id, owner)?;
+        self.live(id)
     }
 
     /// The key that made a session, live or not.

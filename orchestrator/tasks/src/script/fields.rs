@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::Error;
 pub(super) use warmpool_core::error::join;
-use warmpool_core::error::{FieldError, FieldFault as _};
+use warmpool_core::error::{FieldFault as _, read_json};
 
 /// Reads the object at path `at`.
 /// Errors: `Field`, with the path of the wrong value.
@@ -14,10 +14,7 @@ pub(super) fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, Er
     if !value.is_object() {
         return Err(wrong(at, "must be an object"));
     }
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        FieldError::from_serde(&path, &error.into_inner().to_string()).within(at).into()
-    })
+    read_json(value).map_err(|error| error.within(at).into())
 }
 
 /// A wrong value at `field`; the message goes on after the field's name.

@@ -85,7 +85,7 @@ impl Workers {
                     let stopped = warmpool_workers::Error::NoWorker { waited: Duration::ZERO };
                     return Err(warmpool_sessions::Error::from(stopped).into());
                 }
-                Some(Ok(created)) => return created.confirm().ok_or(ServiceError::Draining.into()),
+                Some(Ok(created)) => return Ok(created.confirm()?),
                 Some(Err(error)) if is_shortage(&error) && Instant::now() < deadline => {}
                 Some(Err(error)) => return Err(error.into()),
             }

@@ -6,9 +6,11 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::{CreateBody, switches};
+use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
 use warmpool_sessions::Error;
+use warmpool_sessions::session::{Kind, Options};
 
 /// The longest `trackingId`.
 const MAX_TRACKING_ID: usize = 32;
@@ -24,6 +26,44 @@ pub(crate) struct Query {
     pub session: Option<String>,
     /// The fields of a create call.
     pub create_body: CreateBody,
+}
+
+impl Query {
+    /// The options of the session that the client wants: of one connection unless it is to be kept or has a name.
+    /// Errors: those of [`CreateBody::options`].
+    pub(crate) fn options(&self, config: &Config) -> Result<Options, Error> {
+        let options = self.create_body.options(Kind::DevTools, config)?;
+        let one_connection = self.session.is_none() && !options.keep_alive;
+        Ok(Options { one_connection, name: self.session.clone(), ..options })
+    }
+
+    /// Checks that a client who wants `wanted` may join a session that was asked to be `has`: an existing browser takes no
+    /// settings.
+    /// Errors: `Conflict`, which names what differs as the client does.
+    pub(crate) fn check_joins(&self, wanted: &Options, has: &Options) -> Result<(), Error> {
+        let differs = |what: &str| Error::Conflict {
+            message: format!(
+                "the session `{}` exists, and `{what}` is another there: leave it out, or choose another name",
+                has.name.as_deref().unwrap_or_default()
+            ),
+        };
+        if wanted.engine != has.engine {
+            return Err(differs("browser"));
+        }
+        let (ours, theirs) = (&wanted.launch.settings, &has.launch.settings);
+        for (field, same) in [
+            ("headless", wanted.mode == has.mode),
+            ("settings.locales", ours.locales == theirs.locales),
+            ("settings.user_agent", ours.user_agent == theirs.user_agent),
+            ("settings.viewport", ours.viewport == theirs.viewport),
+            ("advanced.block_ads", wanted.launch.block_ads == has.launch.block_ads),
+        ] {
+            if let Some(given) = self.create_body.given(field).filter(|_| !same) {
+                return Err(differs(given));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Reads the query of a URL for a browser of `engine`.
@@ -230,7 +270,7 @@ mod tests {
     use warmpool_core::error::Fault as _;
 
     fn fields(query: &str) -> Value {
-        Value::Object(read(query, Engine::Chromium).unwrap().create_body.fields().clone())
+        Value::Object(read(query, Engine::Chromium).unwrap().create_body.fields.clone())
     }
 
     fn field_of(query: &str) -> String {

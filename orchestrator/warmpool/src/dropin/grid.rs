@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 use warmpool_protocol::Size;
 
 use super::{CreateBody, switches};
+use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::Error;
+use warmpool_sessions::session::{Ending, Kind, Options, Session};
 use warmpool_sessions::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.
@@ -31,6 +33,49 @@ pub(crate) struct NewSession {
     pub screen: Option<Size>,
     /// Of the driver: the body of its new session.
     pub body: Value,
+}
+
+impl NewSession {
+    /// The options of the session that the client wants.
+    /// Errors: those of [`CreateBody::options`].
+    pub(crate) fn options(&self, config: &Config) -> Result<Options, Error> {
+        let (limits, longest) = (&config.webdriver, config.session.max_timeout);
+        let mut create_body = self.create_body.clone();
+        create_body.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
+        create_body.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
+        Ok(Options { screen: self.screen, ..create_body.options(Kind::WebDriver, config)? })
+    }
+
+    /// Ends a session whose browser turns out to be of another version than the client insists on.
+    /// Errors: `Capability`.
+    pub(crate) fn check_version(&self, session: &Session) -> Result<(), Error> {
+        let snapshot = session.worker.snapshot.borrow();
+        match (&self.version, snapshot.version()) {
+            (Some(wants), Some(has)) if !version_fits(wants, has) => {
+                session.end(Ending::DriverRefused);
+                Err(other_version(wants, self.engine, has))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Words the driver's answer for the client, which knows the session by its grid id. `bidi_url` is where that id leads to
+    /// WebDriver BiDi.
+    pub(crate) fn complete(&self, reply: &mut Value, session: &Session, bidi_url: &str, livestream_url: &str) {
+        reply["value"]["sessionId"] = json!(session.grid_id());
+        let Some(found) = reply["value"]["capabilities"].as_object_mut() else { return };
+        if found.contains_key("webSocketUrl") {
+            found.insert("webSocketUrl".to_owned(), json!(bidi_url));
+        }
+        let mut warnings: Vec<Value> =
+            session.warnings.iter().chain(&self.create_body.warnings).map(|it| json!(it)).collect();
+        if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
+            warnings.append(others);
+        }
+        found.insert("se:downloadsEnabled".to_owned(), json!(self.downloads));
+        let own = json!({"session_id": session.id, "livestream_url": livestream_url, "warnings": warnings});
+        found.insert(OWN.to_owned(), own);
+    }
 }
 
 /// How strictly an alternative has to match.
@@ -64,12 +109,12 @@ pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Re
 }
 
 /// Whether a browser of version `has` satisfies a client that asks for `wants`.
-pub(crate) fn version_fits(wants: &str, has: &str) -> bool {
+fn version_fits(wants: &str, has: &str) -> bool {
     has == wants || has.strip_prefix(wants).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The error for a version that is not here.
-pub(crate) fn other_version(wants: &str, engine: Engine, has: &str) -> Error {
+fn other_version(wants: &str, engine: Engine, has: &str) -> Error {
     let message = format!("there is no {engine} of version `{wants}` here, but {has}: leave it out, or ask for that");
     Error::Capability { capability: "browserVersion".to_owned(), message }
 }

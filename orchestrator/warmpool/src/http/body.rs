@@ -1,8 +1,6 @@
 //! Reads bodies into memory within one budget, and parses JSON with errors that name the field.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Deref;
 
 use axum::body::Body;
@@ -10,8 +8,6 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -23,7 +19,7 @@ use super::forwarded_body::broke_off;
 use super::headers::media_type;
 use super::json_size::{JsonSize, SizeError, measure};
 use crate::http::error::Error;
-use warmpool_core::error::{FieldError, FieldFault as _};
+use warmpool_core::error::read_json;
 
 /// How many copies of a body exist at once, about: parsed, checked and copied.
 const COPIES: u64 = 2;
@@ -206,61 +202,13 @@ fn no_json(error: &serde_json::Error) -> Error {
 }
 
 fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
-        let path = error.path().to_string();
-        let cause = error.into_inner();
-        if cause.is_syntax() {
-            return Error::invalid(path, "is of a wrong type");
-        }
-        FieldError::from_serde(&path, cause.to_string().split(" at line ").next().unwrap_or_default()).into()
-    })
-}
-
-/// An object and nothing else: serde would read a struct from an array too.
-#[derive(Debug)]
-pub(super) struct Object<T>(pub(super) T);
-
-impl<T: JsonSchema> JsonSchema for Object<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-
-        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
-    }
+    Ok(read_json(&mut serde_json::Deserializer::from_slice(bytes))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_api::Object;
     use warmpool_core::error::Fault as _;
 
     #[derive(Debug, Default, Deserialize)]

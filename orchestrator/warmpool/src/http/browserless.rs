@@ -22,14 +22,12 @@ use super::openapi::{Access, Operation, Routes};
 use super::query::Query;
 use super::reply::{json_reply, unknown_path};
 use super::route::{Policy, Segment, Traffic};
-use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::{Code, FieldFault as _, ServiceError};
-use warmpool_keys::KeyId;
+use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::relay;
-use warmpool_sessions::session::{Kind, Options, Session};
+use warmpool_sessions::session::Options;
 
 /// Tells the client of an implicit session which one it has.
 const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
@@ -187,61 +185,17 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     }
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
-    let mut options = create::translated(&query.create_body, Kind::DevTools, &app.config)?;
-    let Some(name) = query.session else {
-        options.one_connection = !options.keep_alive;
-        return make(app, key, options, request).await;
-    };
-    // Until it is made, other callers with the name wait.
-    let (_guard, found) = app.sessions.named(&key, &name).await;
-    match found {
-        Some(session) => {
-            check_joins(&query.create_body, &options, &session.options)?;
-            attach(app, session, request).await
-        }
-        None => make(app, key, Options { name: Some(name), ..options }, request).await,
-    }
-}
-
-/// An existing browser takes no settings from clients that join it.
-fn check_joins(create_body: &CreateBody, wanted: &Options, has: &Options) -> Result<(), Error> {
-    let (ours, theirs) = (&wanted.launch.settings, &has.launch.settings);
-    let differs = |what: &str| Error::Conflict {
-        message: format!(
-            "the session `{}` exists, and `{what}` is another there: leave it out, or choose another name",
-            has.name.as_deref().unwrap_or_default()
-        ),
-    };
-    if wanted.engine != has.engine {
-        return Err(differs("browser"));
-    }
-    for (field, same) in [
-        ("headless", wanted.mode == has.mode),
-        ("settings.locales", ours.locales == theirs.locales),
-        ("settings.user_agent", ours.user_agent == theirs.user_agent),
-        ("settings.viewport", ours.viewport == theirs.viewport),
-        ("advanced.block_ads", wanted.launch.block_ads == has.launch.block_ads),
-    ] {
-        if let Some(given) = create_body.given(field).filter(|_| !same) {
-            return Err(differs(given));
-        }
-    }
-    Ok(())
-}
-
-async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Result<Response, Error> {
-    let created = app.sessions.create(key, options).await?;
-    let response = attach(app, Arc::clone(created.session()?), request).await?;
-    // From here on the socket holds it.
-    create::start_recording(app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
-    Ok(response)
-}
-
-async fn attach(app: &App, session: Arc<Session>, request: Request) -> Result<Response, Error> {
+    let may_join = |wanted: &Options, has: &Options| query.check_joins(wanted, has);
+    let opened = app.sessions.join_or_create(key, query.options(&app.config)?, may_join).await?;
+    let session = Arc::clone(opened.session()?);
     let id = HeaderValue::try_from(session.id.as_str());
     let mut response = devtools::connect(app, session, "/devtools", request).await?;
     if let Ok(id) = id {
         response.headers_mut().insert(SESSION, id);
+    }
+    // From here on the socket holds it.
+    if let Some(session) = opened.confirm()? {
+        app.recorder.start(&session, &app.drain);
     }
     Ok(response)
 }

@@ -1,7 +1,5 @@
 //! Files of a session: what its browser downloaded, and what its pages may upload. They live and die with the worker.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -20,7 +18,6 @@ use super::reply::json_reply;
 use super::route::Segment;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
-use warmpool_keys::KeyId;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::webdriver::verdict;
 use warmpool_workers::worker::AgentError;
@@ -125,7 +122,7 @@ pub(super) async fn list(
     Caller(key): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.files().await {
         Ok(files) => {
@@ -142,7 +139,7 @@ pub(super) async fn fetch(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.read_file(&name).await {
         Ok(content) => {
@@ -165,7 +162,7 @@ pub(super) async fn put(
     Path((id, name)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
     let (content, fault) = forwarded_body(&app, request.into_body(), app.config.worker.file_limit.bytes(), LIMIT)?;
     let sent = async {
@@ -185,17 +182,12 @@ pub(super) async fn remove(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.remove_file(&name).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(refused(&app, &session, &name, error).await.into()),
     }
-}
-
-fn owned(app: &App, id: &str, key: &KeyId) -> Result<Arc<Session>, Error> {
-    app.sessions.find(id, key)?;
-    app.sessions.live(id).map_err(Into::into)
 }
 
 async fn refused(app: &App, session: &Session, name: &str, error: AgentError) -> Error {

@@ -24,13 +24,12 @@ use super::route::{Policy, Segment, Traffic};
 use super::status::grid_status;
 use super::webdriver::COMMAND;
 use super::{create, webdriver};
-use crate::dropin::grid::{NewSession, other_version, read, version_fits};
+use crate::dropin::grid::read;
 use crate::http::error::Error;
 use warmpool_api::status::GridStatus;
-use warmpool_core::error::{Code, ServiceError, ServiceFault as _};
-use warmpool_keys::KeyId;
-use warmpool_sessions::session::{Ending, Kind, Session, UnconfirmedSession, is_grid_id};
-use warmpool_sessions::webdriver::{self as driver, OWN};
+use warmpool_core::error::{Code, ServiceFault as _};
+use warmpool_sessions::session::{Ending, Session, is_grid_id};
+use warmpool_sessions::webdriver as driver;
 
 /// A grid's session in a path: its id opens it.
 const ID: Segment =
@@ -176,17 +175,12 @@ async fn new_session(
     let (body, _text) = webdriver::new_session_body(&app, body).await?;
     let wanted = read(&body, |engine| app.known_version(engine))?;
     driver::check_capabilities(&wanted.body, wanted.engine, &app.config)?;
-    let created = make(&app, key, &wanted).await?;
+    let created = app.sessions.create(key, wanted.options(&app.config)?).await?;
     let session = created.session()?;
+    wanted.check_version(session)?;
     let sockets = base.driver_url(session);
     let made = driver::new_session(&app.sessions, session, &app.config, &sockets, &wanted.body).await;
-    let (status, reply) = match made {
-        Ok(made) => made,
-        Err(error) => {
-            session.end(Ending::DriverRefused);
-            return Err(error.into());
-        }
-    };
+    let (status, reply) = made.inspect_err(|_| session.end(Ending::DriverRefused))?;
     let mut reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     if !status.is_success() {
         session.end(Ending::DriverRefused);
@@ -195,47 +189,9 @@ async fn new_session(
     if let (Some(size), Some(id)) = (wanted.screen, reply["value"]["sessionId"].as_str()) {
         driver::fill_screen(session, &app.config, id, size).await?;
     }
-    reply["value"]["sessionId"] = json!(session.grid_id());
-    if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
-        if found.contains_key("webSocketUrl") {
-            found.insert("webSocketUrl".to_owned(), json!(base.grid_bidi_url(session)));
-        }
-        let mut warnings: Vec<Value> =
-            session.warnings.iter().chain(&wanted.create_body.warnings).map(|it| json!(it)).collect();
-        if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
-            warnings.append(others);
-        }
-        found.insert("se:downloadsEnabled".to_owned(), json!(wanted.downloads));
-        let own = json!({
-            "session_id": session.id,
-            "livestream_url": base.livestream_url(session),
-            "warnings": warnings,
-        });
-        found.insert(OWN.to_owned(), own);
-    }
-    create::start_recording(&app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
+    wanted.complete(&mut reply, session, &base.grid_bidi_url(session), &base.livestream_url(session));
+    app.recorder.start(&created.confirm()?, &app.drain);
     Ok(w3c_reply(status, &reply))
-}
-
-/// Makes the session that is wanted, if its browser turns out to be of the version that is wanted.
-async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<UnconfirmedSession, Error> {
-    let limits = &app.config.webdriver;
-    let longest = app.config.session.max_timeout;
-    let mut create_body = wanted.create_body.clone();
-    create_body.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
-    create_body.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
-    let mut options = create::translated(&create_body, Kind::WebDriver, &app.config)?;
-    options.screen = wanted.screen;
-    let created = app.sessions.create(key, options).await?;
-    let session = created.session()?;
-    let has = session.worker.snapshot.borrow().clone();
-    match (&wanted.version, has.version()) {
-        (Some(wants), Some(has)) if !version_fits(wants, has) => {
-            session.end(Ending::DriverRefused);
-            Err(other_version(wants, wanted.engine, has).into())
-        }
-        _ => Ok(created),
-    }
 }
 
 /// The session that a path names, and the driver's own id of it.

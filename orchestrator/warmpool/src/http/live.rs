@@ -360,7 +360,7 @@ pub(super) async fn share(
     body: Body,
 ) -> Result<Response, Error> {
     let (request, _text) = body::json::<ShareRequest>(&app, &headers, body).await?;
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let left = session.time_left();
     let ttl = match request.ttl {
         // A link never outlives its session anyway.
@@ -380,7 +380,7 @@ pub(super) async fn shares(
     base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let shares = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
     Ok(json_reply(StatusCode::OK, &ShareList { shares }))
 }
@@ -391,16 +391,11 @@ pub(super) async fn unshare(
     Caller(key): Caller,
     Path((id, share)): Path<(String, String)>,
 ) -> Result<Response, Error> {
-    let session = owned(&app, &id, &key)?;
+    let session = app.sessions.find_live(&id, &key)?;
     if session.shares.remove(&share) {
         app.sessions.persist_ended_share(&session).await;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-fn owned(app: &App, id: &str, key: &warmpool_keys::KeyId) -> Result<Arc<Session>, Error> {
-    app.sessions.find(id, key)?;
-    app.sessions.live(id).map_err(Into::into)
 }
 
 fn shown(app: &App, base: &PublicUrl, session: &Session, share: &Share) -> ShareView {

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::auth::Caller;
 use super::body::{self, Members};
-use super::create::{advanced, launch, short};
 use super::headers::{MAX_IDEMPOTENCY_KEY, idempotency_key};
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::route::{Policy, Traffic};
@@ -24,7 +23,7 @@ use warmpool_api::task::TaskView;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{Code, FieldFault as _, ServiceFault as _};
-use warmpool_sessions::session::Kind as SessionKind;
+use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, launch};
 use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, SubmitOptions, TaskSpec};
 use warmpool_tasks::{FailureCode, TaskWork};
 
@@ -211,8 +210,8 @@ fn order(
         Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
     })?;
     let launch = launch(None, common.settings.take(), &advanced)?;
-    let service_passcode = short("service_passcode", common.service_passcode.take())?;
-    let name = short("name", common.name.take())?;
+    let service_passcode = check_text("service_passcode", common.service_passcode.take())?;
+    let name = check_text("name", common.name.take())?;
     let mut order = TaskSpec {
         kind,
         work_kind: kind,

@@ -34,8 +34,7 @@ pub(super) async fn fetch(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    app.sessions.find(&id, &key)?;
-    let session = app.sessions.live(&id)?;
+    let session = app.sessions.find_live(&id, &key)?;
     let Some(thumbnail) = app.thumbnails.newest(&session).await else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };

@@ -106,7 +106,7 @@ fn options_of_the_service_become_fields_and_are_taken_out() {
     }))
     .unwrap();
     assert!(session.downloads);
-    let fields = Value::Object(session.create_body.fields().clone());
+    let fields = Value::Object(session.create_body.fields.clone());
     let wanted = json!({
         "app_name": "shop", "idle_timeout": 90, "session_timeout": 900, "headless": true, "browser_type": "chromium",
         "url": "about:blank", "recording": true,
@@ -125,7 +125,7 @@ fn options_without_a_prefix_and_old_bodies_are_understood() {
         "enableVNC": false, "screenResolution": "800x600", "sessionTimeout": "2m",
     }});
     let session = read(&body, |_| None).unwrap();
-    assert_eq!(session.create_body.fields()["idle_timeout"], 120);
+    assert_eq!(session.create_body.fields["idle_timeout"], 120);
     assert_eq!(session.body["capabilities"]["alwaysMatch"], json!({"browserName": "chrome"}));
 }
 

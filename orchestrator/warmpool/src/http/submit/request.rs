@@ -7,9 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::body::{Members, Object};
-use super::super::create::{Advanced, Settings};
+use super::super::body::Members;
+use warmpool_api::Object;
 use warmpool_core::browser::Engine;
+use warmpool_sessions::session::{Advanced, Settings};
 use warmpool_tasks::task::Isolation;
 use warmpool_tasks::{ExtractMembers, RunMembers};
 

@@ -1,0 +1,303 @@
+//! What the bodies of the create calls may say, and what session they ask for.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::Value;
+use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_locales};
+
+use super::{Kind, Options, page_address};
+use crate::Error;
+use warmpool_api::Object;
+use warmpool_config::{CaptchaMode, Config};
+use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::error::{FieldError, FieldFault as _, read_json};
+use warmpool_workers::egress::{Location, Upstreams};
+
+/// The field that only one of the two create calls has.
+pub const APP_NAME: &str = "app_name";
+/// The member that asks for an upstream proxy.
+const PROXY: &str = "advanced.proxy";
+/// The longest passcode or app name, in bytes.
+const MAX_TEXT: usize = 1024;
+
+/// The session that is wanted. Every member may be left out or null.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "CreateWebDriverSession")]
+pub struct CreateRequest {
+    /// The end user on whose behalf the session is made. It stays with the record.
+    #[schemars(length(max = 1024))]
+    pub(super) service_passcode: Option<String>,
+    /// The app that the session runs for. It stays with the record.
+    #[schemars(length(max = 1024))]
+    pub app_name: Option<String>,
+    /// The page in the first tab: `http`, `https`, `data:` or `about:blank`.
+    pub(super) url: Option<String>,
+    #[schemars(extend("default" = "chromium"))]
+    pub(super) browser_type: Option<Engine>,
+    pub(super) settings: Option<Object<Settings>>,
+    pub(super) advanced: Option<Object<Advanced>>,
+    /// Whether the browser runs without a display.
+    #[schemars(extend("default" = false))]
+    pub(super) headless: Option<bool>,
+    /// The hard cap on the session's life, in seconds.
+    #[schemars(range(min = 1))]
+    pub(super) session_timeout: Option<i64>,
+    /// Ends the session after this many seconds without a command.
+    #[schemars(range(min = 1))]
+    pub(super) idle_timeout: Option<i64>,
+    /// Whether a dropped connection leaves the session alone until `session_timeout`.
+    #[schemars(extend("default" = false))]
+    pub(super) keep_alive: Option<bool>,
+    /// Whether the session is recorded.
+    #[schemars(extend("default" = false))]
+    pub(super) recording: Option<bool>,
+    /// Whether the display shows pages alone, without the browser's tabs and address bar. Needs a display.
+    #[schemars(extend("default" = false))]
+    pub(super) kiosk: Option<bool>,
+}
+
+/// The body of `POST /sessions/create`: the same without [`APP_NAME`].
+pub struct CreateSession;
+
+impl JsonSchema for CreateSession {
+    fn schema_name() -> Cow<'static, str> {
+        "CreateSession".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = CreateRequest::json_schema(generator);
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.remove(APP_NAME);
+        }
+        schema
+    }
+}
+
+/// What pages see of the browser. Overrides of the client's own win.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Language tags, the preferred one first, for the navigator, `Intl` and `Accept-Language`.
+    #[schemars(length(min = 1), extend("examples" = [["de-DE", "en-US"]]))]
+    pub(super) locales: Option<Vec<String>>,
+    /// The user agent in the request header and in the page.
+    pub(super) user_agent: Option<String>,
+    pub(super) viewport: Option<Object<Viewport>>,
+}
+
+/// The size of a page, in CSS pixels.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Viewport {
+    #[schemars(range(min = 1, max = 8192))]
+    pub(super) width: u32,
+    #[schemars(range(min = 1, max = 8192))]
+    pub(super) height: u32,
+}
+
+/// Advanced options.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Advanced {
+    /// Whether ads are blocked. WebKit cannot.
+    #[schemars(extend("default" = false))]
+    pub(super) block_ads: Option<bool>,
+    /// Not served by this release: `true` is refused.
+    #[schemars(extend("default" = false))]
+    pub(super) solve_captchas: Option<bool>,
+    /// The upstream proxy that pages go through: `true` for any, or where it is. WebDriver sessions take a boolean only.
+    #[schemars(with = "Option<ProxyChoice>")]
+    pub(super) proxy: Option<Value>,
+}
+
+/// What `advanced.proxy` may be. `location` reads it, since its messages depend on the call.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is needed")]
+enum ProxyChoice {
+    Any(bool),
+    At(Location),
+}
+
+impl CreateRequest {
+    /// Checks the request and fills in the defaults.
+    /// Errors: `Field`, and `Pool` when no upstream proxy is where `advanced.proxy` wants it.
+    pub fn options(self, kind: Kind, config: &Config) -> Result<Options, Error> {
+        if kind == Kind::DevTools && self.app_name.is_some() {
+            return Err(Error::unknown(APP_NAME, "only POST /sessions/webdriver/create has it"));
+        }
+        let engine = self.browser_type.unwrap_or(Engine::Chromium);
+        let advanced = advanced(self.advanced, kind, config)?;
+        let mode = Mode::from_headless(self.headless.unwrap_or(false));
+        let kiosk = self.kiosk == Some(true);
+        if kiosk && mode == Mode::Headless {
+            return Err(Error::invalid("kiosk", "needs a display: leave it out, or leave `headless` out"));
+        }
+        let launch = Launch { kiosk, ..launch(Some(page(self.url, config)?), self.settings, &advanced)? };
+        let longest = config.session.max_timeout.as_secs();
+        let seconds = |field: &str, value: i64| match u64::try_from(value) {
+            Ok(value) if (1..=longest).contains(&value) => Ok(value),
+            _ => Err(Error::invalid(field, format!("must be from 1 to {longest} seconds (`session.max_timeout`)"))),
+        };
+        let default_timeout = config.session.default_timeout.as_secs();
+        let session_timeout =
+            self.session_timeout.map_or(Ok(default_timeout), |value| seconds("session_timeout", value))?;
+        let idle_timeout = self.idle_timeout.map(|value| seconds("idle_timeout", value)).transpose()?;
+        Ok(Options {
+            kind,
+            engine,
+            mode,
+            launch,
+            session_timeout,
+            idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
+            keep_alive: self.keep_alive.unwrap_or(false),
+            one_connection: false,
+            name: None,
+            screen: None,
+            proxy: advanced.proxy,
+            recording: self.recording.unwrap_or(false),
+            service_passcode: check_text("service_passcode", self.service_passcode)?,
+            app_name: check_text("app_name", self.app_name)?,
+        })
+    }
+}
+
+/// Checks the settings of a launch.
+/// Errors: `Field`.
+pub fn launch(
+    url: Option<String>,
+    settings: Option<Object<Settings>>,
+    advanced: &AdvancedOptions,
+) -> Result<Launch, Error> {
+    let settings = settings.map(|settings| settings.0).unwrap_or_default();
+    let misfit = |wrong| Error::from(FieldError::from(wrong).within("settings"));
+    let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
+    let viewport = settings.viewport.map(|Object(size)| Size { width: size.width, height: size.height });
+    let settings = protocol::Settings { locales, user_agent: settings.user_agent, viewport };
+    settings.check().map_err(misfit)?;
+    Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, kiosk: false })
+}
+
+/// What `advanced` asks for, checked.
+pub struct AdvancedOptions {
+    /// Whether ads are to be blocked.
+    pub block_ads: bool,
+    /// The solver of the pages' challenges, if any.
+    pub captchas: Option<CaptchaSolver>,
+    /// Where pages are to be asked for, if through an upstream proxy.
+    pub proxy: Option<Location>,
+}
+
+/// Checks `advanced`. What the contract has and this release or the engine does not, is refused and never silently left out.
+/// Errors: `Field`, and `Pool` when no upstream proxy is where it is wanted.
+pub fn advanced(advanced: Option<Object<Advanced>>, kind: Kind, config: &Config) -> Result<AdvancedOptions, Error> {
+    let advanced = advanced.map(|advanced| advanced.0).unwrap_or_default();
+    let block_ads = advanced.block_ads == Some(true);
+    let captchas = if advanced.solve_captchas == Some(true) { Some(captcha_solver(config)?) } else { None };
+    Ok(AdvancedOptions { block_ads, captchas, proxy: location(advanced.proxy, kind, config)? })
+}
+
+/// The solver of a session's challenges.
+fn captcha_solver(config: &Config) -> Result<CaptchaSolver, Error> {
+    match config.captcha.mode {
+        CaptchaMode::Off => Err(Error::not_supported(
+            "advanced.solve_captchas",
+            "is off: set `captcha.mode` to person or solver in the daemon's settings, or leave it out",
+        )),
+        CaptchaMode::Person => Ok(CaptchaSolver::Person),
+        CaptchaMode::Solver => Ok(CaptchaSolver::Service),
+    }
+}
+
+/// Where pages are to be asked for.
+fn location(proxy: Option<Value>, kind: Kind, config: &Config) -> Result<Option<Location>, Error> {
+    let wanted = match (proxy, kind) {
+        (None | Some(Value::Null | Value::Bool(false)), _) => return Ok(None),
+        (Some(Value::Bool(true)), _) => Location::default(),
+        (Some(Value::Object(members)), Kind::DevTools | Kind::Task) => {
+            let location = read_json(Value::Object(members)).and_then(|at: Location| at.check().map(|()| at));
+            location.map_err(|error| error.within(PROXY))?
+        }
+        (Some(_), Kind::WebDriver) => return Err(Error::invalid(PROXY, "must be a boolean here")),
+        (Some(_), Kind::DevTools | Kind::Task) => return Err(Error::invalid(PROXY, "must be an object or a boolean")),
+    };
+    // Also before a task is accepted, which could never run.
+    Upstreams::new(&config.egress.upstreams.0).choose(&wanted, "").map(|_| Some(wanted)).map_err(Into::into)
+}
+
+/// The page to open: only what a client could open by itself, and nothing of the container's own.
+fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
+    let Some(text) = url else { return Ok(config.session.default_url.to_string()) };
+    page_address(&text).map_err(|wrong| Error::invalid("url", wrong.to_string()))
+}
+
+/// Checks a text that stays with a record.
+/// Errors: `Field` when it is too long.
+pub fn check_text(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
+    match text {
+        Some(text) if text.len() > MAX_TEXT => Err(Error::invalid(field, format!("may have {MAX_TEXT} bytes at most"))),
+        text => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use warmpool_config::{Flags, Host};
+    use warmpool_core::error::Fault as _;
+
+    fn check(body: Value, kind: Kind) -> Result<Options, Error> {
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        serde_json::from_value::<CreateRequest>(body).unwrap().options(kind, &config)
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let nulls = json!({"url": null, "browser_type": null, "settings": null, "advanced": null, "headless": null,
+            "session_timeout": null, "service_passcode": null});
+        for body in [json!({}), nulls] {
+            let options = check(body, Kind::DevTools).unwrap();
+            assert_eq!(options.engine, Engine::Chromium);
+            assert_eq!(options.mode, Mode::Headed);
+            assert_eq!(options.session_timeout, 300);
+            assert_eq!(options.launch.url.as_deref(), Some("https://www.google.com/"));
+        }
+    }
+
+    #[test]
+    fn faults_name_their_field() {
+        for (body, field) in [
+            (json!({"session_timeout": 0}), "session_timeout"),
+            (json!({"session_timeout": -1}), "session_timeout"),
+            (json!({"session_timeout": 86_401}), "session_timeout"),
+            (json!({"url": "file:///etc/passwd"}), "url"),
+            (json!({"url": "nonsense"}), "url"),
+            (json!({"url": "chrome://settings"}), "url"),
+            (json!({"settings": {"locales": []}}), "settings.locales"),
+            (json!({"settings": {"locales": ["en-US", "x"]}}), "settings.locales[1]"),
+            (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
+            (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
+            (json!({"settings": {"viewport": {"width": 1, "height": 8193}}}), "settings.viewport.height"),
+            (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
+            (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
+            (json!({"advanced": {"proxy": true}}), "advanced.proxy"),
+            (json!({"advanced": {"proxy": {"country": "DE"}}}), "advanced.proxy.country"),
+            (json!({"advanced": {"proxy": {"city": "new york"}}}), "advanced.proxy.city"),
+            (json!({"advanced": {"proxy": {"zip": "1"}}}), "advanced.proxy.zip"),
+            (json!({"advanced": {"proxy": {"continent": "eu"}}}), "advanced.proxy.continent"),
+            (json!({"advanced": {"proxy": 1}}), "advanced.proxy"),
+            (json!({"app_name": "x"}), "app_name"),
+        ] {
+            let error = check(body.clone(), Kind::DevTools).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{body}");
+            assert_eq!(error.code().status(), 400);
+        }
+        assert!(check(json!({"app_name": "x", "advanced": {"proxy": false}}), Kind::WebDriver).is_ok());
+    }
+}
