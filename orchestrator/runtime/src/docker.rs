@@ -135,11 +135,6 @@ impl Docker {
         self.look("list the containers", async move |engine| engine.list_containers(Some(options)).await).await
     }
 
-    /// The label of everything that this daemon creates.
-    fn own_label(&self) -> String {
-        format!("{}={}", labels::INSTANCE, self.instance)
-    }
-
     /// Returns where the agent of a found worker listens. `address` is the worker's own, on its network.
     fn agent_address(&self, worker: &WorkerId, labels: &Labels, address: Option<IpAddr>) -> Option<AgentAddress> {
         let on_port = |port| address.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
@@ -215,7 +210,7 @@ impl ContainerRuntime for Docker {
     }
 
     async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
-        let found = self.containers([self.own_label()]).await?.into_iter().filter_map(|container| {
+        let found = self.containers([labels::owned_by(&self.instance)]).await?.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
             let (worker, key) = labels::worker(&labels).filter(|_| !labels.contains_key(labels::RENDERER))?;
             let networks = container.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
@@ -249,7 +244,7 @@ impl ContainerRuntime for Docker {
     }
 
     async fn left_renderers(&self) -> Result<Vec<RendererId>, RuntimeError> {
-        let found = self.containers([self.own_label(), labels::RENDERER.to_owned()]).await?;
+        let found = self.containers([labels::owned_by(&self.instance), labels::RENDERER.to_owned()]).await?;
         let is_left = |labels: &Labels| labels.get(labels::RENDERER).is_some_and(|process| *process != self.process);
         let left = found.into_iter().filter_map(|container| container.labels.filter(is_left));
         Ok(left.filter_map(|labels| Some(RendererId::from(labels.get(labels::WORKER)?.as_str()))).collect())

@@ -58,6 +58,11 @@ pub(crate) fn worker(labels: &Labels) -> Option<(WorkerId, Option<PoolKey>)> {
     Some((WorkerId::from(label(WORKER)?), key))
 }
 
+/// The label of everything that this instance creates, as `name=value`.
+pub(crate) fn owned_by(instance: &str) -> String {
+    format!("{INSTANCE}={instance}")
+}
+
 /// A filter for what carries all of these labels, each a name or `name=value`.
 pub(crate) fn filter(labels: impl IntoIterator<Item = String>) -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), labels.into_iter().collect())])

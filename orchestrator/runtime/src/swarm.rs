@@ -126,11 +126,6 @@ impl Swarm {
         tasks::list(&self.host.client().await?, filters).await
     }
 
-    /// The label of everything that this daemon creates.
-    fn own_label(&self) -> String {
-        format!("{}={}", labels::INSTANCE, self.instance)
-    }
-
     /// Returns where a task's container runs.
     fn place(&self, task: &Task) -> Option<Place> {
         let address = IpAddr::V4(task.address(&self.config.docker.network)?.addr());
@@ -197,8 +192,8 @@ impl ContainerRuntime for Swarm {
     }
 
     async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
-        let services = self.services(self.own_label()).await?;
-        let tasks = self.tasks(&json!({ "label": [self.own_label()] })).await?;
+        let services = self.services(labels::owned_by(&self.instance)).await?;
+        let tasks = self.tasks(&json!({ "label": [labels::owned_by(&self.instance)] })).await?;
         let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.service.as_str(), task)).collect();
         let owned = services.into_iter().filter_map(|service| {
             let labels = service.spec?.labels?;

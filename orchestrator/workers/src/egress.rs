@@ -11,6 +11,7 @@
 
 mod client_proxy;
 mod connection;
+mod head;
 mod health;
 mod proxy;
 mod refusal;

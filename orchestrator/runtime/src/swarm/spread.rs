@@ -24,7 +24,8 @@ impl Swarm {
         let Some(over) = &self.config.swarm.spread_over else { return Ok(None) };
         let turn = self.spreading.lock().await;
         let nodes = self.list_nodes().await?;
-        let tasks = self.tasks(&json!({ "label": [self.own_label(), labels::WORKER.to_owned()] })).await?;
+        let tasks =
+            self.tasks(&json!({ "label": [labels::owned_by(&self.instance), labels::WORKER.to_owned()] })).await?;
         let on: Vec<&str> = tasks.iter().filter(|task| !task.is_ended()).map(|task| task.node.as_str()).collect();
         Ok(Some(Choice { elsewhere: fuller(&nodes, over, left_out, &on), _turn: turn }))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_util::either::Either;
 use url::Host;
 
+use super::head::{END, read_head};
 use super::socks::{self, Credentials};
 use warmpool_config::ProxyScheme;
 
@@ -108,15 +109,10 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     request.push_str("\r\n");
     stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
-    // One byte at a time: the bytes after the head belong to the site.
-    let mut head = Vec::with_capacity(256);
-    while !head.ends_with(b"\r\n\r\n") {
-        if head.len() == MAX_HEAD || (head.len() == 5 && head != b"HTTP/") {
-            return Err(ProxyError::Garbage);
-        }
-        head.push(stream.read_u8().await?);
-    }
-    let status = std::str::from_utf8(&head).ok().and_then(|head| head.split(' ').nth(1)?.parse::<u16>().ok());
+    let may_be_http = |head: &[u8]| head.iter().zip(b"HTTP/").all(|(byte, wanted)| byte == wanted);
+    let head = read_head(&mut stream, MAX_HEAD, may_be_http).await?;
+    let text = std::str::from_utf8(&head).ok().filter(|head| head.as_bytes().ends_with(END));
+    let status = text.and_then(|head| head.split(' ').nth(1)?.parse::<u16>().ok());
     match status {
         Some(200..=299) => Ok(stream),
         // The same credentials would be refused again.
@@ -129,6 +125,7 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncReadExt as _;
     use warmpool_core::secret::Secret;
 
     async fn answered(answer: &[u8]) -> (Result<Vec<u8>, ProxyError>, String) {

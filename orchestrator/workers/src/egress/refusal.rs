@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
+use super::head::read_head;
 use crate::worker::AgentStream;
 
 /// The most bytes of a request to read, and the time for it; its head suffices.
@@ -14,19 +15,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Answers a request for a page with a page that says why it was refused. Anything else is only closed: to scripts, images
 /// and other protocols, nobody listens at the address.
 pub(super) async fn show(tunnel: &mut AgentStream, host: &str, port: u16, problem: &str) {
-    let mut head = Vec::with_capacity(4096);
-    let reading = async {
-        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_HEAD {
-            if tunnel.read_buf(&mut head).await? == 0 {
-                break;
-            }
-            if !is_http(&head) {
-                break;
-            }
-        }
-        std::io::Result::Ok(())
-    };
-    if matches!(timeout(HEAD_TIMEOUT, reading).await, Ok(Ok(()))) && wants_page(&head) {
+    let head = timeout(HEAD_TIMEOUT, read_head(tunnel, MAX_HEAD, is_http)).await;
+    if matches!(head, Ok(Ok(head)) if wants_page(&head)) {
         let _ = tunnel.write_all(response(host, port, problem).as_bytes()).await;
         let _ = tunnel.shutdown().await;
     }
