@@ -63,6 +63,9 @@ pub enum Error {
         /// The id that was sent.
         id: String,
     },
+    /// No integration key was sent.
+    #[error("no integration key: send it as `api_key` in the body, or in the header `x-api-key`")]
+    MissingApiKey,
     /// The integration key is unknown or revoked.
     #[error("the integration key is not valid: list the valid ones with `warmpool integration-key list`")]
     InvalidApiKey,
@@ -87,6 +90,7 @@ impl Fault for Error {
             Self::Service(error) => error.code(),
             Self::InvalidKey => Code::InvalidKey,
             Self::UnknownKey { .. } => Code::UnknownKey,
+            Self::MissingApiKey => Code::MissingApiKey,
             Self::InvalidApiKey => Code::InvalidApiKey,
             Self::UnknownIntegrationKey { .. } => Code::UnknownIntegrationKey,
             Self::Conflict { .. } => Code::Conflict,

@@ -3,21 +3,23 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::Worlds;
 use super::attachment;
 use super::cipher::Cipher;
-use super::log::RequestRow;
+use super::log::RequestEntry;
 use super::patient::{Identity, PatientRef};
 use super::record::{Content, ContentItem, WorldRecord};
 use super::request::{Source, WorldRequest};
 use crate::Error;
-use warmpool_api::world::Status;
+use warmpool_api::world::{Environment, Status};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::WorldId;
-use warmpool_keys::{IntegrationKey, IntegrationKeyId, IntegrationKind};
+use warmpool_core::secret::Secret;
+use warmpool_keys::{IntegrationKey, IntegrationKeyId, IntegrationKind, shorten};
 use warmpool_store::{Batch, Durability, Table};
 
 /// The width of a test key's scenes, in pixels, and of the first picture.
@@ -30,12 +32,43 @@ const IMAGE_BELIEVED: Duration = Duration::from_secs(10);
 
 /// The world that a request gets.
 pub struct AcceptedWorld {
+    /// Its record, as it is now.
     pub record: WorldRecord,
     /// Whether the same scene was there already.
     pub cached: bool,
 }
 
+/// What the log says of a request, whatever else is wrong with it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Sender {
+    api_key: Option<String>,
+    environment_type: Option<String>,
+}
+
 impl Worlds {
+    /// Finds the integration key of a request: the one in its body, or else the one in its header. Returns the secret with it.
+    /// Errors: `MissingApiKey`, `InvalidApiKey`.
+    pub fn identify(
+        &self,
+        body: &[u8],
+        header: Option<&str>,
+        entry: &mut RequestEntry,
+    ) -> Result<(IntegrationKey, Secret), Error> {
+        // The key comes first, so that the wrong fields of a known client appear in its log.
+        // All else is passed over, so that a body full of pictures is held in memory but once.
+        let sender: Sender = serde_json::from_slice(body).unwrap_or_default();
+        let secret = sender.api_key.as_deref().or(header).ok_or(warmpool_keys::Error::MissingApiKey)?;
+        let found = self.inner.keys.find(secret);
+        entry.row.shown = shorten(secret);
+        entry.row.environment = sender.environment_type.as_deref().and_then(Environment::named);
+        if let Some(key) = &found {
+            (entry.row.owner, entry.row.key) = (Some(key.details.owner.clone()), Some(key.id.clone()));
+        }
+        let key = found.filter(IntegrationKey::is_active).ok_or(warmpool_keys::Error::InvalidApiKey)?;
+        Ok((key, Secret::new(secret.to_owned())))
+    }
+
     /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
     /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
     /// image; `WorldQueueFull`, `WorldKeyLimit`; when the store refuses.
@@ -43,8 +76,10 @@ impl Worlds {
         &self,
         key: &IntegrationKey,
         request: &WorldRequest,
-        row: &mut RequestRow,
+        entry: &mut RequestEntry,
     ) -> Result<AcceptedWorld, Error> {
+        let row = &mut entry.row;
+        row.counts = request.counts();
         let limits = self.picture_limits();
         for item in &request.items {
             if let Source::Data(bytes) = &item.source {
@@ -63,7 +98,7 @@ impl Worlds {
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
         row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
         let scene = self.scene_of(key, &reference, request);
-        if let Some(record) = self.made_already(&scene).await? {
+        if let Some(record) = self.find_by_scene(&scene).await? {
             if patient.identity().as_ref() != Some(&identity) {
                 let mut batch = Batch::new();
                 patient.put(&identity, &mut batch)?;
@@ -77,7 +112,7 @@ impl Worlds {
         self.check_renderers().await?;
         self.check_queue(&key.id)?;
         let world_id = WorldId::random();
-        let content = match self.keep_uploads(&patient.cipher, &world_id, request).await {
+        let content = match self.store_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
             Err(error) => {
                 let _ = self.inner.files.remove_all(&world_id).await;
@@ -112,7 +147,7 @@ impl Worlds {
         batch.put(Table::Scenes, scene, world_id.as_str());
         batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
         patient.put(&identity, &mut batch)?;
-        self.inner.patients.put_check(&mut batch);
+        self.inner.patients.put_key_check(&mut batch);
         let counted = self.inner.keys.count_world(&key.id, &mut batch).await?;
         if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
             let _ = self.inner.files.remove_all(&world_id).await;
@@ -132,7 +167,7 @@ impl Worlds {
         if state.queue.len() >= settings.queue_length {
             return Err(Error::WorldQueueFull { length: settings.queue_length });
         }
-        if settings.max_per_key > 0 && state.queue.of(key) >= settings.max_per_key {
+        if settings.max_per_key > 0 && state.queue.count_of(key) >= settings.max_per_key {
             return Err(Error::WorldKeyLimit { limit: settings.max_per_key });
         }
         Ok(())
@@ -165,13 +200,13 @@ impl Worlds {
     }
 
     /// The world that has this scene, or will have it.
-    async fn made_already(&self, scene: &str) -> Result<Option<WorldRecord>, Error> {
+    async fn find_by_scene(&self, scene: &str) -> Result<Option<WorldRecord>, Error> {
         let Some(id) = self.inner.store.get(Table::Scenes, scene.as_bytes()).await? else { return Ok(None) };
         let record = self.record(&WorldId::from(&*String::from_utf8_lossy(&id))).await?;
         Ok(record.filter(|record| record.status != Status::Failed))
     }
 
-    async fn keep_uploads(&self, cipher: &Cipher, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
+    async fn store_uploads(&self, cipher: &Cipher, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
         self.inner.files.create(world).await?;
         let mut content = Content { variation: request.variation.clone(), ..Content::default() };
         for (number, item) in request.items.iter().enumerate() {

@@ -56,11 +56,13 @@ pub use error::Error;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::stream::{Stream, unfold};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use attachment::PictureLimits;
@@ -85,8 +87,7 @@ pub(crate) use cipher::NamesKeyError;
 pub use fetch::AttachmentSources;
 pub use files::FOLDER;
 use files::PICTURES;
-pub(crate) use log::RequestLog;
-pub use log::{RequestQuery, RequestRow, RequestView};
+pub use log::{RequestEntry, RequestLog, RequestQuery, RequestView};
 pub use patient::PatientRef;
 pub use patient::PatientsError;
 pub use record::{WorldRecord, WorldView};
@@ -164,6 +165,7 @@ impl LiveWorld {
 /// The caller of a route for existing worlds.
 #[derive(Debug, Clone)]
 pub enum WorldCaller {
+    /// The holder of an integration key, who sees the worlds that it asked for.
     Integration(Box<IntegrationKey>),
     /// The holder of a service key, to whom integration keys belong.
     Operator(KeyId),
@@ -227,10 +229,12 @@ impl Worlds {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The integration keys.
     pub fn keys(&self) -> &IntegrationKeys {
         &self.inner.keys
     }
 
+    /// The log of requests.
     pub fn log(&self) -> &RequestLog {
         &self.inner.log
     }
@@ -262,7 +266,7 @@ impl Worlds {
     }
 
     /// The world whose viewer this token opens.
-    /// Errors: `InvalidToken`; when the store does not answer.
+    /// Errors: `UnknownViewer`; when the store does not answer.
     pub async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {
         let (id, _) = token.split_once('.').ok_or(Error::UnknownViewer)?;
         let record = self.record(&WorldId::from(id)).await?.ok_or(Error::UnknownViewer)?;
@@ -328,8 +332,35 @@ impl Worlds {
         Ok(WorldView { record, content, progress, token, cached })
     }
 
-    /// Changes of a world that is not ready yet.
-    pub fn follow(&self, id: &WorldId) -> Option<watch::Receiver<(WorldRecord, f64)>> {
+    /// A world as clients see it now, and again whenever it changes, until its end or an error.
+    pub fn follow(&self, record: WorldRecord) -> impl Stream<Item = Result<WorldView, Error>> + Send + use<> {
+        let changes = self.changes(&record.world_id);
+        unfold((self.clone(), Some(record), changes), |(worlds, first, mut changes)| async move {
+            let record = match first {
+                Some(first) => first,
+                None => {
+                    let changes = changes.as_mut()?;
+                    // An error means that nobody makes it any more.
+                    changes.changed().await.ok()?;
+                    changes.borrow_and_update().0.clone()
+                }
+            };
+            let view = worlds.view(record, false).await;
+            let goes_on = view.as_ref().is_ok_and(|view| !view.record.status.is_end());
+            Some((view, (worlds, None, changes.filter(|_| goes_on))))
+        })
+    }
+
+    /// Waits until a world has ended, or for so long.
+    pub async fn wait_for_end(&self, id: &WorldId, longest: Duration) {
+        if let Some(mut changes) = self.changes(id) {
+            // An error means that nobody makes it any more, or that it took too long.
+            let _ = timeout(longest, changes.wait_for(|(record, _)| record.status.is_end())).await;
+        }
+    }
+
+    /// Changes of a world that is not ready yet, and how far it is.
+    fn changes(&self, id: &WorldId) -> Option<watch::Receiver<(WorldRecord, f64)>> {
         self.live(id).map(|live| live.state.subscribe())
     }
 

@@ -6,14 +6,18 @@ mod index;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
+use futures_util::stream::{Stream, unfold};
 use http::StatusCode;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
-use super::patient::{PatientRef, Patients};
+use super::cipher::Cipher;
+use super::patient::{Identity, PatientRef, Patients};
 use super::request::Counts;
 use crate::Error;
 use index::{Index, RowKey};
@@ -31,7 +35,7 @@ const BEHIND: usize = 256;
 
 /// One request, as it is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct RequestRow {
+pub(crate) struct RequestRow {
     pub at_ms: u64,
     /// The service key that may see the row; none where the integration key is unknown, which every service key may see.
     pub owner: Option<KeyId>,
@@ -46,6 +50,28 @@ pub struct RequestRow {
     pub status: u16,
     pub latency_ms: u64,
     pub world: Option<WorldId>,
+}
+
+/// A request that is being answered, and what the log will say of it.
+#[derive(Debug)]
+pub struct RequestEntry {
+    pub(crate) row: RequestRow,
+    arrived: Instant,
+    waited: Duration,
+}
+
+impl RequestEntry {
+    /// Begins with a request that arrives now.
+    #[must_use]
+    pub fn begin() -> Self {
+        let row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
+        Self { row, arrived: Instant::now(), waited: Duration::ZERO }
+    }
+
+    /// Leaves this time out of the latency: a client asked to wait so long for the world's end.
+    pub const fn leave_out(&mut self, waited: Duration) {
+        self.waited = waited;
+    }
 }
 
 /// One request, with the patient's name joined in.
@@ -64,25 +90,32 @@ pub struct RequestView {
     world_id: Option<WorldId>,
 }
 
-/// Which rows are wanted.
+/// Which rows are wanted. What is none excludes no row.
 #[derive(Debug, Clone, Default)]
 pub struct RequestQuery {
+    /// Those that this service key may see.
     pub owner: Option<KeyId>,
+    /// Those that arrived after this moment, in Unix milliseconds.
     pub start_ms: Option<u64>,
+    /// Those that arrived before this moment, in Unix milliseconds.
     pub end_ms: Option<u64>,
-    /// Patients of that id, one for each integration key that may know it.
+    /// Those for one of these patients: of one id, one for each integration key that may know it.
     pub patients: Option<Vec<PatientRef>>,
+    /// Those for this kind of scene.
     pub environment: Option<Environment>,
+    /// Those with this integration key.
     pub key: Option<IntegrationKeyId>,
-    /// The first digit of the status.
+    /// Those whose status begins with this digit.
     pub class: Option<u16>,
+    /// Which page, from 1.
     pub page: usize,
+    /// How many rows a page holds.
     pub limit: usize,
 }
 
 impl RequestQuery {
     /// Whether a row is wanted.
-    pub fn takes(&self, row: &RequestRow) -> bool {
+    pub(crate) fn takes(&self, row: &RequestRow) -> bool {
         let patient = |wanted: &Vec<PatientRef>| row.patient.as_ref().is_some_and(|patient| wanted.contains(patient));
         self.owner.as_ref().is_none_or(|owner| row.owner.as_ref().is_none_or(|of| of == owner))
             && self.start_ms.is_none_or(|start| row.at_ms > start)
@@ -94,18 +127,15 @@ impl RequestQuery {
     }
 }
 
+/// The log of requests. Clones share it.
 #[derive(Clone)]
 pub struct RequestLog {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     store: Store,
     patients: Patients,
     rows: broadcast::Sender<RequestRow>,
-    index: Mutex<Index>,
+    index: Arc<Mutex<Index>>,
     /// Tells rows of one millisecond apart.
-    next: AtomicU32,
+    next: Arc<AtomicU32>,
 }
 
 impl RequestLog {
@@ -125,60 +155,69 @@ impl RequestLog {
                 }
             }
         }
-        let index = Mutex::new(index);
-        Ok(Self { inner: Arc::new(Inner { store, patients, rows, index, next: AtomicU32::new(0) }) })
+        Ok(Self { store, patients, rows, index: Arc::new(Mutex::new(index)), next: Arc::default() })
     }
 
-    pub async fn add(&self, row: RequestRow) {
-        let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+    /// Adds a request, now that it was answered with this status.
+    pub async fn add(&self, entry: RequestEntry, status: u16) {
+        let latency_ms = millis(entry.arrived.elapsed().saturating_sub(entry.waited));
+        let row = RequestRow { status, latency_ms, ..entry.row };
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut batch = Batch::new();
         let put = batch.put_json(Table::WorldRequests, key(row.at_ms, number), &row).map(drop);
         let written = match put {
-            Ok(()) => self.inner.store.commit(batch, Durability::Process).await,
+            Ok(()) => self.store.commit(batch, Durability::Process).await,
             Err(error) => Err(error),
         };
         match written {
-            Ok(()) => self.inner.index.lock().add((row.at_ms, number), &row),
+            Ok(()) => self.index.lock().add((row.at_ms, number), &row),
             Err(error) => tracing::error!(%error, "a request for a world could not be logged"),
         }
         // Fails only if nobody follows.
-        let _ = self.inner.rows.send(row);
+        let _ = self.rows.send(row);
     }
 
-    /// Rows as they are added.
-    pub fn follow(&self) -> broadcast::Receiver<RequestRow> {
-        self.inner.rows.subscribe()
+    /// The rows that match, as they are added from now on.
+    pub fn follow(&self, query: RequestQuery) -> impl Stream<Item = Result<RequestView, Error>> + Send + use<> {
+        let state = (self.clone(), self.rows.subscribe(), query);
+        unfold(state, |(log, mut rows, query)| async move {
+            let row = loop {
+                match rows.recv().await {
+                    Ok(row) if query.takes(&row) => break row,
+                    // A slow reader misses rows of the stream; the list has them all.
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            };
+            let view = log.view(row, &mut HashMap::new()).await;
+            Some((view, (log, rows, query)))
+        })
     }
 
     /// One page of rows, newest first, and how many there are in all.
     /// Fails when the store does not answer.
     pub async fn list(&self, query: &RequestQuery) -> Result<(Vec<RequestView>, usize), Error> {
-        let (places, total) = self.inner.index.lock().page(query);
+        let (places, total) = self.index.lock().page(query);
         let keys = places.iter().map(|(at_ms, number)| key(*at_ms, *number)).collect();
         let mut known = HashMap::new();
         let mut views = Vec::with_capacity(places.len());
         // A row that was removed in between is left out.
-        for row in self.inner.store.get_many(Table::WorldRequests, keys).await?.into_iter().flatten() {
+        for row in self.store.get_many(Table::WorldRequests, keys).await?.into_iter().flatten() {
             let row = serde_json::from_slice(&row).map_err(Error::internal)?;
             views.push(self.view(row, &mut known).await?);
         }
         Ok((views, total))
     }
 
-    /// One row as clients see it.
-    /// Fails when the store does not answer.
-    pub async fn show(&self, row: RequestRow) -> Result<RequestView, Error> {
-        self.view(row, &mut HashMap::new()).await
-    }
-
+    /// One row as clients see it; `known` are the patients that were looked up before.
     async fn view(
         &self,
         row: RequestRow,
-        known: &mut HashMap<PatientRef, Option<(super::patient::Identity, Arc<super::cipher::Cipher>)>>,
+        known: &mut HashMap<PatientRef, Option<(Identity, Cipher)>>,
     ) -> Result<RequestView, Error> {
         if let Some(reference) = row.patient.as_ref().filter(|reference| !known.contains_key(reference)) {
-            let patient = self.inner.patients.find(reference).await?;
-            let named = patient.and_then(|patient| Some((patient.identity()?, Arc::new(patient.cipher))));
+            let patient = self.patients.find(reference).await?;
+            let named = patient.and_then(|patient| Some((patient.identity()?, patient.cipher)));
             known.insert(reference.clone(), named);
         }
         let patient = row.patient.as_ref().and_then(|reference| known.get(reference)?.as_ref());
@@ -201,13 +240,13 @@ impl RequestLog {
     }
 
     /// Removes rows that are older than `keep_for`.
-    pub(super) async fn forget_old(&self, keep_for: std::time::Duration) -> Result<(), Error> {
+    pub(super) async fn forget_old(&self, keep_for: Duration) -> Result<(), Error> {
         let oldest_ms = unix_ms().saturating_sub(millis(keep_for));
-        self.inner.index.lock().forget_before((oldest_ms, 0));
+        self.index.lock().forget_before((oldest_ms, 0));
         let oldest = key(oldest_ms, 0);
         loop {
             let range = KeyRange::between(&key(0, 0), &oldest);
-            let rows = self.inner.store.scan(Table::WorldRequests, range, PAGE).await?;
+            let rows = self.store.scan(Table::WorldRequests, range, PAGE).await?;
             if rows.is_empty() {
                 return Ok(());
             }
@@ -215,7 +254,7 @@ impl RequestLog {
             for row in rows {
                 batch.delete(Table::WorldRequests, row.key);
             }
-            self.inner.store.commit(batch, Durability::Process).await?;
+            self.store.commit(batch, Durability::Process).await?;
         }
     }
 }
@@ -236,9 +275,7 @@ fn payload(name: Option<&str>, counts: Counts, belongings: &[String]) -> String 
     let count = |number: usize, one: &str| match number {
         0 => None,
         1 => Some(format!("1 {one}")),
-        more => {
-            Some(format!("{more} {}", if one == "belonging" { "belongings".to_owned() } else { format!("{one}s") }))
-        }
+        more => Some(format!("{more} {one}s")),
     };
     let parts = [count(counts.images, "image"), count(counts.videos, "video"), count(counts.belongings, "belonging")];
     let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");

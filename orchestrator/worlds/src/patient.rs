@@ -73,12 +73,9 @@ pub(super) fn forget(patient: &PatientRef, batch: &mut Batch) {
     batch.essential().irrevocable();
 }
 
+/// All patients. Clones share them.
 #[derive(Clone)]
 pub(super) struct Patients {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     store: Store,
     instance: Arc<Instance>,
     operator: Cipher,
@@ -98,32 +95,32 @@ impl Patients {
                 let text = String::from_utf8_lossy(&text);
                 operator.decrypt(&text).map_err(|_| NamesKeyError::Other)?;
             }
-            // Without a key of the operator's there is nothing to hold them to until names exist: see `put_check`.
+            // Without a key of the operator's there is nothing to hold them to until names exist: see `put_key_check`.
             None => tracing::debug!(?source, "no patient has been named yet"),
         }
-        Ok(Self { inner: Arc::new(Inner { store, instance, operator }) })
+        Ok(Self { store, instance, operator })
     }
 
     pub(super) fn reference(&self, key: &IntegrationKeyId, patient_id: &str) -> PatientRef {
-        let hash = self.inner.instance.fingerprint(&["patient", key.as_str(), patient_id]);
+        let hash = self.instance.fingerprint(&["patient", key.as_str(), patient_id]);
         PatientRef(hex::encode(hash))
     }
 
     /// Whether anything is kept of a patient, readable or not.
     /// Fails when the store does not answer.
     pub(super) async fn is_known(&self, reference: &PatientRef) -> Result<bool, Error> {
-        Ok(self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?.is_some())
+        Ok(self.store.get(Table::Patients, reference.as_str().as_bytes()).await?.is_some())
     }
 
     /// A patient that is known, and whose key is there.
     /// Fails when the store does not answer.
     pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
-        let row = self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
+        let row = self.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
         let Some(row) = row.and_then(|row| serde_json::from_slice::<PatientRow>(&row).ok()) else { return Ok(None) };
         // A backup that was restored without the file of patients' keys has patients whom nobody can name any more.
-        let key = self.inner.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?;
+        let key = self.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?;
         let Some(key) = key else { return Ok(None) };
-        let own = self.inner.operator.decrypt(&String::from_utf8_lossy(&key)).ok();
+        let own = self.operator.decrypt(&String::from_utf8_lossy(&key)).ok();
         let own = own.and_then(|own| <[u8; 32]>::try_from(own).ok());
         let own = own.ok_or_else(|| Error::internal("a patient's key cannot be read"))?;
         Ok(Some(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row }))
@@ -136,14 +133,14 @@ impl Patients {
             return Ok(patient);
         }
         let own = random_bytes::<32>();
-        let key = self.inner.operator.encrypt(&own).into_bytes();
+        let key = self.operator.encrypt(&own).into_bytes();
         let row = PatientRow { identity: String::new() };
         Ok(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row })
     }
 
     /// Adds the row that holds later starts to the same operator's key.
-    pub(super) fn put_check(&self, batch: &mut Batch) {
-        batch.put(Table::Meta, CHECK_ROW, self.inner.operator.encrypt(CHECK_TEXT).into_bytes());
+    pub(super) fn put_key_check(&self, batch: &mut Batch) {
+        batch.put(Table::Meta, CHECK_ROW, self.operator.encrypt(CHECK_TEXT).into_bytes());
     }
 }
 
@@ -181,7 +178,7 @@ mod tests {
         let identity = Identity { id: "p-17".to_owned(), name: "Ann Lee".to_owned() };
         let mut batch = Batch::new();
         patient.put(&identity, &mut batch).unwrap();
-        patients.put_check(&mut batch);
+        patients.put_key_check(&mut batch);
         store.commit(batch, Durability::Process).await.unwrap();
         let row = store.get(Table::Patients, reference.as_str().as_bytes()).await.unwrap().unwrap();
         let row = String::from_utf8(row).unwrap();
@@ -236,7 +233,7 @@ mod tests {
         let first = patients(&store, &instance, 1).await.unwrap();
         assert!(patients(&store, &instance, 2).await.is_ok(), "before anybody is named, any key will do");
         let mut batch = Batch::new();
-        first.put_check(&mut batch);
+        first.put_key_check(&mut batch);
         store.commit(batch, Durability::Process).await.unwrap();
         assert!(patients(&store, &instance, 1).await.is_ok());
         assert!(matches!(patients(&store, &instance, 2).await, Err(PatientsError::Key(NamesKeyError::Other))));

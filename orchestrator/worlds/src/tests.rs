@@ -50,7 +50,7 @@ impl Service {
             "belongings": [{"label": "radio"}],
         });
         let request = WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap();
-        let accepted = self.worlds.generate(key, &request, &mut RequestRow::default()).await?;
+        let accepted = self.worlds.generate(key, &request, &mut RequestEntry::begin()).await?;
         Ok(accepted.record)
     }
 
@@ -60,7 +60,7 @@ impl Service {
 
     /// Waits until a world that is not ready yet has this status.
     async fn reaches(&self, world: &WorldRecord, status: Status) {
-        reaches(&mut self.worlds.follow(&world.world_id).unwrap(), status).await;
+        reaches(&mut self.worlds.changes(&world.world_id).unwrap(), status).await;
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_revoked_key_keeps_no_world_waiting_or_rendering() {
     let worlds = service.worlds.clone();
     let following = tokio::spawn(async move { worlds.follow_revocations().await });
     service.reaches(&rendered, Status::Rendering).await;
-    let mut changes: Vec<_> = [&rendered, &waits].map(|world| service.worlds.follow(&world.world_id).unwrap()).into();
+    let mut changes: Vec<_> = [&rendered, &waits].map(|world| service.worlds.changes(&world.world_id).unwrap()).into();
     service.worlds.keys().revoke(&revoked.id).await.unwrap();
     for changes in &mut changes {
         reaches(changes, Status::Failed).await;

@@ -48,7 +48,7 @@ impl Turns {
     }
 
     /// How many worlds of one key wait.
-    pub(super) fn of(&self, key: &IntegrationKeyId) -> usize {
+    pub(super) fn count_of(&self, key: &IntegrationKeyId) -> usize {
         self.keys.iter().find(|(known, _)| known == key).map_or(0, |(_, worlds)| worlds.len())
     }
 }
@@ -82,7 +82,7 @@ mod tests {
         let mut turns = Turns::default();
         (0..100).for_each(|number| turns.push(&key(0), world(number)));
         assert!((0..100).all(|number| turns.remove(&world(number))) && !turns.remove(&world(0)));
-        assert_eq!((turns.len(), turns.of(&key(0)), turns.pop()), (0, 0, None));
+        assert_eq!((turns.len(), turns.count_of(&key(0)), turns.pop()), (0, 0, None));
     }
 
     proptest! {

@@ -81,9 +81,6 @@ pub(crate) enum Error {
         /// The request's method.
         method: String,
     },
-    /// No integration key was sent.
-    #[error("no integration key: send it as `api_key` in the body, or in the header `x-api-key`")]
-    MissingApiKey,
     /// The address has failed to sign in too often.
     #[error(
         "too many sign-ins from this address have failed (`server.failed_sign_ins`): try again in {} seconds",
@@ -157,7 +154,6 @@ impl Fault for Error {
             Self::ForeignOrigin { .. } => Code::ForeignOrigin,
             Self::UnknownPath { .. } => Code::UnknownPath,
             Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
-            Self::MissingApiKey => Code::MissingApiKey,
             Self::SignInLimit { .. } => Code::SignInLimit,
             Self::Conflict { .. } => Code::Conflict,
             Self::BodyTooLarge { .. } => Code::BodyTooLarge,

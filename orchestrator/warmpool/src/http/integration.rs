@@ -4,12 +4,11 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::response::sse::Event;
-use futures_util::stream;
+use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
 use super::auth::Caller;
@@ -282,22 +281,8 @@ pub(super) async fn requests(
         owner: Some(owner),
     };
     if wants(&headers, "text/event-stream") {
-        let state = (app.worlds.log().clone(), app.worlds.log().follow(), query);
-        let events = stream::unfold(state, |(log, mut rows, query)| async move {
-            let row = loop {
-                match rows.recv().await {
-                    Ok(row) if query.takes(&row) => break row,
-                    // A slow reader misses rows of the stream; the list has them all.
-                    Ok(_) | Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return None,
-                }
-            };
-            let event = match log.show(row).await {
-                Ok(view) => Event::default().event("request").json_data(view),
-                Err(error) => Err(axum::Error::new(error)),
-            };
-            Some((event, (log, rows, query)))
-        });
+        let rows = app.worlds.log().follow(query);
+        let events = rows.map(|row| Event::default().event("request").json_data(row.map_err(axum::Error::new)?));
         return Ok(sse::respond(events));
     }
     let (rows, total) = app.worlds.log().list(&query).await?;

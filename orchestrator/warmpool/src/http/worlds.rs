@@ -1,19 +1,18 @@
 //! `/v1/world/generate`, `/v1/worlds`, `/v1/patients`: asking for worlds, looking after them, deleting them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::response::sse::Event;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
-use tokio::sync::watch;
 use tokio_util::io::ReaderStream;
 
 use super::App;
@@ -28,12 +27,12 @@ use super::right::Right;
 use super::route::{Policy, Segment};
 use super::sse;
 use crate::http::error::Error;
-use warmpool_api::world::{Environment, World};
-use warmpool_core::clock::{millis, unix_ms};
+use warmpool_api::world::World;
 use warmpool_core::error::Code;
 use warmpool_core::secret::Secret;
-use warmpool_keys::{Record, shorten};
-use warmpool_worlds::{AcceptedWorld, GenerateRequest, RequestRow, WorldCaller, WorldRecord, WorldRequest};
+use warmpool_worlds::{
+    AcceptedWorld, GenerateRequest, RequestEntry, WorldCaller, WorldRecord, WorldRequest, WorldView,
+};
 
 /// The header that may carry an integration key.
 const API_KEY: &str = "x-api-key";
@@ -142,24 +141,11 @@ fn sent_key(headers: &HeaderMap) -> Option<&str> {
 
 /// `POST /v1/world/generate`. The log records every answer.
 pub(super) async fn generate(State(app): State<App>, base: PublicUrl, headers: HeaderMap, body: Body) -> Response {
-    let arrived = Instant::now();
-    let mut row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
-    let answer = answer(&app, &base, &headers, body, &mut row).await;
-    let waited = answer.as_ref().map_or(Duration::ZERO, |(_, waited)| *waited);
-    let response = answer.map_or_else(|error| Error::from(error).into_response(), |(response, _)| response);
-    row.status = response.status().as_u16();
-    // The time that a client asked to wait is not the service's.
-    row.latency_ms = millis(arrived.elapsed().saturating_sub(waited));
-    app.worlds.log().add(row).await;
+    let mut entry = RequestEntry::begin();
+    let answer = answer(&app, &base, &headers, body, &mut entry).await;
+    let response = answer.unwrap_or_else(|error| error.into_response());
+    app.worlds.log().add(entry, response.status().as_u16()).await;
     response
-}
-
-/// What the log wants to know of a request, whatever else is wrong with it.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Sender {
-    api_key: Option<String>,
-    environment_type: Option<String>,
 }
 
 async fn answer(
@@ -167,50 +153,31 @@ async fn answer(
     base: &PublicUrl,
     headers: &HeaderMap,
     body: Body,
-    row: &mut RequestRow,
-) -> Result<(Response, Duration), Error> {
+    entry: &mut RequestEntry,
+) -> Result<Response, Error> {
     let limit = app.config.world.max_body.bytes();
     let mut text = body::json_text(app, headers, body, limit, "world.max_body").await?;
-    // The key comes first, so that the wrong fields of a known client appear in its log.
-    // All else is passed over, so that a body full of pictures is held in memory but once.
-    let sender: Sender = serde_json::from_slice(&text).unwrap_or_default();
-    let secret = sender.api_key.as_deref().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
-    row.shown = shorten(secret);
-    let found = app.worlds.keys().find(secret);
-    if let Some(key) = &found {
-        (row.owner, row.key) = (Some(key.details.owner.clone()), Some(key.id.clone()));
-    }
-    row.environment = sender.environment_type.as_deref().and_then(Environment::named);
-    let key = found.filter(Record::is_active).ok_or(warmpool_keys::Error::InvalidApiKey)?;
-    Right::IntegrationKey(Secret::new(secret.to_owned())).note();
+    let (key, secret) = app.worlds.identify(&text, sent_key(headers), entry)?;
+    Right::IntegrationKey(secret).note();
     let request: GenerateRequest = text.parse()?;
     let wait = headers::wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
-    row.counts = request.counts();
-    let AcceptedWorld { mut record, cached } = app.worlds.generate(&key, &request, row).await?;
+    let AcceptedWorld { mut record, cached } = app.worlds.generate(&key, &request, entry).await?;
     // The pictures are on the disk by now, and the memory that they took may serve others.
     drop((request, text));
     let begun = Instant::now();
     if let Some(wait) = wait {
-        let ended = wait_for_end(app.worlds.follow(&record.world_id));
-        let _ = while_held(app, tokio::time::timeout(wait, ended)).await?;
+        while_held(app, app.worlds.wait_for_end(&record.world_id, wait)).await?;
         let caller = WorldCaller::Integration(Box::new(key));
         record = app.worlds.find(record.world_id.as_str(), &caller).await?;
     }
-    let waited = begun.elapsed();
+    entry.leave_out(begun.elapsed());
     let view = app.worlds.view(record, cached).await?;
     let mut response = json_reply(StatusCode::OK, &view.rest(&base.http()));
     if let Some(wait) = wait {
         headers::note_wait(response.headers_mut(), wait);
     }
-    Ok((response, waited))
-}
-
-async fn wait_for_end(changes: Option<watch::Receiver<(WorldRecord, f64)>>) {
-    if let Some(mut changes) = changes {
-        // An error means that nobody makes it any more.
-        let _ = changes.wait_for(|(record, _)| record.status.is_end()).await;
-    }
+    Ok(response)
 }
 
 /// `GET /v1/worlds/<id>`: as JSON, or as server-sent events until its end.
@@ -223,8 +190,7 @@ pub(super) async fn show(
 ) -> Result<Response, Error> {
     let record = app.worlds.find(&id, &caller).await?;
     if wants(&headers, "text/event-stream") {
-        let show = move |view: warmpool_worlds::WorldView| view.rest(&base.http());
-        return Ok(events(&app, record, "world", show));
+        return Ok(events(&app, record, "world", move |view| view.rest(&base.http())));
     }
     let view = app.worlds.view(record, false).await?;
     Ok(json_reply(StatusCode::OK, &view.rest(&base.http())))
@@ -242,41 +208,16 @@ pub(super) async fn follow(
 }
 
 /// A world as it is now, and whenever it changes, until its end.
-pub(super) fn events<T: Serialize + 'static>(
+pub(super) fn events<T: Serialize>(
     app: &App,
     record: WorldRecord,
     name: &'static str,
-    show: impl Fn(warmpool_worlds::WorldView) -> T + Send + 'static,
+    show: impl Fn(WorldView) -> T + Send + 'static,
 ) -> Response {
-    let changes = app.worlds.follow(&record.world_id);
-    let state = (app.worlds.clone(), Some(record), changes, false, show);
-    let events = stream::unfold(state, move |(worlds, first, mut changes, over, show)| async move {
-        if over {
-            return None;
-        }
-        let record = match first {
-            Some(first) => Some(first),
-            None => match &mut changes {
-                Some(changes) => match changes.changed().await {
-                    Ok(()) => Some(changes.borrow_and_update().0.clone()),
-                    Err(_) => None,
-                },
-                None => None,
-            },
-        };
-        let Some(record) = record else {
-            let end = Event::default().event("end").data("{}");
-            return Some((Ok::<_, axum::Error>(end), (worlds, None, None, true, show)));
-        };
-        let view = match worlds.view(record, false).await {
-            Ok(view) => view,
-            Err(error) => return Some((Err(axum::Error::new(error)), (worlds, None, None, true, show))),
-        };
-        let ended = view.record.status.is_end();
-        let event = Event::default().event(name).json_data(show(view));
-        Some((event, (worlds, None, changes.filter(|_| !ended), false, show)))
-    });
-    sse::respond(events)
+    let views = app.worlds.follow(record);
+    let events = views.map(move |view| Event::default().event(name).json_data(show(view.map_err(axum::Error::new)?)));
+    let end = Event::default().event("end").data("{}");
+    sse::respond(events.chain(stream::once(async { Ok(end) })))
 }
 
 /// `DELETE /v1/worlds/<id>`
