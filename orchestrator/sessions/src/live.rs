@@ -45,7 +45,7 @@ pub use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
 pub use room::ViewerRights;
 use room::{Membership, Room};
-pub use screencast::Frame;
+pub(crate) use screencast::Frame;
 use screencast::ScreencastSettings;
 pub use thumbnail::Thumbnails;
 use viewer::{Times, Viewer};

@@ -27,8 +27,7 @@ mod table;
 
 pub(crate) use active::DriverOpening;
 pub use active::{DriverSession, Session};
-pub use activity::Attachment;
-pub(crate) use activity::CommandGuard;
+pub(crate) use activity::{Attachment, CommandGuard};
 pub use address::page_address;
 pub use create::UnconfirmedSession;
 pub use create_times::Histogram;
@@ -36,7 +35,8 @@ pub use ending::Ending;
 pub(crate) use gate::{Gate, HeldGate};
 pub use grid_ids::is_grid_id;
 pub use names::OpenedSession;
-pub use record::{Options, Record, SessionQuery, SortKey};
+pub(crate) use record::Record;
+pub use record::{Options, SessionQuery, SortKey};
 pub use request::{
     APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, launch,
 };

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::room::Room;
-use super::screencast::{Frame, Screencast};
+use super::screencast::{Frame, Pictures};
 
 /// How long to wait before looking for a tab again.
 const RETRY: Duration = Duration::from_millis(300);
@@ -18,10 +17,7 @@ pub(crate) struct FrontTab {
 }
 
 /// The pictures of one tab.
-pub(crate) struct Pictures {
-    cast: Arc<Screencast>,
-    frames: watch::Receiver<Option<Frame>>,
-}
+pub(crate) struct FrontPictures(Pictures);
 
 impl FrontTab {
     pub(super) const fn new(room: Arc<Room>) -> Self {
@@ -34,32 +30,24 @@ impl FrontTab {
     }
 
     /// The pictures of the front tab, as soon as there is one.
-    pub(crate) async fn pictures(&self) -> Pictures {
+    pub(crate) async fn pictures(&self) -> FrontPictures {
         loop {
             if let Some(cast) = self.room.front().and_then(|tab| self.room.cast(&tab)) {
-                let mut frames = cast.frames.clone();
-                frames.mark_changed();
-                return Pictures { cast, frames };
+                return FrontPictures(cast.pictures());
             }
             sleep(RETRY).await;
         }
     }
 }
 
-impl Pictures {
+impl FrontPictures {
     /// The newest unseen picture; `None` when no more will come. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
-        loop {
-            if self.frames.changed().await.is_err() {
-                // Its tab is gone: follow another one.
-                sleep(RETRY).await;
-                return None;
-            }
-            let frame = self.frames.borrow_and_update().clone();
-            if frame.is_some() {
-                self.cast.taken();
-                return frame;
-            }
+        let frame = self.0.next().await;
+        if frame.is_none() {
+            // Its tab is gone: follow another one.
+            sleep(RETRY).await;
         }
+        frame
     }
 }

@@ -1,14 +1,11 @@
 //! Where one viewer's next picture comes from.
 
-use std::sync::Arc;
-
 use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::watch;
 
 use warmpool_workers::worker::ReadHalf;
 
-use super::screencast::{Frame, Screencast};
+use super::screencast::Pictures;
 
 /// Bytes to read from a display at once.
 const DISPLAY_BUFFER: usize = 64 << 10;
@@ -16,20 +13,14 @@ const DISPLAY_BUFFER: usize = 64 << 10;
 /// The tab that a viewer watches.
 pub(super) struct WatchedTab {
     pub(super) tab: String,
-    pub(super) cast: Arc<Screencast>,
-    pub(super) frames: watch::Receiver<Option<Frame>>,
+    pub(super) pictures: Pictures,
 }
 
 /// The newest picture that this viewer has not seen; `None` when no more will come.
 pub(super) async fn picture(watched: &mut Option<WatchedTab>) -> Option<Bytes> {
-    let Some(watched) = watched else { return std::future::pending().await };
-    loop {
-        watched.frames.changed().await.ok()?;
-        let frame = watched.frames.borrow_and_update().clone();
-        if let Some(frame) = frame {
-            watched.cast.taken();
-            return Some(frame.message);
-        }
+    match watched {
+        Some(watched) => watched.pictures.next().await.map(|frame| frame.message),
+        None => std::future::pending().await,
     }
 }
 

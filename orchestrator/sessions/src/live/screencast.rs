@@ -28,23 +28,23 @@ const HEADER: usize = 12;
 /// One picture in the viewers' format: its number, the page's width and height, and how far the picture lies below the
 /// page's top, in CSS pixels; each in big-endian form (4, 2, 2, 4 bytes), then a JPEG.
 #[derive(Debug, Clone)]
-pub struct Frame {
+pub(crate) struct Frame {
     pub(super) message: Bytes,
 }
 
 impl Frame {
     /// The page's width, in CSS pixels.
-    pub fn width(&self) -> u16 {
+    pub(crate) fn width(&self) -> u16 {
         (&self.message[4..]).get_u16()
     }
 
     /// The page's height, in CSS pixels.
-    pub fn height(&self) -> u16 {
+    pub(crate) fn height(&self) -> u16 {
         (&self.message[6..]).get_u16()
     }
 
     /// The JPEG without the header.
-    pub fn jpeg(&self) -> Bytes {
+    pub(crate) fn jpeg(&self) -> Bytes {
         self.message.slice(HEADER..)
     }
 }
@@ -52,8 +52,38 @@ impl Frame {
 /// The pictures of one tab, for everybody who watches it. They stop when the last viewer drops this.
 #[derive(Debug)]
 pub(super) struct Screencast {
-    pub(super) frames: watch::Receiver<Option<Frame>>,
+    frames: watch::Receiver<Option<Frame>>,
     taken: Arc<Notify>,
+}
+
+/// What one reader of a screencast has not seen yet.
+pub(super) struct Pictures {
+    cast: Arc<Screencast>,
+    frames: watch::Receiver<Option<Frame>>,
+}
+
+impl Pictures {
+    /// The newest unseen picture, after which the browser may make another; `None` when no more will come. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            self.frames.changed().await.ok()?;
+            let frame = self.frames.borrow_and_update().clone();
+            if frame.is_some() {
+                self.cast.taken.notify_one();
+                return frame;
+            }
+        }
+    }
+
+    /// Whether there is an unseen picture.
+    pub(super) fn has_next(&self) -> bool {
+        self.frames.has_changed().unwrap_or(false)
+    }
+
+    /// Whether more may come.
+    pub(super) fn runs(&self) -> bool {
+        self.cast.runs()
+    }
 }
 
 /// The rate and quality of pictures.
@@ -85,9 +115,11 @@ impl Screencast {
         Arc::new(cast)
     }
 
-    /// Reports that a viewer has sent the newest picture and is ready for another.
-    pub(super) fn taken(&self) {
-        self.taken.notify_one();
+    /// The pictures for one reader, from the newest on that there is.
+    pub(super) fn pictures(self: &Arc<Self>) -> Pictures {
+        let mut frames = self.frames.clone();
+        frames.mark_changed();
+        Pictures { cast: Arc::clone(self), frames }
     }
 
     /// Whether it is still running.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::devtools::DevTools;
 use super::display::{Display, DisplayError};
-use super::screencast::{Frame, Screencast, ScreencastSettings};
+use super::screencast::{Frame, Pictures, Screencast, ScreencastSettings};
 use crate::session::Session;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
@@ -79,8 +79,7 @@ struct FrontFrames {
     devtools: Arc<DevTools>,
     side: watch::Sender<u32>,
     tab: String,
-    cast: Arc<Screencast>,
-    frames: watch::Receiver<Option<Frame>>,
+    pictures: Pictures,
 }
 
 /// Why there is no picture.
@@ -177,31 +176,26 @@ impl FrontFrames {
         let devtools = Arc::new(DevTools::connect(Arc::clone(session)).await?);
         let tab = front(&devtools).await?;
         let side = watch::Sender::new(width);
-        let cast = cast(&devtools, &tab, &side);
-        let frames = cast.frames.clone();
-        Ok(Self { devtools, side, tab, cast, frames })
+        let pictures = pictures(&devtools, &tab, &side);
+        Ok(Self { devtools, side, tab, pictures })
     }
 
     /// The newest picture of the front tab that was not returned before.
     async fn next(&mut self, width: u32) -> Result<Option<Bytes>, ThumbnailError> {
         let tab = front(&self.devtools).await?;
-        if tab != self.tab || !self.cast.runs() {
+        if tab != self.tab || !self.pictures.runs() {
             self.side.send_replace(width);
-            self.cast = cast(&self.devtools, &tab, &self.side);
-            (self.tab, self.frames) = (tab, self.cast.frames.clone());
-            return Ok(self.newest().await);
+            self.pictures = pictures(&self.devtools, &tab, &self.side);
+            self.tab = tab;
+        } else if !self.pictures.has_next() {
+            return Ok(None);
         }
-        let changed = self.frames.has_changed().unwrap_or(false);
-        Ok(if changed { self.newest().await } else { None })
+        Ok(self.newest().await)
     }
 
     /// Waits for a picture.
     async fn newest(&mut self) -> Option<Bytes> {
-        let jpeg = self.frames.wait_for(Option::is_some).await.ok()?.as_ref().map(Frame::jpeg);
-        self.frames.mark_unchanged();
-        // The browser makes another one only after a change.
-        self.cast.taken();
-        jpeg
+        self.pictures.next().await.as_ref().map(Frame::jpeg)
     }
 }
 
@@ -209,7 +203,7 @@ async fn front(devtools: &DevTools) -> Result<String, ThumbnailError> {
     devtools.tabs().await?.into_iter().next().map(|tab| tab.id).ok_or(ThumbnailError::NoTab)
 }
 
-fn cast(devtools: &Arc<DevTools>, tab: &str, side: &watch::Sender<u32>) -> Arc<Screencast> {
+fn pictures(devtools: &Arc<DevTools>, tab: &str, side: &watch::Sender<u32>) -> Pictures {
     let settings = ScreencastSettings { rate: 1, quality: QUALITY };
-    Screencast::start(Arc::clone(devtools), tab.to_owned(), settings, side.subscribe())
+    Screencast::start(Arc::clone(devtools), tab.to_owned(), settings, side.subscribe()).pictures()
 }

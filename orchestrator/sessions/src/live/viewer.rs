@@ -242,16 +242,11 @@ impl Viewer {
     /// Switches to another tab if the viewer should watch a different one now.
     fn watch(&self, watched: &mut Option<WatchedTab>) {
         let tab = self.tab();
-        let stays = watched.as_ref().is_some_and(|it| Some(&it.tab) == tab.as_ref() && it.cast.runs());
+        let stays = watched.as_ref().is_some_and(|it| Some(&it.tab) == tab.as_ref() && it.pictures.runs());
         if stays {
             return;
         }
-        *watched = tab.and_then(|tab| {
-            let cast = self.room().cast(&tab)?;
-            let mut frames = cast.frames.clone();
-            frames.mark_changed();
-            Some(WatchedTab { tab, cast, frames })
-        });
+        *watched = tab.and_then(|tab| Some(WatchedTab { pictures: self.room().cast(&tab)?.pictures(), tab }));
     }
 
     /// Carries out the viewer's requests until they leave.

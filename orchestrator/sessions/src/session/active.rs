@@ -46,13 +46,13 @@ pub struct Session {
     /// What it was asked to be.
     pub options: Options,
     /// When it was made, in Unix milliseconds.
-    pub created_ms: u64,
+    pub(crate) created_ms: u64,
     /// The worker that it alone uses.
     pub worker: Arc<Worker>,
     /// The way out of the worker.
     pub egress: Egress,
     /// The challenges of its pages.
-    pub captchas: SessionCaptchas,
+    pub(crate) captchas: SessionCaptchas,
     /// Warnings about options that the engine supports only in part.
     pub warnings: Vec<String>,
     /// The secret in its client URLs.
@@ -64,7 +64,7 @@ pub struct Session {
     /// What an earlier release called it: its client may have outlived an upgrade.
     pub(super) old_grid_id: String,
     /// Holds the client's commands while a person has paused it.
-    pub gate: Gate,
+    pub(crate) gate: Gate,
     /// The links of its live view.
     pub shares: Shares,
     pub(super) journal: Journal,
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Waits until its end is in the table and in the store.
-    pub async fn end_persisted(&self) {
+    pub(crate) async fn end_persisted(&self) {
         self.end_persisted.cancelled().await;
     }
 
@@ -170,7 +170,7 @@ impl Session {
 
     /// Counts one socket, until the attachment is dropped.
     /// Errors: `SocketLimit`.
-    pub fn attach(self: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
+    pub(crate) fn attach(self: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
         Activity::attach(&self.activity, limit)
     }
 
@@ -230,7 +230,7 @@ impl Session {
     }
 
     /// The record of it as it is now.
-    pub fn record(&self) -> Record {
+    pub(super) fn record(&self) -> Record {
         let driver_session = match self.driver() {
             DriverSession::Open(id) => Some(id),
             DriverSession::Idle | DriverSession::Opening => None,

@@ -116,7 +116,7 @@ impl Activity {
 
 /// One open socket of a session.
 #[derive(Debug)]
-pub struct Attachment {
+pub(crate) struct Attachment {
     activity: Arc<Activity>,
     /// Since when the session had no socket before this one.
     before: Option<Instant>,
@@ -125,12 +125,12 @@ pub struct Attachment {
 
 impl Attachment {
     /// The client did something.
-    pub fn touch(&self) {
+    pub(crate) fn touch(&self) {
         self.activity.touch();
     }
 
     /// The browser has accepted the socket. True when it is the session's first ever.
-    pub fn opened(&mut self) -> bool {
+    pub(crate) fn opened(&mut self) -> bool {
         self.open = true;
         self.activity.mark_used();
         !self.activity.attached.swap(true, Ordering::Relaxed)

@@ -6,13 +6,13 @@ use tokio::sync::watch;
 
 /// A gate on the way from the client to its browser. It stands open unless somebody holds it shut.
 #[derive(Debug, Clone)]
-pub struct Gate {
+pub(crate) struct Gate {
     shut: Arc<watch::Sender<bool>>,
 }
 
 /// While this lives, the gate is shut.
 #[derive(Debug)]
-pub struct HeldGate {
+pub(crate) struct HeldGate {
     gate: Gate,
 }
 
@@ -23,13 +23,13 @@ impl Gate {
 
     /// Shuts it until the return value is dropped. `None` when it is shut already.
     #[must_use]
-    pub fn shut(&self) -> Option<HeldGate> {
+    pub(crate) fn shut(&self) -> Option<HeldGate> {
         let was = self.shut.send_replace(true);
         (!was).then(|| HeldGate { gate: self.clone() })
     }
 
     /// Waits until it is open.
-    pub async fn open(&self) {
+    pub(crate) async fn open(&self) {
         if *self.shut.borrow() {
             // The sender is a field of `self`: it does not go while we wait.
             let _ = self.shut.subscribe().wait_for(|shut| !shut).await;

@@ -72,15 +72,15 @@ impl Options {
 
 /// How and when a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// The final status.
-    pub status: Status,
+    pub(crate) status: Status,
     /// The short name of the reason.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The reason in a sentence.
-    pub message: String,
+    pub(crate) message: String,
     /// When, in Unix milliseconds.
-    pub at_ms: u64,
+    pub(crate) at_ms: u64,
 }
 
 impl Ended {
@@ -91,44 +91,44 @@ impl Ended {
 
 /// A session as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// Its id.
-    pub session_id: SessionId,
+    pub(crate) session_id: SessionId,
     /// The key that made it.
-    pub owner: KeyId,
+    pub(crate) owner: KeyId,
     /// What it was asked to be.
-    pub options: Options,
+    pub(crate) options: Options,
     /// When it was made, in Unix milliseconds.
-    pub created_ms: u64,
+    pub(crate) created_ms: u64,
     /// When `session_timeout` is over; none once it ended, and in records of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Deadline>,
+    pub(crate) deadline: Option<Deadline>,
     /// The worker it owns, or owned.
-    pub worker: WorkerId,
+    pub(crate) worker: WorkerId,
     /// The driver's id of its WebDriver session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub driver_session: Option<String>,
+    pub(crate) driver_session: Option<String>,
     /// Whether it ever had a socket.
     #[serde(default)]
-    pub attached: bool,
+    pub(crate) attached: bool,
     /// The links of its live view.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shares: Vec<Share>,
+    pub(crate) shares: Vec<Share>,
     /// What went through its way out; a live session's is as of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub egress: Option<EgressSummary>,
+    pub(crate) egress: Option<EgressSummary>,
     /// The challenges of its pages that are over; a live session's are as of its last change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub captchas: Vec<CaptchaRecord>,
+    pub(crate) captchas: Vec<CaptchaRecord>,
     /// Why its first page did not load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page_error: Option<String>,
+    pub(crate) page_error: Option<String>,
     /// How many processes of its browser the kernel ended because memory ran out; a live session's is as of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oom_kills: Option<u64>,
+    pub(crate) oom_kills: Option<u64>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub(crate) ended: Option<Ended>,
 }
 
 impl Record {
@@ -148,7 +148,7 @@ impl Record {
     }
 
     /// The key in the store: ordered by time, then by id.
-    pub fn store_key(&self) -> Vec<u8> {
+    pub(crate) fn store_key(&self) -> Vec<u8> {
         let mut key = self.created_ms.to_be_bytes().to_vec();
         key.extend_from_slice(self.session_id.as_str().as_bytes());
         key

@@ -48,6 +48,7 @@ pub struct ExternalServices {
 #[cfg(any(test, feature = "testing"))]
 impl ExternalServices {
     /// Without upstreams and solvers.
+    #[expect(clippy::unwrap_used, reason = "only tests use it")]
     pub fn nowhere(config: &Arc<Config>) -> Self {
         let egress_context = EgressContext::nowhere();
         let captchas = Captchas::new(config, &egress_context.tls, egress_context.resolver.share()).unwrap();

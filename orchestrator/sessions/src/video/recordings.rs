@@ -180,7 +180,7 @@ impl Recordings {
     }
 
     /// Removes recordings beyond their age limit, then the oldest ones beyond the total size limit.
-    pub async fn forget_old(&self, limits: &Recording) -> io::Result<()> {
+    pub(super) async fn forget_old(&self, limits: &Recording) -> io::Result<()> {
         let (recordings, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
         let work = move || recordings.forget(keep_for, keep);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
