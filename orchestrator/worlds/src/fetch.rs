@@ -65,6 +65,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub struct AttachmentSources {
     /// Keys have rules of their own.
     pub keys: Keys,
+    /// Looks the hosts up.
     pub lookups: Lookups,
 }
 

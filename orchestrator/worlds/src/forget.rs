@@ -28,8 +28,9 @@ const PAGE: usize = 256;
 /// What was deleted of a patient.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
+    /// How many worlds.
     pub worlds: usize,
-    /// Whether the patient was known.
+    /// How many patients: one for each integration key that knew the id.
     pub patients: usize,
 }
 

@@ -21,7 +21,7 @@ const CHECK_TEXT: &[u8] = b"warmpool";
 pub struct PatientRef(String);
 
 impl PatientRef {
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -150,6 +150,7 @@ pub enum PatientsError {
     /// The operator's key.
     #[error(transparent)]
     Key(#[from] NamesKeyError),
+    /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

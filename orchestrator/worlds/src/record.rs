@@ -10,7 +10,7 @@ use warmpool_keys::{IntegrationKeyId, IntegrationKind, KeyId};
 
 /// One item of a world.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ContentItem {
+pub(crate) struct ContentItem {
     pub kind: ItemKind,
     pub label: String,
     /// Its place in the request, as in `images[2]`.
@@ -28,7 +28,7 @@ pub struct ContentItem {
 
 /// What a world reveals of its patient: kept encrypted with the patient's own key.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Content {
+pub(crate) struct Content {
     pub variation: String,
     pub items: Vec<ContentItem>,
     /// Which way the viewer looks at first, in degrees.
@@ -38,30 +38,31 @@ pub struct Content {
 /// A world's row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorldRecord {
+    /// Its id: `wld_` and 128 random bits.
     pub world_id: WorldId,
     /// The integration key that asked for it.
-    pub key: IntegrationKeyId,
+    pub(crate) key: IntegrationKeyId,
     /// The service key of that integration key.
-    pub owner: KeyId,
-    pub kind: IntegrationKind,
-    pub patient: PatientRef,
-    pub environment: Environment,
+    pub(crate) owner: KeyId,
+    pub(crate) kind: IntegrationKind,
+    pub(crate) patient: PatientRef,
+    pub(crate) environment: Environment,
     /// A hash of all that decides how the scene looks.
-    pub scene: String,
-    pub width: u32,
-    pub preview_width: u32,
-    pub status: Status,
+    pub(crate) scene: String,
+    pub(crate) width: u32,
+    pub(crate) preview_width: u32,
+    pub(crate) status: Status,
     /// Whether the first picture is there.
-    pub preview: bool,
-    pub created_ms: u64,
-    pub ended_ms: Option<u64>,
+    pub(crate) preview: bool,
+    pub(crate) created_ms: u64,
+    pub(crate) ended_ms: Option<u64>,
     /// Which viewer URL holds: none where the viewer is closed.
-    pub viewer: Option<u32>,
+    pub(crate) viewer: Option<u32>,
     /// How many viewer URLs there were.
-    pub viewers: u32,
-    pub failure: Option<Failure>,
+    pub(crate) viewers: u32,
+    pub(crate) failure: Option<Failure>,
     /// [`Content`], encrypted.
-    pub content: String,
+    pub(crate) content: String,
 }
 
 impl WorldRecord {
@@ -70,8 +71,8 @@ impl WorldRecord {
         cipher.decrypt_json(&self.content).unwrap_or_default()
     }
 
-    /// The settings with which it is rendered, as its clients see them.
-    pub const fn height(&self) -> u32 {
+    /// How high its pictures are, in pixels.
+    const fn height(&self) -> u32 {
         self.width / 2
     }
 }
@@ -79,14 +80,14 @@ impl WorldRecord {
 /// A world with what a client may know of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorldView {
-    pub record: WorldRecord,
-    pub content: Content,
+    pub(crate) record: WorldRecord,
+    pub(crate) content: Content,
     /// From 0 to 1.
-    pub progress: f64,
+    pub(crate) progress: f64,
     /// What the URL of its viewer ends with; none where the viewer is closed.
-    pub token: Option<String>,
+    pub(crate) token: Option<String>,
     /// Whether the request found it made already.
-    pub cached: bool,
+    pub(crate) cached: bool,
 }
 
 impl WorldView {

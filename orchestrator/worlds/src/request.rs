@@ -40,18 +40,18 @@ const MAX_VARIATION: usize = 64;
 )]
 pub struct GenerateRequest {
     /// The integration key; the header `x-api-key` may carry it instead.
-    pub api_key: Option<String>,
+    api_key: Option<String>,
     #[schemars(with = "String", length(min = 1, max = 200))]
-    pub patient_id: Option<String>,
+    patient_id: Option<String>,
     #[schemars(with = "String", length(min = 1, max = 200))]
-    pub patient_name: Option<String>,
+    patient_name: Option<String>,
     #[schemars(with = "Environment")]
-    pub environment_type: Option<String>,
+    environment_type: Option<String>,
     /// Another number or text gives another scene.
-    pub variation: Option<Variation>,
-    pub images: Option<Vec<Attached>>,
-    pub videos: Option<Vec<Attached>>,
-    pub belongings: Option<Vec<Attached>>,
+    variation: Option<Variation>,
+    images: Option<Vec<Attached>>,
+    videos: Option<Vec<Attached>>,
+    belongings: Option<Vec<Attached>>,
     /// Seconds that the answer may wait for the world's end.
     #[schemars(extend("default" = 0))]
     pub wait: Option<u64>,
@@ -60,7 +60,7 @@ pub struct GenerateRequest {
 /// A number or a short text.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Variation {
+enum Variation {
     Number(u64),
     Text(String),
 }
@@ -69,17 +69,17 @@ pub enum Variation {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Attachment")]
-pub struct Attached {
+struct Attached {
     /// Where its picture is. Either this or `data`; a belonging may do without.
     #[schemars(length(max = 1000))]
-    pub url: Option<String>,
+    url: Option<String>,
     /// Its picture: JPEG, PNG or WebP in base64.
-    pub data: Option<String>,
+    data: Option<String>,
     #[schemars(length(max = 120))]
-    pub label: Option<String>,
+    label: Option<String>,
 }
 
-/// The request's list of them.
+/// The name of a request's list of such items.
 const fn field_of(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Image => "images",
@@ -90,7 +90,7 @@ const fn field_of(kind: ItemKind) -> &'static str {
 
 /// Where the picture of an item comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// It has none: a belonging that is modelled by its label.
     None,
     /// These bytes, not decoded yet.
@@ -101,7 +101,7 @@ pub enum Source {
 
 /// One item, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub(crate) struct Item {
     pub kind: ItemKind,
     pub label: String,
     pub source: Source,
@@ -112,11 +112,11 @@ pub struct Item {
 /// A request, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorldRequest {
-    pub patient_id: String,
-    pub patient_name: String,
-    pub environment: Environment,
-    pub variation: String,
-    pub items: Vec<Item>,
+    pub(crate) patient_id: String,
+    pub(crate) patient_name: String,
+    pub(crate) environment: Environment,
+    pub(crate) variation: String,
+    pub(crate) items: Vec<Item>,
 }
 
 impl WorldRequest {
@@ -162,8 +162,8 @@ impl WorldRequest {
         Ok(Self { patient_id, patient_name, environment, variation, items })
     }
 
-    /// The log's summary of what is attached: `3 images, 1 video, 2 belongings`.
-    pub fn counts(&self) -> Counts {
+    /// How many of each are attached.
+    pub(crate) fn counts(&self) -> Counts {
         let count = |kind| self.items.iter().filter(|item| item.kind == kind).count();
         Counts {
             images: count(ItemKind::Image),
@@ -172,7 +172,8 @@ impl WorldRequest {
         }
     }
 
-    pub fn belongings(&self) -> Vec<String> {
+    /// The labels of the belongings.
+    pub(crate) fn belongings(&self) -> Vec<String> {
         let belongings = self.items.iter().filter(|item| item.kind == ItemKind::Belonging);
         belongings.map(|item| item.label.clone()).collect()
     }
@@ -180,7 +181,7 @@ impl WorldRequest {
 
 /// How many of each are attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub images: usize,
     pub videos: usize,
     pub belongings: usize,
@@ -199,12 +200,12 @@ fn name(field: &'static str, value: Option<String>) -> Result<String, Error> {
 }
 
 fn item(kind: ItemKind, field: String, attached: Attached) -> Result<Item, Error> {
-    let of = |member: &str| format!("{field}.{member}");
+    let path = |member: &str| format!("{field}.{member}");
     let label = attached.label.unwrap_or_default().trim().to_owned();
     let needs_label = kind == ItemKind::Belonging;
     if label.chars().count() > MAX_LABEL || label.chars().any(char::is_control) || (needs_label && label.is_empty()) {
         let least = usize::from(needs_label);
-        let field = of("label");
+        let field = path("label");
         let message = format!("must have {least} to {MAX_LABEL} characters and no control characters");
         return Err(Error::invalid(&field, message));
     }
@@ -212,8 +213,8 @@ fn item(kind: ItemKind, field: String, attached: Attached) -> Result<Item, Error
         (Some(_), Some(_)) => {
             return Err(Error::invalid(field, "has both `url` and `data`: send one of them"));
         }
-        (Some(url), None) => Source::Url(address(&of("url"), &url)?),
-        (None, Some(data)) => Source::Data(decode(&of("data"), &data)?),
+        (Some(url), None) => Source::Url(address(&path("url"), &url)?),
+        (None, Some(data)) => Source::Data(decode(&path("data"), &data)?),
         (None, None) if kind == ItemKind::Belonging => Source::None,
         (None, None) => {
             return Err(Error::invalid(field, "needs a picture: send `url` or `data`"));
