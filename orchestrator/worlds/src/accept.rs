@@ -59,7 +59,7 @@ impl Worlds {
         // All else is passed over, so that a body full of pictures is held in memory but once.
         let sender: Sender = serde_json::from_slice(body).unwrap_or_default();
         let secret = sender.api_key.as_deref().or(header).ok_or(warmpool_keys::Error::MissingApiKey)?;
-        let found = self.inner.keys.find(secret);
+        let found = self.shared.keys.find(secret);
         entry.row.shown = shorten(secret);
         entry.row.environment = sender.environment_type.as_deref().and_then(Environment::named);
         if let Some(key) = &found {
@@ -87,14 +87,14 @@ impl Worlds {
                     .map_err(|error| Error::invalid(format!("{}.data", item.field), error.to_string()))?;
             }
         }
-        let reference = self.inner.patients.reference(&key.id, &request.patient_id);
+        let reference = self.shared.patients.reference(&key.id, &request.patient_id);
         // Before the patient is looked up: a deletion in between would otherwise be undone, with the deleted key.
-        let _one = self.inner.accepting.lock().await;
+        let _one = self.shared.accepting.lock().await;
         // Its worlds end under this lock when it is revoked.
-        if !self.inner.keys.is_active(&key.id) {
+        if !self.shared.keys.is_active(&key.id) {
             return Err(warmpool_keys::Error::InvalidApiKey.into());
         }
-        let patient = self.inner.patients.find_or_make(&reference).await?;
+        let patient = self.shared.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
         row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
         let scene = self.scene_of(key, &reference, request);
@@ -102,9 +102,9 @@ impl Worlds {
             if patient.identity().as_ref() != Some(&identity) {
                 let mut batch = Batch::new();
                 patient.put(&identity, &mut batch)?;
-                self.inner.store.commit(batch, Durability::Power).await?;
+                self.shared.store.commit(batch, Durability::Power).await?;
             }
-            self.inner.keys.touch(&key.id);
+            self.shared.keys.touch(&key.id);
             row.patient = Some(reference);
             row.world = Some(record.world_id.clone());
             return Ok(AcceptedWorld { record, cached: true });
@@ -115,12 +115,12 @@ impl Worlds {
         let content = match self.store_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
             Err(error) => {
-                let _ = self.inner.files.remove_all(&world_id).await;
+                let _ = self.shared.files.remove_all(&world_id).await;
                 return Err(error);
             }
         };
         let test = key.details.kind == IntegrationKind::Test;
-        let settings = &self.inner.config.world;
+        let settings = &self.shared.config.world;
         let width = if test { settings.width.min(TEST_WIDTH) } else { settings.width };
         let preview_width = if test { settings.preview_width.min(TEST_PREVIEW_WIDTH) } else { settings.preview_width };
         let record = WorldRecord {
@@ -147,10 +147,10 @@ impl Worlds {
         batch.put(Table::Scenes, scene, world_id.as_str());
         batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
         patient.put(&identity, &mut batch)?;
-        self.inner.patients.put_key_check(&mut batch);
-        let counted = self.inner.keys.count_world(&key.id, &mut batch).await?;
-        if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
-            let _ = self.inner.files.remove_all(&world_id).await;
+        self.shared.patients.put_key_check(&mut batch);
+        let counted = self.shared.keys.count_world(&key.id, &mut batch).await?;
+        if let Err(error) = self.shared.store.commit(batch, Durability::Power).await {
+            let _ = self.shared.files.remove_all(&world_id).await;
             return Err(error.into());
         }
         counted.committed();
@@ -162,7 +162,7 @@ impl Worlds {
 
     /// Checks that one more world of a key may wait.
     fn check_queue(&self, key: &IntegrationKeyId) -> Result<(), Error> {
-        let settings = &self.inner.config.world;
+        let settings = &self.shared.config.world;
         let state = self.lock();
         if state.queue.len() >= settings.queue_length {
             return Err(Error::WorldQueueFull { length: settings.queue_length });
@@ -175,7 +175,7 @@ impl Worlds {
 
     /// A hash of all that decides how the scene looks.
     fn scene_of(&self, key: &IntegrationKey, patient: &PatientRef, request: &WorldRequest) -> String {
-        let settings = &self.inner.config.world;
+        let settings = &self.shared.config.world;
         let test = if key.details.kind == IntegrationKind::Test { "test" } else { "live" };
         let size = format!("{} {} {}", settings.width, settings.preview_width, settings.samples);
         let mut parts = vec![
@@ -196,18 +196,18 @@ impl Worlds {
             parts.extend([item.field.clone(), item.label.clone(), source]);
         }
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        hex::encode(self.inner.instance.fingerprint(&parts))
+        hex::encode(self.shared.instance.fingerprint(&parts))
     }
 
     /// The world that has this scene, or will have it.
     async fn find_by_scene(&self, scene: &str) -> Result<Option<WorldRecord>, Error> {
-        let Some(id) = self.inner.store.get(Table::Scenes, scene.as_bytes()).await? else { return Ok(None) };
+        let Some(id) = self.shared.store.get(Table::Scenes, scene.as_bytes()).await? else { return Ok(None) };
         let record = self.record(&WorldId::from(&*String::from_utf8_lossy(&id))).await?;
         Ok(record.filter(|record| record.status != Status::Failed))
     }
 
     async fn store_uploads(&self, cipher: &Cipher, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
-        self.inner.files.create(world).await?;
+        self.shared.files.create(world).await?;
         let mut content = Content { variation: request.variation.clone(), ..Content::default() };
         for (number, item) in request.items.iter().enumerate() {
             let (mut url, mut file) = (None, None);
@@ -216,7 +216,7 @@ impl Worlds {
                 Source::Url(address) => url = Some(address.to_string()),
                 Source::Data(bytes) => {
                     let name = format!("upload-{number}");
-                    self.inner.files.put(cipher, world, &name, Bytes::clone(bytes)).await?;
+                    self.shared.files.put(cipher, world, &name, Bytes::clone(bytes)).await?;
                     file = Some(name);
                 }
             }
@@ -230,7 +230,7 @@ impl Worlds {
         if self.can_render().await {
             return Ok(());
         }
-        Err(Error::NoRenderer { image: self.inner.config.world.image.clone() })
+        Err(Error::NoRenderer { image: self.shared.config.world.image.clone() })
     }
 
     /// Whether the image of the renderers is on this host, as far as is known.
@@ -240,7 +240,7 @@ impl Worlds {
             return there;
         }
         // A runtime that does not answer now may do so when it is this world's turn.
-        let there = self.inner.runtime.has_renderer_image().await.unwrap_or(true);
+        let there = self.shared.runtime.has_renderer_image().await.unwrap_or(true);
         self.lock().image = Some((Instant::now(), there));
         there
     }

@@ -65,7 +65,7 @@ pub(super) struct DecryptError;
 impl Cipher {
     /// The operator's cipher: by the file, else by the environment, else by `fallback`.
     /// Errors: `Read`, `Short`.
-    pub(super) fn of_operator(file: Option<&Path>, fallback: [u8; 32]) -> Result<(Self, KeySource), NamesKeyError> {
+    pub(super) fn for_operator(file: Option<&Path>, fallback: [u8; 32]) -> Result<(Self, KeySource), NamesKeyError> {
         let text = match file {
             Some(path) => Some(
                 fs::read_to_string(path)
@@ -157,11 +157,11 @@ mod tests {
     fn the_operators_key_comes_from_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
-        assert!(matches!(Cipher::of_operator(Some(&path), [0; 32]), Err(NamesKeyError::Read { .. })));
+        assert!(matches!(Cipher::for_operator(Some(&path), [0; 32]), Err(NamesKeyError::Read { .. })));
         fs::write(&path, "short").unwrap();
-        assert!(matches!(Cipher::of_operator(Some(&path), [0; 32]), Err(NamesKeyError::Short)));
+        assert!(matches!(Cipher::for_operator(Some(&path), [0; 32]), Err(NamesKeyError::Short)));
         fs::write(&path, "correct horse battery\n").unwrap();
-        let (cipher, source) = Cipher::of_operator(Some(&path), [0; 32]).unwrap();
+        let (cipher, source) = Cipher::for_operator(Some(&path), [0; 32]).unwrap();
         assert_eq!(source, KeySource::Operator);
         assert!(Cipher::new(&[0; 32]).decrypt(&cipher.encrypt(b"x")).is_err());
     }

@@ -120,13 +120,10 @@ impl Files {
     /// The worlds that have files.
     pub(super) async fn worlds(&self) -> Result<Vec<WorldId>, Error> {
         let root = self.root.clone();
-        blocking(move || match fs::read_dir(root) {
-            Ok(entries) => {
-                let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-                Ok(names.map(|name| WorldId::from(name.as_str())).collect())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
+        blocking(move || {
+            let entries = found(fs::read_dir(root))?.into_iter().flatten();
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            Ok(names.map(|name| WorldId::from(name.as_str())).collect())
         })
         .await
         .map_err(Into::into)

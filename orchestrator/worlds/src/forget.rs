@@ -39,7 +39,7 @@ impl Worlds {
     /// Errors: `UnknownWorld`; when store or disk refuse: then the world stays, perhaps without its files.
     pub async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
         // So that nothing is written of it meanwhile.
-        let _none = self.inner.accepting.lock().await;
+        let _none = self.shared.accepting.lock().await;
         let record = self.find(id, caller).await?;
         self.remove_for_good(&record).await
     }
@@ -47,7 +47,7 @@ impl Worlds {
     async fn remove_for_good(&self, record: &WorldRecord) -> Result<(), Error> {
         let mut batch = self.removal(record).await?;
         batch.irrevocable();
-        self.inner.store.commit(batch, Durability::Power).await?;
+        self.shared.store.commit(batch, Durability::Power).await?;
         self.announce_viewers();
         Ok(())
     }
@@ -59,11 +59,11 @@ impl Worlds {
             self.stop(&live).await;
             self.remove_live(id);
         }
-        self.inner.files.remove_all(id).await?;
+        self.shared.files.remove_all(id).await?;
         let mut batch = Batch::new();
         batch.delete(Table::Worlds, id.as_str());
         batch.delete(Table::PatientWorlds, record.patient.world_row(id.as_str()));
-        let kept = self.inner.store.get(Table::Scenes, record.scene.as_bytes()).await?;
+        let kept = self.shared.store.get(Table::Scenes, record.scene.as_bytes()).await?;
         if kept.is_some_and(|kept| kept == id.as_str().as_bytes()) {
             batch.delete(Table::Scenes, record.scene.as_str());
         }
@@ -74,7 +74,7 @@ impl Worlds {
     /// The patients that a caller means by this id.
     fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
         match caller {
-            WorldCaller::Integration(key) => vec![self.inner.patients.reference(&key.id, patient_id)],
+            WorldCaller::Integration(key) => vec![self.shared.patients.reference(&key.id, patient_id)],
             WorldCaller::Operator(owner) => self.patients_of(owner, patient_id),
         }
     }
@@ -85,15 +85,15 @@ impl Worlds {
         let mut forgotten = Deleted::default();
         for reference in self.references(caller, patient_id) {
             // So that no request for the patient comes between the worlds and the name.
-            let _none = self.inner.accepting.lock().await;
+            let _none = self.shared.accepting.lock().await;
             for record in self.worlds_of(&reference).await? {
                 self.remove_for_good(&record).await?;
                 forgotten.worlds += 1;
             }
-            if self.inner.patients.is_known(&reference).await? {
+            if self.shared.patients.is_known(&reference).await? {
                 let mut batch = Batch::new();
                 forget(&reference, &mut batch);
-                self.inner.store.commit(batch, Durability::Power).await?;
+                self.shared.store.commit(batch, Durability::Power).await?;
                 forgotten.patients += 1;
             }
         }
@@ -107,7 +107,7 @@ impl Worlds {
         let mut found = Vec::new();
         let mut range = KeyRange::prefix(patient.world_row("").as_bytes());
         loop {
-            let rows = self.inner.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
+            let rows = self.shared.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { return Ok(found) };
             range = range.after(&last.key);
             for row in &rows {
@@ -125,7 +125,7 @@ impl Worlds {
         let mut files = Vec::new();
         let mut identity = None;
         for reference in self.references(caller, patient_id) {
-            let Some(patient) = self.inner.patients.find(&reference).await? else { continue };
+            let Some(patient) = self.shared.patients.find(&reference).await? else { continue };
             identity = identity.or_else(|| patient.identity());
             for record in self.worlds_of(&reference).await? {
                 let content = record.open(&patient.cipher);
@@ -133,7 +133,7 @@ impl Worlds {
                 let attached = content.items.iter().filter_map(|item| item.file.clone());
                 let names = PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached);
                 for name in names {
-                    let path = self.inner.files.path(&record.world_id, &name);
+                    let path = self.shared.files.path(&record.world_id, &name);
                     files.push((format!("{}/{name}", record.world_id), path, patient.cipher.clone()));
                 }
             }
@@ -153,28 +153,28 @@ impl Worlds {
                 tracing::error!(%error, "old worlds could not be removed");
             }
             tokio::select! {
-                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = self.shared.drain.reached(Phase::Draining) => return,
                 () = tokio::time::sleep(SWEEP_EVERY) => {}
             }
         }
     }
 
     async fn forget_old(&self) -> Result<(), Error> {
-        self.inner.keys.save_last_used().await?;
-        self.inner.log.forget_old(self.inner.config.world.keep_log_for).await?;
-        let oldest = unix_ms().saturating_sub(millis(self.inner.config.world.keep_for));
+        self.shared.keys.save_last_used().await?;
+        self.shared.log.forget_old(self.shared.config.world.keep_log_for).await?;
+        let oldest = unix_ms().saturating_sub(millis(self.shared.config.world.keep_for));
         let mut range = KeyRange::all();
         loop {
-            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE).await?;
+            let rows = self.shared.store.scan(Table::Worlds, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             range = range.after(&last.key);
             for row in &rows {
                 let record: WorldRecord = row.json(Table::Worlds)?;
                 if record.status.is_end() && record.created_ms < oldest {
-                    let _none = self.inner.accepting.lock().await;
+                    let _none = self.shared.accepting.lock().await;
                     // Nothing irrevocable: what a backup brings back is as old, and goes the same way.
                     let batch = self.removal(&record).await?;
-                    self.inner.store.commit(batch, Durability::Power).await?;
+                    self.shared.store.commit(batch, Durability::Power).await?;
                 }
             }
         }
@@ -182,11 +182,11 @@ impl Worlds {
 
     /// Removes folders whose worlds are gone, as a crash leaves them.
     async fn remove_strays(&self) -> Result<(), Error> {
-        for world in self.inner.files.worlds().await? {
+        for world in self.shared.files.worlds().await? {
             // A world that is being accepted has files before it has a row.
-            let _none = self.inner.accepting.lock().await;
+            let _none = self.shared.accepting.lock().await;
             if self.record(&world).await?.is_none() {
-                self.inner.files.remove_all(&world).await?;
+                self.shared.files.remove_all(&world).await?;
             }
         }
         Ok(())

@@ -96,10 +96,10 @@ pub use request::{GenerateRequest, Limits, WorldRequest};
 /// All worlds. Clones share them.
 #[derive(Clone)]
 pub struct Worlds {
-    inner: Arc<Inner>,
+    shared: Arc<Shared>,
 }
 
-struct Inner {
+struct Shared {
     config: Arc<Config>,
     instance: Arc<Instance>,
     keys: IntegrationKeys,
@@ -193,7 +193,7 @@ impl Worlds {
         sources: AttachmentSources,
     ) -> Result<Self, PatientsError> {
         let settings = &config.world;
-        let (operator, source) = Cipher::of_operator(settings.names_key_file.as_deref(), instance.names_key())?;
+        let (operator, source) = Cipher::for_operator(settings.names_key_file.as_deref(), instance.names_key())?;
         let patients = Patients::open(store.clone(), Arc::clone(&instance), operator, source).await?;
         if source == KeySource::Instance && !keys.list().is_empty() {
             tracing::warn!(
@@ -209,7 +209,7 @@ impl Worlds {
         let state = Mutex::default();
         let accepting = tokio::sync::Mutex::default();
         let (work, viewers) = (Notify::new(), watch::Sender::default());
-        let inner = Inner {
+        let shared = Shared {
             config,
             instance,
             keys,
@@ -226,35 +226,35 @@ impl Worlds {
             work,
             viewers,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The integration keys.
     pub fn keys(&self) -> &IntegrationKeys {
-        &self.inner.keys
+        &self.shared.keys
     }
 
     /// The log of requests.
     pub fn log(&self) -> &RequestLog {
-        &self.inner.log
+        &self.shared.log
     }
 
     /// What one request may have.
     pub fn limits(&self) -> Limits {
-        let settings = &self.inner.config.world;
+        let settings = &self.shared.config.world;
         Limits { images: settings.max_images, videos: settings.max_videos, belongings: settings.max_belongings }
     }
 
     /// How large a picture may be.
     fn picture_limits(&self) -> PictureLimits {
-        let settings = &self.inner.config.world;
+        let settings = &self.shared.config.world;
         PictureLimits { pixels: settings.max_pixels as u64, memory: settings.decode_memory.bytes() }
     }
 
     /// The patients that a service key's integrations may mean by this id.
     pub fn patients_of(&self, owner: &KeyId, patient_id: &str) -> Vec<PatientRef> {
-        let keys = self.inner.keys.list_of(owner);
-        keys.iter().map(|key| self.inner.patients.reference(&key.id, patient_id)).collect()
+        let keys = self.shared.keys.list_of(owner);
+        keys.iter().map(|key| self.shared.patients.reference(&key.id, patient_id)).collect()
     }
 
     /// A world by its id, for one who may see it.
@@ -276,7 +276,7 @@ impl Worlds {
 
     /// What the URL of a world's viewer ends with.
     fn token(&self, record: &WorldRecord) -> Option<String> {
-        let proof = self.inner.instance.world_token(record.world_id.as_str(), record.viewer?);
+        let proof = self.shared.instance.world_token(record.world_id.as_str(), record.viewer?);
         Some(format!("{}.{proof}", record.world_id))
     }
 
@@ -294,7 +294,7 @@ impl Worlds {
             Some(live) => Some(live.writing.lock().await),
             None => None,
         };
-        let _none = self.inner.accepting.lock().await;
+        let _none = self.shared.accepting.lock().await;
         // It may have ended, or have been deleted, meanwhile.
         let mut record = self.find(id, caller).await?;
         match self.live(&record.world_id) {
@@ -304,7 +304,7 @@ impl Worlds {
         let mut batch = Batch::new();
         // An older backup must not make the old URL work again.
         batch.put_json(Table::Worlds, record.world_id.as_str(), &record)?.essential().irrevocable();
-        let written = self.inner.store.commit(batch, Durability::Power).await;
+        let written = self.shared.store.commit(batch, Durability::Power).await;
         self.announce_viewers();
         written?;
         Ok(record)
@@ -312,17 +312,17 @@ impl Worlds {
 
     /// Changes each time a viewer's URL stops working.
     pub fn viewer_changes(&self) -> watch::Receiver<u64> {
-        self.inner.viewers.subscribe()
+        self.shared.viewers.subscribe()
     }
 
     fn announce_viewers(&self) {
-        self.inner.viewers.send_modify(|count| *count += 1);
+        self.shared.viewers.send_modify(|count| *count += 1);
     }
 
     /// A world as clients see it.
     /// Fails when the store does not answer.
     pub async fn view(&self, record: WorldRecord, cached: bool) -> Result<WorldView, Error> {
-        let patient = self.inner.patients.find(&record.patient).await?;
+        let patient = self.shared.patients.find(&record.patient).await?;
         let content = patient.map(|patient| record.open(&patient.cipher)).unwrap_or_default();
         let token = self.token(&record);
         let progress = match record.status {
@@ -369,7 +369,7 @@ impl Worlds {
     pub async fn picture(&self, record: &WorldRecord, name: &str) -> Result<Option<(Bytes, &'static str)>, Error> {
         let Some((name, media_type)) = PICTURES.iter().find(|(known, _)| *known == name) else { return Ok(None) };
         let cipher = self.patient(record).await?.cipher;
-        let bytes = self.inner.files.find(&cipher, &record.world_id, name).await?;
+        let bytes = self.shared.files.find(&cipher, &record.world_id, name).await?;
         Ok(bytes.map(|bytes| (bytes, *media_type)))
     }
 
@@ -377,7 +377,7 @@ impl Worlds {
         if let Some(live) = self.live(id) {
             return Ok(Some(live.record()));
         }
-        let row = self.inner.store.get(Table::Worlds, id.as_str().as_bytes()).await?;
+        let row = self.shared.store.get(Table::Worlds, id.as_str().as_bytes()).await?;
         Ok(row.and_then(|row| serde_json::from_slice(&row).ok()))
     }
 
@@ -385,12 +385,12 @@ impl Worlds {
         let mut batch = Batch::new();
         batch.put_json(Table::Worlds, record.world_id.as_str(), record)?;
         batch.essential();
-        Ok(self.inner.store.commit(batch, durability).await?)
+        Ok(self.shared.store.commit(batch, durability).await?)
     }
 
     /// Stores the present content of a world.
     async fn keep_content(&self, live: &LiveWorld, content: &Content) -> Result<(), Error> {
-        let patient = self.inner.patients.find(&live.record().patient).await?;
+        let patient = self.shared.patients.find(&live.record().patient).await?;
         if let Some(patient) = patient {
             let text = patient.cipher.encrypt_json(content);
             let _alone = live.writing.lock().await;
@@ -405,6 +405,6 @@ impl Worlds {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock()
+        self.shared.state.lock()
     }
 }

@@ -31,7 +31,7 @@ impl Worlds {
         let mut unfinished: Vec<WorldRecord> = Vec::new();
         let mut range = KeyRange::all();
         loop {
-            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE).await?;
+            let rows = self.shared.store.scan(Table::Worlds, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
@@ -44,7 +44,7 @@ impl Worlds {
         unfinished.sort_unstable_by(|a, b| (a.created_ms, &a.world_id).cmp(&(b.created_ms, &b.world_id)));
         for record in unfinished {
             // A backup has no folders without files.
-            if let Err(error) = self.inner.files.create(&record.world_id).await {
+            if let Err(error) = self.shared.files.create(&record.world_id).await {
                 tracing::error!(world = %record.world_id, %error, "a world's folder cannot be made");
             }
             self.enqueue(WorldRecord { status: Status::Queued, ..record });
@@ -62,25 +62,25 @@ impl Worlds {
         state.live.insert(id, Arc::new(LiveWorld::new(record)));
         metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
         drop(state);
-        self.inner.work.notify_one();
+        self.shared.work.notify_one();
     }
 
     /// Renders what is in the queue until the daemon stops.
     pub async fn run(&self) {
-        while let Err(error) = remove_left(&self.inner.runtime, &self.inner.drain).await {
+        while let Err(error) = remove_left(&self.shared.runtime, &self.shared.drain).await {
             tracing::debug!(%error, "cannot look for renderers of an earlier process");
             tokio::select! {
-                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = self.shared.drain.reached(Phase::Draining) => return,
                 () = sleep(RUNTIME_RETRY) => {}
             }
         }
         let worlds = self.clone();
-        self.inner.drain.spawn(async move { worlds.remove_left_later().await });
+        self.shared.drain.spawn(async move { worlds.remove_left_later().await });
         let worlds = self.clone();
-        self.inner.drain.spawn(async move { worlds.follow_revocations().await });
-        let renderers = (0..self.inner.config.world.renderers).map(|_| {
+        self.shared.drain.spawn(async move { worlds.follow_revocations().await });
+        let renderers = (0..self.shared.config.world.renderers).map(|_| {
             let worlds = self.clone();
-            self.inner.drain.spawn(async move { worlds.render_in_turn().await })
+            self.shared.drain.spawn(async move { worlds.render_in_turn().await })
         });
         for renderer in renderers.collect::<Vec<_>>() {
             let _ = renderer.await;
@@ -92,10 +92,10 @@ impl Worlds {
     async fn remove_left_later(&self) {
         loop {
             tokio::select! {
-                () = self.inner.drain.reached(Phase::Draining) => return,
-                () = sleep(self.inner.config.docker.reconcile_interval) => {}
+                () = self.shared.drain.reached(Phase::Draining) => return,
+                () = sleep(self.shared.config.docker.reconcile_interval) => {}
             }
-            if let Err(error) = remove_left(&self.inner.runtime, &self.inner.drain).await {
+            if let Err(error) = remove_left(&self.shared.runtime, &self.shared.drain).await {
                 tracing::debug!(%error, "cannot look for renderers of an earlier process");
             }
         }
@@ -106,15 +106,15 @@ impl Worlds {
         loop {
             let Some(live) = self.next() else {
                 tokio::select! {
-                    () = self.inner.drain.reached(Phase::Draining) => return,
-                    () = self.inner.work.notified() => continue,
+                    () = self.shared.drain.reached(Phase::Draining) => return,
+                    () = self.shared.work.notified() => continue,
                 }
             };
             let _released = live.released.clone().drop_guard();
             tokio::select! {
                 biased;
                 // What is unfinished stays in the store, for the next start.
-                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = self.shared.drain.reached(Phase::Draining) => return,
                 () = live.cancel.cancelled() => {}
                 () = self.make(&live, spare.take()) => {}
             }
@@ -128,7 +128,7 @@ impl Worlds {
         let found = state.queue.pop().and_then(|id| state.live.get(&id).cloned());
         metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
         if state.queue.len() > 0 {
-            self.inner.work.notify_one();
+            self.shared.work.notify_one();
         }
         found
     }
@@ -174,18 +174,18 @@ impl Worlds {
     }
 
     pub(super) async fn patient(&self, record: &WorldRecord) -> Result<Patient, Error> {
-        let patient = self.inner.patients.find(&record.patient).await?;
+        let patient = self.shared.patients.find(&record.patient).await?;
         patient.ok_or_else(|| Error::internal("the patient was deleted"))
     }
 
     /// Ends the worlds of integration keys as they are revoked, until the daemon stops.
     pub(super) async fn follow_revocations(&self) {
-        let mut changes = self.inner.keys.changes();
+        let mut changes = self.shared.keys.changes();
         loop {
             // Before the first wait as well: a key may have been revoked since the start.
             self.end_revoked().await;
             tokio::select! {
-                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = self.shared.drain.reached(Phase::Draining) => return,
                 changed = changes.changed() => if changed.is_err() { return },
             }
         }
@@ -194,11 +194,11 @@ impl Worlds {
     /// Ends every world whose key was revoked, wherever it is on its way.
     pub(super) async fn end_revoked(&self) {
         // So that none is accepted, or deleted, meanwhile.
-        let _none = self.inner.accepting.lock().await;
+        let _none = self.shared.accepting.lock().await;
         let live: Vec<Arc<LiveWorld>> = self.lock().live.values().cloned().collect();
         for live in live {
             let record = live.record();
-            if self.inner.keys.is_active(&record.key) {
+            if self.shared.keys.is_active(&record.key) {
                 continue;
             }
             self.stop(&live).await;
@@ -232,7 +232,7 @@ impl Worlds {
 
     /// Writes how a world ended, however long the store takes, and lets it go.
     async fn finish(&self, live: &LiveWorld, content: &Content, failure: Option<Failure>) {
-        let patient = self.inner.patients.find(&live.record().patient).await.ok().flatten();
+        let patient = self.shared.patients.find(&live.record().patient).await.ok().flatten();
         let text = patient.map(|patient| patient.cipher.encrypt_json(content));
         let _alone = live.writing.lock().await;
         let mut ended = ended(live, failure);
@@ -245,7 +245,7 @@ impl Worlds {
         batch.essential();
         let world = ended.world_id.clone();
         let held = |error: &StoreError| tracing::warn!(%world, %error, "a world waits for the store");
-        if let Err(error) = self.inner.store.commit_with_retry(batch, Durability::Power, held).await {
+        if let Err(error) = self.shared.store.commit_with_retry(batch, Durability::Power, held).await {
             tracing::error!(%world, %error, "how a world ended could not be written; the next start makes it anew");
         }
         self.remove_live(&world);

@@ -165,7 +165,7 @@ impl Worlds {
         content: &mut Content,
         renderer: Option<Renderer>,
     ) -> Result<(), RenderError> {
-        let limit = self.inner.config.world.render_timeout;
+        let limit = self.shared.config.world.render_timeout;
         timeout(limit, self.try_render(live, cipher, content, renderer)).await.unwrap_or(Err(RenderError::Slow(limit)))
     }
 
@@ -180,22 +180,23 @@ impl Worlds {
         let record = live.record();
         let pictures = self.pictures(live, cipher, content).await?;
         // The patient's reference is a keyed hash already; another hash keeps it out of the container.
-        let variation = hex::encode(self.inner.instance.fingerprint(&["variation", &content.variation]));
-        let seed = hex::encode(self.inner.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
+        let variation = hex::encode(self.shared.instance.fingerprint(&["variation", &content.variation]));
+        let seed = hex::encode(self.shared.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
         let of = |kind: ItemKind| content.items.iter().zip(&pictures).filter(move |(item, _)| item.kind == kind);
         let coded = |picture: &Option<Bytes>| picture.as_ref().map(|bytes| STANDARD.encode(bytes));
-        let samples = self.inner.config.world.samples;
+        let pictures_of = |kind: ItemKind| {
+            of(kind)
+                .map(|(item, bytes)| JobPicture { label: &item.label, data: coded(bytes).unwrap_or_default() })
+                .collect()
+        };
+        let samples = self.shared.config.world.samples;
         let job = Job {
             id: "scene",
             seed: &seed,
             environment: record.environment,
             variation: &variation,
-            images: of(ItemKind::Image)
-                .map(|(item, picture)| JobPicture { label: &item.label, data: coded(picture).unwrap_or_default() })
-                .collect(),
-            videos: of(ItemKind::Video)
-                .map(|(item, picture)| JobPicture { label: &item.label, data: coded(picture).unwrap_or_default() })
-                .collect(),
+            images: pictures_of(ItemKind::Image),
+            videos: pictures_of(ItemKind::Video),
             belongings: of(ItemKind::Belonging)
                 .map(|(item, picture)| JobBelonging { label: &item.label, data: coded(picture) })
                 .collect(),
@@ -205,7 +206,7 @@ impl Worlds {
         };
         let mut renderer = match renderer {
             Some(renderer) => renderer,
-            None => Renderer::start(&self.inner.runtime, &self.inner.drain).await?,
+            None => Renderer::start(&self.shared.runtime, &self.shared.drain).await?,
         };
         renderer.send(&job).await?;
         let mut made = Vec::new();
@@ -216,7 +217,7 @@ impl Worlds {
                 SceneEvent::Progress(fraction) => live.progress(fraction),
                 SceneEvent::File { name, bytes } => {
                     let name = picture_name(&name, &bytes)?;
-                    self.inner.files.put(cipher, &record.world_id, name, bytes).await?;
+                    self.shared.files.put(cipher, &record.world_id, name, bytes).await?;
                     made.push(name);
                     if made.contains(&"preview.jpg") && made.contains(&"thumbnail.jpg") {
                         live.change(|record| record.preview = true);
@@ -249,10 +250,10 @@ impl Worlds {
                 continue;
             }
             let bytes = match (&item.file, &item.url) {
-                (Some(upload), _) => self.inner.files.get(cipher, &world, upload).await?,
+                (Some(upload), _) => self.shared.files.get(cipher, &world, upload).await?,
                 (None, Some(url)) => {
                     let url = url.parse().map_err(|_| refused("has an address that cannot be read".to_owned()))?;
-                    self.inner
+                    self.shared
                         .fetcher
                         .fetch(&url, &owner)
                         .await
@@ -261,7 +262,7 @@ impl Worlds {
                 (None, None) => continue,
             };
             // One at a time, and none after another that nobody waits for any more: the place goes to the work.
-            let alone = Arc::clone(&self.inner.decoding).lock_owned().await;
+            let alone = Arc::clone(&self.shared.decoding).lock_owned().await;
             let picture = blocking(move || {
                 let picture = normalise(&bytes, limits);
                 drop(alone);
@@ -269,9 +270,9 @@ impl Worlds {
             })
             .await?;
             let picture = picture.map_err(|error| refused(error.to_string()))?;
-            self.inner.files.put(cipher, &world, &name, picture).await?;
+            self.shared.files.put(cipher, &world, &name, picture).await?;
             if let Some(upload) = item.file.replace(name) {
-                self.inner.files.remove(&world, &upload).await?;
+                self.shared.files.remove(&world, &upload).await?;
             }
         }
         self.keep_content(live, content).await?;
@@ -288,7 +289,7 @@ impl Worlds {
         let mut pictures = Vec::with_capacity(content.items.len());
         for item in &content.items {
             pictures.push(match &item.file {
-                Some(file) => Some(self.inner.files.get(cipher, &world, file).await?),
+                Some(file) => Some(self.shared.files.get(cipher, &world, file).await?),
                 None => None,
             });
         }
@@ -297,10 +298,10 @@ impl Worlds {
 
     /// Keeps a renderer ready, if that is wanted.
     pub(super) async fn spare(&self) -> Option<Renderer> {
-        if !self.inner.config.world.warm {
+        if !self.shared.config.world.warm {
             return None;
         }
-        match Renderer::start(&self.inner.runtime, &self.inner.drain).await {
+        match Renderer::start(&self.shared.runtime, &self.shared.drain).await {
             Ok(renderer) => Some(renderer),
             Err(error) => {
                 tracing::warn!(%error, "no renderer waits ready");
