@@ -51,84 +51,58 @@ impl Ending {
         }
     }
 
+    /// The status that it leaves, the websocket Close code (RFC 6455, section 7.4.1), the short name, and a sentence.
+    const fn terms(&self) -> (Status, u16, &'static str, &'static str) {
+        match self {
+            Self::BrowserClosed => (Status::Completed, 1000, "browser_closed", "the client closed the browser"),
+            Self::ClientFinished => (Status::Completed, 1000, "client_finished", "the client finished"),
+            Self::Disconnected => {
+                (Status::Completed, 1000, "disconnected", "the client disconnected and did not come back")
+            }
+            Self::DriverQuit => (Status::Terminated, 1001, "driver_quit", "the client quit its driver"),
+            Self::DriverRefused => {
+                (Status::Terminated, 1001, "driver_refused", "the driver did not make the session that was asked for")
+            }
+            Self::Deleted => (Status::Terminated, 1001, "deleted", "ended by request"),
+            Self::TimedOut => (Status::Terminated, 1001, "session_timeout", "session_timeout is over"),
+            Self::Idle => (Status::Terminated, 1001, "idle_timeout", "idle_timeout is over"),
+            Self::NeverAttached => {
+                (Status::Terminated, 1001, "attach_timeout", "nobody attached to it within session.attach_timeout")
+            }
+            Self::TaskSucceeded => (Status::Success, 1001, "task_succeeded", "its task succeeded"),
+            Self::TaskFailed => (Status::Failure, 1001, "task_failed", "its task did not succeed"),
+            Self::Drained => (Status::Terminated, 1012, "drained", "the service is shutting down"),
+            Self::KeyRevoked => (Status::Terminated, 1008, "key_revoked", "the key was revoked"),
+            Self::ClientGone => {
+                (Status::Terminated, 1001, "client_gone", "the client left before its session was ready")
+            }
+            Self::Interrupted => {
+                (Status::Failure, 1011, "interrupted", "the worker was gone when the service came back")
+            }
+            Self::WorkerLost(loss) => (Status::Failure, 1011, loss.code(), "its worker was lost"),
+        }
+    }
+
     /// The status that it leaves.
     pub const fn status(&self) -> Status {
-        match self {
-            Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => Status::Completed,
-            Self::DriverQuit
-            | Self::DriverRefused
-            | Self::Deleted
-            | Self::TimedOut
-            | Self::Idle
-            | Self::NeverAttached
-            | Self::Drained
-            | Self::KeyRevoked
-            | Self::ClientGone => Status::Terminated,
-            Self::TaskSucceeded => Status::Success,
-            Self::TaskFailed | Self::WorkerLost(_) | Self::Interrupted => Status::Failure,
-        }
+        self.terms().0
+    }
+
+    /// The websocket Close code.
+    pub(crate) const fn close_code(&self) -> u16 {
+        self.terms().1
     }
 
     /// The short name in records and metrics.
     pub const fn code(&self) -> &'static str {
-        match self {
-            Self::BrowserClosed => "browser_closed",
-            Self::ClientFinished => "client_finished",
-            Self::Disconnected => "disconnected",
-            Self::DriverQuit => "driver_quit",
-            Self::DriverRefused => "driver_refused",
-            Self::Deleted => "deleted",
-            Self::TimedOut => "session_timeout",
-            Self::Idle => "idle_timeout",
-            Self::NeverAttached => "attach_timeout",
-            Self::TaskSucceeded => "task_succeeded",
-            Self::TaskFailed => "task_failed",
-            Self::Drained => "drained",
-            Self::KeyRevoked => "key_revoked",
-            Self::ClientGone => "client_gone",
-            Self::WorkerLost(loss) => loss.code(),
-            Self::Interrupted => "interrupted",
-        }
+        self.terms().2
     }
 
     /// One plain sentence for people.
     pub fn message(&self) -> String {
         match self {
-            Self::BrowserClosed => "the client closed the browser".to_owned(),
-            Self::ClientFinished => "the client finished".to_owned(),
-            Self::Disconnected => "the client disconnected and did not come back".to_owned(),
-            Self::DriverQuit => "the client quit its driver".to_owned(),
-            Self::DriverRefused => "the driver did not make the session that was asked for".to_owned(),
-            Self::Deleted => "ended by request".to_owned(),
-            Self::TimedOut => "session_timeout is over".to_owned(),
-            Self::Idle => "idle_timeout is over".to_owned(),
-            Self::NeverAttached => "nobody attached to it within session.attach_timeout".to_owned(),
-            Self::TaskSucceeded => "its task succeeded".to_owned(),
-            Self::TaskFailed => "its task did not succeed".to_owned(),
-            Self::Drained => "the service is shutting down".to_owned(),
-            Self::KeyRevoked => "the key was revoked".to_owned(),
-            Self::ClientGone => "the client left before its session was ready".to_owned(),
             Self::WorkerLost(loss) => loss.to_string(),
-            Self::Interrupted => "the worker was gone when the service came back".to_owned(),
-        }
-    }
-
-    /// The websocket Close code (RFC 6455, section 7.4.1).
-    pub(crate) const fn close_code(&self) -> u16 {
-        match self {
-            Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => 1000,
-            Self::DriverQuit
-            | Self::DriverRefused
-            | Self::Deleted
-            | Self::TimedOut
-            | Self::Idle
-            | Self::NeverAttached
-            | Self::ClientGone
-            | Self::TaskSucceeded
-            | Self::TaskFailed => 1001,
-            Self::KeyRevoked => 1008,
-            Self::WorkerLost(_) | Self::Interrupted => 1011,
-            Self::Drained => 1012,
+            other => other.terms().3.to_owned(),
         }
     }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::{Session, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Deadline, Now, millis};
 use warmpool_core::ids::ShareId;
+use warmpool_core::secret;
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +112,38 @@ impl Shares {
         tokio::select! {
             _ = gone => {}
             () = tokio::time::sleep(left) => {}
+        }
+    }
+}
+
+impl Sessions {
+    /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
+    pub fn share_token(&self, session: &Session, share: &Share) -> String {
+        format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
+    }
+
+    /// The link whose token this is.
+    /// Errors: `InvalidToken`, also for a link that has ended.
+    pub fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
+        let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
+        let genuine = self.share_proof(session, id);
+        if !secret::equal(&genuine, proof) {
+            return Err(Error::InvalidToken);
+        }
+        session.shares.current().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
+    }
+
+    fn share_proof(&self, session: &Session, id: &str) -> String {
+        self.shared.instance.session_token(session.id.as_str(), &format!("share {id}"))
+    }
+
+    /// Writes the end of a link to the store, so that no older backup makes it work again. A failure is logged.
+    pub async fn persist_ended_share(&self, session: &Session) {
+        self.changed();
+        if session.check_open().is_ok()
+            && let Err(error) = session.journal.persist_for_good(|| session.record()).await
+        {
+            tracing::error!(session = %session.id, %error, "the end of a link was not written");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::create_times::{CreateTimes, Histogram};
 use super::grid_ids::{GridIds, shown_grid_id};
 use super::names::Names;
 use super::record::Ended;
-use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Share, Status};
+use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Status};
 use crate::Error;
 use warmpool_api::session::Ads;
 use warmpool_config::Config;
@@ -345,26 +345,6 @@ impl Sessions {
         self.live(session.id.as_str()).ok()
     }
 
-    /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
-    pub fn share_token(&self, session: &Session, share: &Share) -> String {
-        format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
-    }
-
-    /// The link whose token this is.
-    /// Errors: `InvalidToken`, also for a link that has ended.
-    pub fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
-        let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
-        let genuine = self.share_proof(session, id);
-        if !secret::equal(&genuine, proof) {
-            return Err(Error::InvalidToken);
-        }
-        session.shares.current().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
-    }
-
-    fn share_proof(&self, session: &Session, id: &str) -> String {
-        self.shared.instance.session_token(session.id.as_str(), &format!("share {id}"))
-    }
-
     /// Writes the end. A slow store holds up neither the worker nor those who wait for the end.
     async fn record_end(&self, session: Arc<Session>, record: Record) {
         let id = session.id.clone();
@@ -385,16 +365,6 @@ impl Sessions {
             && let Err(error) = session.journal.persist(|| session.record()).await
         {
             tracing::error!(session = %session.id, %error, "a change of a session was not written");
-        }
-    }
-
-    /// Writes the end of a link to the store, so that no older backup makes it work again. A failure is logged.
-    pub async fn persist_ended_share(&self, session: &Session) {
-        self.changed();
-        if session.check_open().is_ok()
-            && let Err(error) = session.journal.persist_for_good(|| session.record()).await
-        {
-            tracing::error!(session = %session.id, %error, "the end of a link was not written");
         }
     }
 
