@@ -49,6 +49,7 @@ mod rotation;
 mod route;
 mod server;
 mod sessions;
+mod shares;
 mod sign_in;
 mod sign_ins;
 mod sse;
@@ -94,7 +95,7 @@ fn routes() -> Routes {
     let sessions = thumbnail::routes(sessions::routes(create::routes(Routes::new("Sessions"))));
     let sockets = devtools::routes(Routes::new("Websockets"));
     let driver = webdriver::routes(Routes::new("WebDriver"));
-    let live = recording::routes(live::routes(Routes::new("Live view")));
+    let live = recording::routes(shares::routes(live::routes(Routes::new("Live view"))));
     let files = files::routes(Routes::new("Files"));
     let tasks = tasks::routes(submit::routes(Routes::new("Tasks")));
     let worlds = integration::routes(worlds::routes(viewer::routes(Routes::new("Worlds"))));

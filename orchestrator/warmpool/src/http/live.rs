@@ -1,9 +1,7 @@
-//! `/sessions/<id>/stream`: the live view's page, its websocket, and the links by which others may watch.
+//! `/sessions/<id>/stream`: the live view's page and its websocket.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
@@ -12,27 +10,23 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::Instrument as _;
 
 use super::App;
 use super::auth::Caller;
-use super::body;
 use super::console;
 use super::headers::text;
 use super::openapi::{Access, Operation, Routes};
-use super::public_url::PublicUrl;
 use super::query::Query;
 use super::reply::{json_reply, status};
 use super::right::Right;
-use super::route::{Policy, Segment};
+use super::route::Policy;
 use super::sessions::ID;
 use crate::http::error::Error;
-use warmpool_core::error::{Code, Fault as _, FieldFault as _, ServiceFault as _};
-use warmpool_core::ids::ShareId;
+use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 use warmpool_sessions::live::{self, ViewerRights};
-use warmpool_sessions::session::{Session, SessionView, Share, Status};
+use warmpool_sessions::session::{Session, SessionView, Status};
 
 /// What opens the recording of a session.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -80,13 +74,8 @@ impl Theme {
     }
 }
 
-/// A link in a path.
-const SHARE: Segment = Segment::new("share", "The link's id.");
 /// Calls by the token of a live view.
 const VIEW: Policy = Policy::rest(Access::Address, &[ID]).takes::<ViewQuery>();
-
-/// Calls about links.
-const SHARES: Policy = Policy::rest(Access::Key, &[ID, SHARE]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let view = |id, summary, policy| {
@@ -96,14 +85,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
     };
     // Pages that show a live view add what they like to its address.
     let page_policy = VIEW.takes_at_least::<ViewQuery>();
-    let share_of = |id, summary| {
-        Operation::new(id, summary, SHARES).fails(&[
-            Code::UnknownSession,
-            Code::SessionEnded,
-            Code::RuntimeDown,
-            Code::Starting,
-        ])
-    };
     routes
         .get(
             "/sessions/{id}/stream",
@@ -128,25 +109,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 .upgrades("The websocket is open.")
                 .fails(&[Code::SocketLimit]),
         )
-        .get(
-            "/sessions/{id}/share",
-            shares,
-            share_of("list_shares", "List the links to a live view").writes::<ShareList>("The links that still work."),
-        )
-        .post(
-            "/sessions/{id}/share",
-            share,
-            share_of("create_share", "Make a link to a live view")
-                .about("Whoever has the link may watch, and act if it says so, until it ends or the session does.")
-                .reads::<ShareRequest>(json!({"enable_actions": false, "ttl": 600}))
-                .writes::<ShareView>("The link.")
-                .fails(&[Code::Conflict]),
-        )
-        .delete(
-            "/sessions/{id}/share/{share}",
-            unshare,
-            share_of("delete_share", "End a link").writes_nothing("The link opens nothing any more."),
-        )
 }
 
 /// A session, as far as a viewer sees it.
@@ -157,26 +119,6 @@ struct LiveState {
     time_left: u64,
     /// Whether this viewer may take the session over.
     enable_actions: bool,
-}
-
-/// A link by which others may watch.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Share")]
-struct ShareView {
-    share_id: ShareId,
-    url: String,
-    /// Whether its holder may take the session over.
-    enable_actions: bool,
-    /// In Unix milliseconds.
-    created_at: u64,
-    /// When it ends by itself, in Unix milliseconds.
-    expires_at: u64,
-}
-
-/// The links to one session.
-#[derive(Serialize, JsonSchema)]
-struct ShareList {
-    shares: Vec<ShareView>,
 }
 
 /// An admitted viewer of a session.
@@ -334,77 +276,6 @@ fn message(error: &Error) -> String {
         Code::InvalidToken => "This link does not open the session: it is wrong, or has ended.".to_owned(),
         Code::RuntimeDown => "The session cannot be reached at the moment.".to_owned(),
         _ => error.to_string(),
-    }
-}
-
-/// The body of `POST /sessions/<id>/share`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "CreateShare")]
-struct ShareRequest {
-    /// Whether its holder may take the session over.
-    #[schemars(extend("default" = false))]
-    enable_actions: Option<bool>,
-    /// How long the link works, in seconds; as long as the session where it is left out.
-    #[schemars(range(min = 1))]
-    ttl: Option<u64>,
-}
-
-/// `POST /sessions/<id>/share`: a link for somebody else.
-pub(super) async fn share(
-    State(app): State<App>,
-    Caller(key): Caller,
-    base: PublicUrl,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Error> {
-    let (request, _text) = body::json::<ShareRequest>(&app, &headers, body).await?;
-    let session = app.sessions.find_live(&id, &key)?;
-    let left = session.time_left();
-    let ttl = match request.ttl {
-        // A link never outlives its session anyway.
-        None => left,
-        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second").into()),
-        Some(seconds) => Duration::from_secs(seconds).min(left),
-    };
-    let share = session.shares.add(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
-    app.sessions.persist(&session).await;
-    Ok(json_reply(StatusCode::OK, &shown(&app, &base, &session, &share)))
-}
-
-/// `GET /sessions/<id>/share`: the links there are.
-pub(super) async fn shares(
-    State(app): State<App>,
-    Caller(key): Caller,
-    base: PublicUrl,
-    Path(id): Path<String>,
-) -> Result<Response, Error> {
-    let session = app.sessions.find_live(&id, &key)?;
-    let shares = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
-    Ok(json_reply(StatusCode::OK, &ShareList { shares }))
-}
-
-/// `DELETE /sessions/<id>/share/<share>`: the link stops working, also for viewers who have used it.
-pub(super) async fn unshare(
-    State(app): State<App>,
-    Caller(key): Caller,
-    Path((id, share)): Path<(String, String)>,
-) -> Result<Response, Error> {
-    let session = app.sessions.find_live(&id, &key)?;
-    if session.shares.remove(&share) {
-        app.sessions.persist_ended_share(&session).await;
-    }
-    Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-fn shown(app: &App, base: &PublicUrl, session: &Session, share: &Share) -> ShareView {
-    ShareView {
-        share_id: share.share_id.clone(),
-        url: base.share_url(session, share, &app.sessions.share_token(session, share)),
-        enable_actions: share.enable_actions,
-        created_at: share.created_at,
-        expires_at: share.expires_at,
     }
 }
 
