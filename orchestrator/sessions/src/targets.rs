@@ -64,9 +64,11 @@ impl Targets {
     }
 
     /// The session of `owner` whose browser has this target.
-    pub async fn session_with(&self, owner: &KeyId, target: &str) -> Option<Arc<Session>> {
+    /// Errors: `ForeignTarget` when none has it.
+    pub async fn session_with(&self, owner: &KeyId, target: &str) -> Result<Arc<Session>, Error> {
         let has_it = |targets: &[Value]| targets.iter().any(|known| known["id"] == target);
-        self.of_owner(owner).await.into_iter().find(|(_, targets)| has_it(targets)).map(|(session, _)| session)
+        let found = self.of_owner(owner).await.into_iter().find(|(_, targets)| has_it(targets));
+        found.map(|(session, _)| session).ok_or(Error::ForeignTarget)
     }
 
     /// It needs no key, because it reveals nothing about anybody's sessions.

@@ -226,7 +226,7 @@ async fn target(
         Some(session) => session,
         None => {
             let key = verify(&app, request.headers(), token.as_deref())?;
-            app.targets.session_with(&key, &target).await.ok_or(warmpool_sessions::Error::ForeignTarget)?
+            app.targets.session_with(&key, &target).await?
         }
     };
     devtools::connect_target(&app, session, &format!("{kind}/{target}"), request).await
