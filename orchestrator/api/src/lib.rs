@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`captcha`] | challenges of a session's pages |
 //! | [`error`] | the body of a call that failed |
+//! | [`integration`] | integration keys, and the log of their requests |
 //! | [`list`] | where in a list a page of it is |
 //! | `object` | a part of a body that is an object and nothing else |
 //! | [`session`] | sessions: created, listed and one by one |
@@ -22,6 +23,7 @@
 
 pub mod captcha;
 pub mod error;
+pub mod integration;
 pub mod list;
 mod object;
 pub mod session;

@@ -21,6 +21,7 @@ pub enum SessionsCommand {
         /// Which ones.
         #[command(flatten)]
         filter: SessionFilter,
+        /// Which page of the list.
         #[command(flatten)]
         list: ListArguments,
     },

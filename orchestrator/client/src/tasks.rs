@@ -30,6 +30,7 @@ pub enum TasksCommand {
         /// Which ones.
         #[command(flatten)]
         filter: TaskFilter,
+        /// Which page of the list.
         #[command(flatten)]
         list: ListArguments,
     },

@@ -1,13 +1,13 @@
 //! Integration keys: who may ask for worlds, in the name of a service key. A key reads `wk_live_` or `wk_test_` and 256 random
 //! bits.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::MutexGuard;
 
 use crate::record::{NewKey, Record, SecretHash, is_name};
 use crate::registry::{KeyKind, Registry};
 use crate::{Error, KeyError};
+pub use warmpool_api::integration::IntegrationKind;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::{IntegrationKeyId, KeyId, random_text};
@@ -22,23 +22,11 @@ pub type IntegrationKeys = Registry<Integration>;
 /// The record of an integration key.
 pub type IntegrationKey = Record<Integration>;
 
-/// What a key's worlds are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum IntegrationKind {
-    /// Real use.
-    Live,
-    /// Trying out: small scenes with a watermark.
-    Test,
-}
-
-impl IntegrationKind {
-    /// What the keys of the kind begin with.
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::Live => "wk_live_",
-            Self::Test => "wk_test_",
-        }
+/// What the keys of a kind begin with.
+const fn prefix(kind: IntegrationKind) -> &'static str {
+    match kind {
+        IntegrationKind::Live => "wk_live_",
+        IntegrationKind::Test => "wk_test_",
     }
 }
 
@@ -70,7 +58,7 @@ impl KeyKind for Integration {
     }
 
     fn new_secret(&mut self, _: &IntegrationKeyId) -> (Secret, SecretHash) {
-        let text = format!("{}{}", self.kind.prefix(), random_text::<32>());
+        let text = format!("{}{}", prefix(self.kind), random_text::<32>());
         self.shown = shorten(&text).unwrap_or_default();
         let hash = SecretHash::new(&text);
         (Secret::new(text), hash)
@@ -149,11 +137,11 @@ impl CountedWorld<'_> {
 #[must_use]
 pub fn shorten(text: &str) -> Option<String> {
     let kind =
-        [IntegrationKind::Live, IntegrationKind::Test].into_iter().find(|kind| text.starts_with(kind.prefix()))?;
-    let secret = &text[kind.prefix().len()..];
+        [IntegrationKind::Live, IntegrationKind::Test].into_iter().find(|kind| text.starts_with(prefix(*kind)))?;
+    let secret = &text[prefix(kind).len()..];
     let plain =
         secret.len() >= 4 * SHOWN && secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    plain.then(|| format!("{}{}…{}", kind.prefix(), &secret[..SHOWN], &secret[secret.len() - SHOWN..]))
+    plain.then(|| format!("{}{}…{}", prefix(kind), &secret[..SHOWN], &secret[secret.len() - SHOWN..]))
 }
 
 #[cfg(test)]

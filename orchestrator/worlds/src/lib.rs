@@ -87,7 +87,7 @@ pub(crate) use cipher::NamesKeyError;
 pub use fetch::AttachmentSources;
 pub use files::FOLDER;
 use files::PICTURES;
-pub use log::{RequestEntry, RequestLog, RequestQuery, RequestView};
+pub use log::{RequestEntry, RequestLog, RequestQuery};
 pub use patient::PatientRef;
 pub use patient::PatientsError;
 pub use record::{WorldRecord, WorldView};

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{Stream, unfold};
 use http::StatusCode;
 use parking_lot::Mutex;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -21,6 +20,7 @@ use super::patient::{Identity, PatientRef, Patients};
 use super::request::Counts;
 use crate::Error;
 use index::{Index, RowKey};
+use warmpool_api::integration::RequestView;
 use warmpool_api::world::Environment;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::ServiceFault as _;
@@ -72,22 +72,6 @@ impl RequestEntry {
     pub const fn leave_out(&mut self, waited: Duration) {
         self.waited = waited;
     }
-}
-
-/// One request, with the patient's name joined in.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "WorldRequest")]
-pub struct RequestView {
-    timestamp: u64,
-    patient_id: Option<String>,
-    environment_type: Option<Environment>,
-    payload: String,
-    key_id: Option<IntegrationKeyId>,
-    key: Option<String>,
-    status: String,
-    latency: String,
-    latency_ms: u64,
-    world_id: Option<WorldId>,
 }
 
 /// Which rows are wanted. What is none excludes no row.

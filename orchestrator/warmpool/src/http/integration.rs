@@ -7,7 +7,7 @@ use axum::response::sse::Event;
 use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
@@ -21,74 +21,29 @@ use super::rotation::Rotation;
 use super::route::{Policy, Segment};
 use super::sse;
 use crate::http::error::Error;
+use warmpool_api::integration::{IntegrationKind, KeyList, KeyState, KeyView, RequestPage};
 use warmpool_api::list::PageMeta;
 use warmpool_api::world::Environment;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
-use warmpool_keys::{Integration, IntegrationKey, IntegrationKind, KeyId, NewKey};
-use warmpool_worlds::{RequestQuery, RequestView};
+use warmpool_keys::{Integration, IntegrationKey, KeyId, NewKey};
+use warmpool_worlds::RequestQuery;
 
-/// A key as the console shows it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "IntegrationKey")]
-struct KeyView {
-    key_id: IntegrationKeyId,
-    name: String,
-    state: KeyState,
-    kind: IntegrationKind,
-    /// Both ends of the secret.
-    key: String,
-    /// In Unix milliseconds.
-    created_at: u64,
-    /// In Unix milliseconds.
-    last_used_at: Option<u64>,
-    /// The same for people, as in `2 minutes ago`.
-    last_used: String,
-    worlds_generated: u64,
-    /// The whole key. Only the answer that makes it has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schemars(rename = "IntegrationKeyState")]
-enum KeyState {
-    Active,
-    Revoked,
-}
-
-impl KeyView {
-    fn new(key: &IntegrationKey, now_ms: u64) -> Self {
-        Self {
-            key_id: key.id.clone(),
-            name: key.name.clone(),
-            state: if key.is_active() { KeyState::Active } else { KeyState::Revoked },
-            kind: key.details.kind,
-            key: key.details.shown.clone(),
-            created_at: key.created_ms,
-            last_used_at: key.last_used_ms,
-            last_used: key.last_used_ms.map_or_else(|| "never".to_owned(), |used| ago(now_ms.saturating_sub(used))),
-            worlds_generated: key.details.worlds,
-            secret: None,
-        }
+/// What the holder of its service key reads of a key.
+fn view(key: &IntegrationKey, now_ms: u64) -> KeyView {
+    KeyView {
+        key_id: key.id.clone(),
+        name: key.name.clone(),
+        state: if key.is_active() { KeyState::Active } else { KeyState::Revoked },
+        kind: key.details.kind,
+        key: key.details.shown.clone(),
+        created_at: key.created_ms,
+        last_used_at: key.last_used_ms,
+        last_used: key.last_used_ms.map_or_else(|| "never".to_owned(), |used| ago(now_ms.saturating_sub(used))),
+        worlds_generated: key.details.worlds,
+        secret: None,
     }
-}
-
-/// The keys that the caller made.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "IntegrationKeyList")]
-struct KeyList {
-    keys: Vec<KeyView>,
-}
-
-/// One page of the log.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WorldRequestPage")]
-struct RequestPage {
-    requests: Vec<RequestView>,
-    meta: PageMeta,
 }
 
 /// Which requests are wanted: the query of `GET /v1/requests`.
@@ -200,7 +155,7 @@ fn ago(ms: u64) -> String {
 /// `GET /v1/integration-keys`
 pub(super) async fn list(State(app): State<App>, Caller(owner): Caller) -> Response {
     let now = unix_ms();
-    let keys = app.worlds.keys().list_of(&owner).iter().map(|key| KeyView::new(key, now)).collect();
+    let keys = app.worlds.keys().list_of(&owner).iter().map(|key| view(key, now)).collect();
     json_reply(StatusCode::OK, &KeyList { keys })
 }
 
@@ -247,12 +202,12 @@ pub(super) async fn revoke(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let key = app.worlds.keys().revoke(&owned(&app, &owner, &id)?).await?;
-    Ok(json_reply(StatusCode::OK, &KeyView::new(&key, unix_ms())))
+    Ok(json_reply(StatusCode::OK, &view(&key, unix_ms())))
 }
 
 fn with_secret(made: &NewKey<Integration>) -> Response {
     let secret = Some(made.secret.expose().to_owned());
-    json_reply(StatusCode::OK, &KeyView { secret, ..KeyView::new(&made.record, unix_ms()) })
+    json_reply(StatusCode::OK, &KeyView { secret, ..view(&made.record, unix_ms()) })
 }
 
 fn owned(app: &App, owner: &KeyId, id: &str) -> Result<IntegrationKeyId, Error> {
