@@ -31,7 +31,7 @@ pub mod status;
 pub mod task;
 pub mod world;
 
-pub use object::Object;
+pub use object::{Members, Object};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -20,12 +20,6 @@ pub enum Error {
     /// The key cannot be used.
     #[error(transparent)]
     Key(#[from] warmpool_keys::Error),
-    /// The body is not the JSON that the route takes.
-    #[error("{message}")]
-    InvalidBody {
-        /// What is wrong and what would be right.
-        message: String,
-    },
     /// There is no such task, or it is another key's.
     #[error("no task `{id}`: it is unknown, forgotten, or belongs to another key")]
     UnknownTask {
@@ -91,7 +85,6 @@ impl Fault for Error {
             Self::Service(error) => error.code(),
             Self::Session(error) => error.code(),
             Self::Key(error) => error.code(),
-            Self::InvalidBody { .. } => Code::InvalidBody,
             Self::UnknownTask { .. } => Code::UnknownTask,
             Self::UnknownArtifact { .. } => Code::UnknownArtifact,
             Self::KeyReused => Code::IdempotencyKeyReused,

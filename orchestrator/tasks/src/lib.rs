@@ -83,4 +83,3 @@ mod script;
 pub mod task;
 
 pub use error::Error;
-pub use script::{ExtractMembers, FailureCode, RunMembers, TaskWork};

@@ -14,8 +14,8 @@ pub(crate) mod step;
 pub(crate) mod template;
 pub(crate) mod work;
 
-pub use failure::FailureCode;
+pub(crate) use failure::FailureCode;
 pub(crate) use failure::StepError;
-pub use members::{ExtractMembers, RunMembers};
+pub(crate) use members::{ExtractMembers, RunMembers};
 pub(crate) use template::Values;
-pub use work::TaskWork;
+pub(crate) use work::TaskWork;

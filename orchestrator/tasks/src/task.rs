@@ -10,7 +10,7 @@
 //! | `workers`     | whose turn it is to have a worker, and sessions |
 //! | `idempotency` | requests that come again under the same idempotency key |
 //!
-//! `Tasks` has them all. `accept` takes a `spec`, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
+//! `Tasks` has them all. `submit` checks what a client asks for and makes a `spec` of it. `accept` takes that, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
 //! session from item to item, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
 //! `index_row` are a task's form on the disk, and `view` is its form for clients. `retry` says what of a task
 //! is tried again, `export` writes results as lines, `recover` resumes after a restart, and `retention` forgets the oldest
@@ -34,6 +34,7 @@ mod run;
 mod runner;
 mod spec;
 mod storage;
+mod submit;
 mod table;
 mod tasks;
 #[cfg(test)]
@@ -46,8 +47,9 @@ pub use active::{ActiveTask, TaskEvent};
 pub use export::{ExportFormat, Lines};
 pub use query::{SortKey, TaskQuery};
 pub use record::{ArtifactRecord, Item, Output, Record};
-pub use spec::{FleetRules, Isolation, TaskSpec};
-pub use storage::{FOLDER, MAX_SECRETS};
+pub use spec::TaskSpec;
+pub use storage::FOLDER;
+pub use submit::{RetryRequest, SubmitExtract, SubmitFleet, SubmitRequest, SubmitRun};
 pub use tasks::{Task, Tasks};
 pub use view::{artifacts as artifacts_view, item as item_view, record as record_view};
 pub use warmpool_api::task::{Kind, Status, TaskError};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use warmpool_api::task::Progress;
 
@@ -25,31 +24,16 @@ pub(crate) struct Limits {
     pub(crate) max_artifact_bytes: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            task_timeout: Duration::from_secs(300),
-            step_timeout: Duration::from_secs(5),
-            navigation_timeout: Duration::from_secs(30),
-            max_output: 4 << 20,
-            max_artifacts: 50,
-            max_artifact_bytes: 64 << 20,
-        }
-    }
-}
-
 /// Why and where a task failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// For programs.
     pub(crate) code: FailureCode,
     /// For people. Holds no secret.
     pub(crate) message: String,
     /// The step's number, counted from 0; none when it was no step's error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) step: Option<usize>,
     /// Which of the artifacts shows the page at that moment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) screenshot: Option<usize>,
 }
 

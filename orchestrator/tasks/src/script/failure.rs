@@ -1,74 +1,67 @@
 //! How a task can fail.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// Why a task failed, for programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureCode {
+macro_rules! codes {
+    ($($(#[$about:meta])* $variant:ident = $text:literal,)+) => {
+        /// Why a task failed, for programs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+        pub(crate) enum FailureCode { $($(#[$about])* #[serde(rename = $text)] $variant),+ }
+
+        impl FailureCode {
+            /// The code in JSON.
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// The failure of this code, if there is one.
+            pub(crate) fn parse(code: &str) -> Option<Self> {
+                match code { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+codes! {
     /// A template has no value.
-    MissingInput,
+    MissingInput = "missing_input",
     /// A template's value does not fit where it stands.
-    InvalidInput,
+    InvalidInput = "invalid_input",
     /// No selector matched in time.
-    NoMatch,
+    NoMatch = "no_match",
     /// An element was found, and could not be used in time: hidden, disabled or moving.
-    NotReady,
+    NotReady = "not_ready",
     /// A selector or an expression cannot be read by the browser.
-    InvalidSelector,
+    InvalidSelector = "invalid_selector",
     /// A page could not be opened.
-    NavigationFailed,
+    NavigationFailed = "navigation_failed",
     /// The page did not go where the recording says.
-    NavigationMismatch,
+    NavigationMismatch = "navigation_mismatch",
     /// What was waited for did not come in time.
-    Timeout,
+    Timeout = "timeout",
     /// The text is not what it should be.
-    AssertionFailed,
+    AssertionFailed = "assertion_failed",
     /// A script of the page or of the recording threw.
-    ScriptError,
+    ScriptError = "script_error",
     /// A field that must have a value has none.
-    MissingField,
+    MissingField = "missing_field",
     /// The result does not fit the JSON Schema.
-    InvalidResult,
+    InvalidResult = "invalid_result",
     /// The output or an artifact is larger than it may be.
-    TooLarge,
+    TooLarge = "too_large",
     /// This engine cannot do that.
-    NotSupported,
+    NotSupported = "not_supported",
     /// The browser or its driver ended.
-    BrowserDied,
+    BrowserDied = "browser_died",
     /// The browser's driver refused.
-    DriverError,
+    DriverError = "driver_error",
     /// The task's time is over.
-    TaskTimeout,
+    TaskTimeout = "task_timeout",
     /// Somebody cancelled the task.
-    Cancelled,
+    Cancelled = "cancelled",
 }
 
 impl FailureCode {
-    /// The name in JSON.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::MissingInput => "missing_input",
-            Self::InvalidInput => "invalid_input",
-            Self::NoMatch => "no_match",
-            Self::NotReady => "not_ready",
-            Self::InvalidSelector => "invalid_selector",
-            Self::NavigationFailed => "navigation_failed",
-            Self::NavigationMismatch => "navigation_mismatch",
-            Self::Timeout => "timeout",
-            Self::AssertionFailed => "assertion_failed",
-            Self::ScriptError => "script_error",
-            Self::MissingField => "missing_field",
-            Self::InvalidResult => "invalid_result",
-            Self::TooLarge => "too_large",
-            Self::NotSupported => "not_supported",
-            Self::BrowserDied => "browser_died",
-            Self::DriverError => "driver_error",
-            Self::TaskTimeout => "task_timeout",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
     /// Whether the same task may well succeed when it is tried again.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(

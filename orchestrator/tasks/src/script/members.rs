@@ -11,7 +11,7 @@ use super::schema::Builtin;
 /// The members of a run's body that describe its work.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
-pub struct RunMembers {
+pub(crate) struct RunMembers {
     /// A recording as the Recorder exports it. Either this or `steps` is needed.
     recording: Option<RecordingMembers>,
     /// Steps without the rest of a recording.
@@ -23,7 +23,7 @@ pub struct RunMembers {
 
 /// The members of an extract's body that describe its work.
 #[derive(JsonSchema)]
-pub struct ExtractMembers {
+pub(crate) struct ExtractMembers {
     /// The page to read. Either this, or `recording` or `steps` that lead to one, is needed.
     url: Option<String>,
     /// What to play before the page is read.

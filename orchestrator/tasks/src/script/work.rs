@@ -22,7 +22,7 @@ const MOST_PAGES: u64 = 1_000;
 /// The checked work of a task. It serializes as it was sent, so that the store can keep it.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each task, and it is not moved around")]
-pub enum TaskWork {
+pub(crate) enum TaskWork {
     /// A recording to play.
     Run(Run),
     /// A page to read.
@@ -31,14 +31,14 @@ pub enum TaskWork {
 
 /// A recording to play.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub(crate) struct Run {
     source: Value,
     pub(crate) recording: Recording,
 }
 
 /// A page to read.
 #[derive(Debug, Clone)]
-pub struct Extract {
+pub(crate) struct Extract {
     source: Value,
     /// The page to open first.
     pub(crate) url: Option<String>,
@@ -63,10 +63,10 @@ pub(crate) struct Pagination {
 
 impl TaskWork {
     /// The members of a run's body that say what to do; all others belong to the task around it.
-    pub const RUN_MEMBERS: &'static [&'static str] = &["recording", "steps", "title", "selectorAttribute"];
+    pub(crate) const RUN_MEMBERS: &'static [&'static str] = &["recording", "steps", "title", "selectorAttribute"];
 
     /// The members of an extract's body that say what to do; all others belong to the task around it.
-    pub const EXTRACT_MEMBERS: &'static [&'static str] =
+    pub(crate) const EXTRACT_MEMBERS: &'static [&'static str] =
         &["url", "recording", "steps", "schema", "rows", "builtins", "next", "wait_for", "validate"];
 
     /// Reads a run: an object with nothing but [`TaskWork::RUN_MEMBERS`].
@@ -144,7 +144,7 @@ fn missing(slot: &template::Placeholder) -> String {
 /// Refuses members that are not in `known`.
 fn only(body: &Value, known: &[&str]) -> Result<(), Error> {
     let Value::Object(members) = body else {
-        return Err(Error::InvalidBody { message: "the body must be a JSON object".to_owned() });
+        return Err(wrong("", "must be an object"));
     };
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),

@@ -132,7 +132,7 @@ impl Tasks {
     }
 }
 
-fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Record {
+pub(super) fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Record {
     Record {
         task_id,
         owner,

@@ -95,10 +95,7 @@ pub enum Isolation {
 impl FleetRules {
     /// How long to wait before the next try; none when the failure is final.
     pub(super) fn backoff(&self, attempts: u32, code: &str) -> Option<Duration> {
-        let transient = || {
-            code == "no_worker"
-                || serde_json::from_value::<FailureCode>(Value::from(code)).is_ok_and(FailureCode::is_transient)
-        };
+        let transient = || code == "no_worker" || FailureCode::parse(code).is_some_and(FailureCode::is_transient);
         let worth = if self.retry_on.is_empty() { transient() } else { self.retry_on.iter().any(|on| on == code) };
         let again = worth && attempts <= self.retries;
         again.then(|| Duration::from_millis(self.backoff_ms.saturating_mul(1 << (attempts - 1).min(10))))
@@ -108,7 +105,7 @@ impl FleetRules {
 impl TaskSpec {
     /// Reads the work.
     /// Errors: those of [`TaskWork::parse_run`] and [`TaskWork::parse_extract`].
-    pub fn parse_work(&self) -> Result<TaskWork, Error> {
+    pub(super) fn parse_work(&self) -> Result<TaskWork, Error> {
         match self.work_kind {
             Kind::Extract => TaskWork::parse_extract(&self.work).map(TaskWork::Extract),
             Kind::Run | Kind::Fleet => TaskWork::parse_run(&self.work).map(TaskWork::Run),

@@ -16,7 +16,7 @@ use super::spec::TaskSpec;
 use crate::Error;
 pub use files::FOLDER;
 use files::Files;
-pub use secrets::MAX_SECRETS;
+pub(super) use secrets::MAX_SECRETS;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::ServiceFault as _;
@@ -243,11 +243,6 @@ impl TaskStorage {
             }
         }
         Ok(())
-    }
-
-    #[cfg(test)]
-    pub(super) const fn store(&self) -> &Store {
-        &self.store
     }
 }
 

@@ -107,12 +107,6 @@ impl TaskTable {
         self.changed();
     }
 
-    /// Makes all further ids larger than this one, as a clock that is later set back does.
-    #[cfg(test)]
-    pub(super) fn ids_past(&self, id: TaskId) {
-        self.lock().ids.past(id);
-    }
-
     /// Removes a task that the next process continues.
     pub(super) fn release(&self, id: TaskId) {
         self.lock().active.remove(&id);

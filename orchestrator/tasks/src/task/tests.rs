@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::accept::new_record;
 use super::lifecycle::TaskEnd;
+use super::storage::put_record;
 use super::*;
 use crate::Error;
 use warmpool_api::task::TaskError;
@@ -17,7 +20,7 @@ use warmpool_keys::{KeyId, Keys};
 use warmpool_runtime::Runtime;
 use warmpool_sessions::session::{ExternalServices, Sessions};
 use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
-use warmpool_store::{Store, StoreOptions};
+use warmpool_store::{Batch, Durability, Store, StoreOptions};
 use warmpool_workers::pool::Pool;
 
 struct Bench {
@@ -83,10 +86,13 @@ impl Bench {
     }
 
     /// Takes all turns, so that no task begins.
-    async fn hold_turns(&self) -> tokio::sync::OwnedSemaphorePermit {
-        let permits = self.tasks.inner.workers.permits();
-        let all = u32::try_from(permits.available_permits()).unwrap();
-        Arc::clone(permits).acquire_many_owned(all).await.unwrap()
+    async fn hold_turns(&self) -> Vec<OwnedSemaphorePermit> {
+        let other = ActiveTask::unstored(new_record(TaskId::from_number(1), self.owner.clone(), &spec()));
+        let mut turns = Vec::new();
+        for _ in 0..self.tasks.inner.config.tasks.workers {
+            turns.push(self.tasks.inner.workers.turn(&other).await.unwrap());
+        }
+        turns
     }
 
     fn active(&self, id: TaskId) -> Arc<ActiveTask> {
@@ -165,7 +171,7 @@ async fn a_write_that_never_began_leaves_no_task() {
     let gate = FaultGate::default();
     bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
     let reading = tokio::spawn({
-        let store = bench.tasks.inner.storage.store().clone();
+        let store = bench.store.clone();
         async move { drop(store.get(warmpool_store::Table::Meta, b"x").await) }
     });
     until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
@@ -201,7 +207,6 @@ async fn a_task_runs_although_its_client_left() {
 #[tokio::test]
 async fn nothing_runs_before_it_is_on_the_disk() {
     let bench = Bench::new().await;
-    let all = bench.tasks.inner.workers.permits().available_permits();
     let turn = bench.hold_turns().await;
     let live = bench.accepted("a").await;
     bench.faults.set_free_bytes(0);
@@ -213,7 +218,7 @@ async fn nothing_runs_before_it_is_on_the_disk() {
     let record = live.record();
     assert_eq!(record.waiting.unwrap().code, "disk_nearly_full");
     assert_eq!((record.status, bench.on_disk(live.id).await.status), (Status::Queued, Status::Queued));
-    assert_eq!(bench.tasks.inner.workers.permits().available_permits(), all, "it holds up no other meanwhile");
+    drop(bench.hold_turns().await);
     bench.faults.set_free_bytes(PLENTY);
     until("it runs", || live.record().status == Status::Running).await;
     assert_eq!(live.record().waiting, None);
@@ -247,10 +252,15 @@ async fn an_end_is_published_once_it_is_on_the_disk() {
 #[tokio::test]
 async fn tasks_go_on_whatever_the_clock_says() {
     let mut bench = Bench::new().await;
-    let _turns = bench.hold_turns().await;
-    // A day later the clock is set right.
+    // The task of a clock that was a day ahead, and was set right since.
     let tomorrow = u128::from(warmpool_core::clock::unix_ms() + 86_400_000) << 80;
-    bench.tasks.inner.table.ids_past(TaskId::from_number(tomorrow));
+    let record =
+        Record { status: Status::Success, ..new_record(TaskId::from_number(tomorrow), bench.owner.clone(), &spec()) };
+    let mut batch = Batch::new();
+    put_record(&mut batch, &record).unwrap();
+    bench.store.commit(batch, Durability::Process).await.unwrap();
+    bench.restart().await;
+    let _turns = bench.hold_turns().await;
     let id = bench.accepted("a").await.id;
     assert!(id.number() > tomorrow);
     bench.restart().await;

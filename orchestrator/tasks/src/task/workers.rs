@@ -112,11 +112,6 @@ impl Workers {
     fn clients_waiting(&self) -> usize {
         self.pool.waiting().saturating_sub(self.leasing.load(Ordering::Relaxed))
     }
-
-    #[cfg(test)]
-    pub(super) const fn permits(&self) -> &Arc<Semaphore> {
-        &self.permits
-    }
 }
 
 /// Whether a worker may be available a little later.

@@ -1,6 +1,5 @@
 //! Reads bodies into memory within one budget, and parses JSON with errors that name the field.
 
-use std::fmt;
 use std::ops::Deref;
 
 use axum::body::Body;
@@ -8,9 +7,8 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::App;
@@ -52,9 +50,9 @@ impl Text {
     pub(super) fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         self.off_reactor(|text| {
             if !text.reserve_parsed(COPIES)?.is_object {
-                return Err(no_object());
+                return Err(Error::InvalidBody { message: "the body must be a JSON object".to_owned() });
             }
-            typed(&text.bytes)
+            Ok(read_json(&mut serde_json::Deserializer::from_slice(&text.bytes))?)
         })
     }
 
@@ -147,66 +145,16 @@ pub(super) async fn json_text(
     Ok(text)
 }
 
-/// The members of an object, unread. Duplicates are errors.
-#[derive(Debug)]
-pub(super) struct Members(pub(super) Map<String, Value>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Map<String, Value>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Map::new();
-                while let Some((name, value)) = map.next_entry::<String, Value>()? {
-                    if members.contains_key(&name) {
-                        return Err(serde::de::Error::custom(format!("duplicate field `{name}`")));
-                    }
-                    members.insert(name, value);
-                }
-                Ok(members)
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor).map(Self)
-    }
-}
-
-/// Parses JSON that is in memory already; an error names the field by its path.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    check_object(bytes)?;
-    typed(bytes)
-}
-
-/// Distinguishes invalid JSON from JSON of a wrong shape before it checks the shape.
-fn check_object(bytes: &[u8]) -> Result<(), Error> {
-    match measure(bytes, u64::MAX) {
-        Ok(size) if size.is_object => Ok(()),
-        Err(SizeError::NotJson(error)) => Err(no_json(&error)),
-        _ => Err(no_object()),
-    }
-}
-
-fn no_object() -> Error {
-    Error::InvalidBody { message: "the body must be a JSON object".to_owned() }
-}
-
 fn no_json(error: &serde_json::Error) -> Error {
     Error::InvalidBody { message: format!("the body is not valid JSON: {error}") }
 }
 
-fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    Ok(read_json(&mut serde_json::Deserializer::from_slice(bytes))?)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use warmpool_config::ByteSize;
+
+    use super::super::budget::Budget;
     use super::*;
     use warmpool_api::Object;
     use warmpool_core::error::Fault as _;
@@ -226,8 +174,13 @@ mod tests {
         width: u32,
     }
 
+    fn parse(text: &str) -> Result<Outer, Error> {
+        let part = Budget::new(ByteSize(1 << 20)).part();
+        Text { bytes: Bytes::copy_from_slice(text.as_bytes()), part }.parse()
+    }
+
     fn field_of(text: &str) -> String {
-        let error = parse::<Outer>(text.as_bytes()).unwrap_err();
+        let error = parse(text).unwrap_err();
         error.field().map_or_else(|| error.code().as_str().to_owned(), str::to_owned)
     }
 
@@ -248,7 +201,7 @@ mod tests {
         for text in ["{", "[1]", "3", "{} x", r#""text""#] {
             assert_eq!(field_of(text), "invalid_body", "{text}");
         }
-        assert!(parse::<Outer>(b"{}").unwrap().number.is_none());
-        assert!(parse::<Outer>(br#"{"number": null, "inner": null}"#).unwrap().inner.is_none());
+        assert!(parse("{}").unwrap().number.is_none());
+        assert!(parse(r#"{"number": null, "inner": null}"#).unwrap().inner.is_none());
     }
 }

@@ -10,7 +10,7 @@ use warmpool_core::ids::random_bytes;
 use warmpool_core::instance::Instance;
 
 /// The most bytes that secrets may have as JSON: they must fit into one value of the store.
-pub const MAX_SECRETS: usize = 32 << 10;
+pub(in crate::task) const MAX_SECRETS: usize = 32 << 10;
 
 fn key(instance: &Instance, task: TaskId) -> Result<LessSafeKey, Error> {
     let bytes = instance.task_key(&task.to_string());

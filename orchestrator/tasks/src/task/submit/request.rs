@@ -7,71 +7,70 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::body::Members;
-use warmpool_api::Object;
+use crate::script::{ExtractMembers, RunMembers};
+use crate::task::spec::Isolation;
+use warmpool_api::{Members, Object};
 use warmpool_core::browser::Engine;
 use warmpool_sessions::session::{Advanced, Settings};
-use warmpool_tasks::task::Isolation;
-use warmpool_tasks::{ExtractMembers, RunMembers};
 
 /// What all three bodies have beside the work. Every member may be left out or null.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Common {
+pub(super) struct Common {
     #[schemars(extend("default" = "chromium"))]
-    pub(crate) browser_type: Option<Engine>,
+    pub(super) browser_type: Option<Engine>,
     /// Whether the browser runs without a display.
     #[schemars(extend("default" = true))]
-    pub(crate) headless: Option<bool>,
-    pub(crate) settings: Option<Object<Settings>>,
-    pub(crate) advanced: Option<Object<Advanced>>,
+    pub(super) headless: Option<bool>,
+    pub(super) settings: Option<Object<Settings>>,
+    pub(super) advanced: Option<Object<Advanced>>,
     /// The values of `{{input.name}}`: at most 16 KiB as JSON.
     #[schemars(with = "Option<Map<String, Value>>")]
-    pub(crate) inputs: Option<Value>,
+    pub(super) inputs: Option<Value>,
     /// The values of `{{secret.name}}`. No record, log or answer holds them.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
-    pub(crate) secrets: Option<Members>,
+    pub(super) secrets: Option<Members>,
     /// The end user on whose behalf the task is sent.
     #[schemars(length(max = 1024))]
-    pub(crate) service_passcode: Option<String>,
+    pub(super) service_passcode: Option<String>,
     /// What to call the task in the history.
     #[schemars(length(max = 1024))]
-    pub(crate) name: Option<String>,
+    pub(super) name: Option<String>,
     /// Milliseconds for the task, or for one item of a fleet.
     #[schemars(range(min = 1))]
-    pub(crate) timeout: Option<i64>,
+    pub(super) timeout: Option<i64>,
     /// Whether the task runs again if the daemon ended while it ran; else it fails as `interrupted`.
     #[schemars(extend("default" = false))]
-    pub(crate) safe_to_repeat: Option<bool>,
+    pub(super) safe_to_repeat: Option<bool>,
     /// Seconds that the answer may wait for the task's end, as `Prefer: wait=N`.
     #[schemars(extend("default" = 0))]
-    pub(crate) wait: Option<u64>,
+    pub(super) wait: Option<u64>,
     // Of fleets alone.
     /// What to play for each item: the work of a run. Either this or `extract` is needed.
     #[schemars(with = "Option<RunMembers>")]
-    pub(crate) run: Option<Value>,
+    pub(super) run: Option<Value>,
     /// What to read for each item: the work of an extract.
     #[schemars(with = "Option<ExtractMembers>")]
-    pub(crate) extract: Option<Value>,
+    pub(super) extract: Option<Value>,
     /// A page for each item, instead of `inputs`: the value of `{{input.url}}`.
     #[schemars(length(min = 1))]
-    pub(crate) urls: Option<Vec<String>>,
+    pub(super) urls: Option<Vec<String>>,
     /// How many items run at once.
     #[schemars(range(min = 1, max = 1000))]
-    pub(crate) concurrency: Option<usize>,
-    pub(crate) retry: Option<Object<Retry>>,
+    pub(super) concurrency: Option<usize>,
+    pub(super) retry: Option<Object<Retry>>,
     /// The number of failed items after which no further ones begin; 0 sets no limit.
     #[schemars(extend("default" = 0))]
-    pub(crate) stop_after_failures: Option<u32>,
+    pub(super) stop_after_failures: Option<u32>,
     /// Milliseconds between two items on one host.
     #[schemars(range(min = 0, max = 3600000), extend("default" = 0))]
-    pub(crate) host_delay: Option<u64>,
+    pub(super) host_delay: Option<u64>,
     #[schemars(extend("default" = "context"))]
-    pub(crate) isolation: Option<Isolation>,
+    pub(super) isolation: Option<Isolation>,
 }
 
 /// The members of [`Common`] that all three bodies have.
-pub(crate) const COMMON_MEMBERS: [&str; 11] = [
+pub(super) const COMMON_MEMBERS: [&str; 11] = [
     "browser_type",
     "headless",
     "settings",
@@ -86,42 +85,42 @@ pub(crate) const COMMON_MEMBERS: [&str; 11] = [
 ];
 
 /// Those that only a fleet has.
-pub(crate) const FLEET_MEMBERS: [&str; 8] =
+pub(super) const FLEET_MEMBERS: [&str; 8] =
     ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay", "isolation"];
 
 /// When and how often an item is tried again.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Retry {
+pub(super) struct Retry {
     /// How often at most.
     #[schemars(range(min = 0, max = 10), extend("default" = 1))]
-    pub(crate) max: Option<u32>,
+    pub(super) max: Option<u32>,
     /// The first pause, in milliseconds; each pause is twice the last.
     #[schemars(range(min = 0, max = 3600000), extend("default" = 1000))]
-    pub(crate) backoff: Option<u64>,
+    pub(super) backoff: Option<u64>,
     /// After which failures, by their codes, instead of those that may pass by themselves.
     #[schemars(length(max = 32))]
-    pub(crate) on: Option<Vec<String>>,
+    pub(super) on: Option<Vec<String>>,
 }
 
 /// What a retry may bring: secrets are not kept, so they have to be sent again.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "RetryTask")]
-pub(crate) struct RetryRequest {
+pub struct RetryRequest {
     /// The values of `{{secret.name}}`: they are not kept.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
-    pub(crate) secrets: Option<Members>,
+    pub(super) secrets: Option<Members>,
     /// Seconds that the answer may wait for the task's end.
     #[schemars(extend("default" = 0))]
-    pub(crate) wait: Option<u64>,
+    pub wait: Option<u64>,
 }
 
 /// The schema of a body: those of [`Common`]'s members that it has, and those of its work.
 macro_rules! body_schema {
     ($(#[doc = $about:literal])* $name:ident, $work:ty, $($common:expr),+) => {
         $(#[doc = $about])*
-        pub(crate) struct $name;
+        pub struct $name;
 
         impl JsonSchema for $name {
             fn schema_name() -> Cow<'static, str> {
@@ -162,5 +161,5 @@ body_schema! {
 struct FleetInputs {
     /// The values of `{{input.name}}` for each item: at most 16 KiB as JSON. Either this or `urls` is needed.
     #[schemars(length(min = 1))]
-    pub(crate) inputs: Option<Vec<Map<String, Value>>>,
+    inputs: Option<Vec<Map<String, Value>>>,
 }

@@ -1,0 +1,260 @@
+//! What the calls that make tasks may say, and what tasks they ask for.
+
+mod request;
+
+use serde_json::{Map, Value};
+
+use super::spec::{FleetRules, TaskSpec};
+use super::storage::MAX_SECRETS;
+use crate::Error;
+use crate::script::{FailureCode, TaskWork};
+use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS};
+pub use request::{RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
+use warmpool_api::Members;
+use warmpool_api::task::Kind;
+use warmpool_config::Config;
+use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::clock::millis;
+use warmpool_core::error::{FieldFault as _, read_json};
+use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, launch};
+
+/// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
+const MAX_INPUTS: usize = 16 << 10;
+/// The most causes in `retry.on`.
+const MAX_CAUSES: usize = 32;
+
+/// The body of a call that makes a task, divided into the work and what is around it.
+#[derive(Debug)]
+pub struct SubmitRequest {
+    kind: Kind,
+    work: Map<String, Value>,
+    common: Common,
+}
+
+impl SubmitRequest {
+    /// Reads the body of the call that makes a task of this kind.
+    /// Errors: `Field`.
+    pub fn read(kind: Kind, body: Members) -> Result<Self, Error> {
+        let of_work: &[&str] = match kind {
+            Kind::Run => TaskWork::RUN_MEMBERS,
+            Kind::Extract => TaskWork::EXTRACT_MEMBERS,
+            Kind::Fleet => &[],
+        };
+        let (mut work, mut rest) = (Map::new(), Map::new());
+        for (name, value) in body.0 {
+            let is_of_fleet = FLEET_MEMBERS.contains(&name.as_str());
+            if of_work.contains(&name.as_str()) {
+                work.insert(name, value);
+            } else if kind != Kind::Fleet && is_of_fleet {
+                return Err(Error::unknown(name, "only POST /lam/fleet has it"));
+            } else if !is_of_fleet && !COMMON_MEMBERS.contains(&name.as_str()) {
+                let others = if kind == Kind::Fleet { FLEET_MEMBERS.as_slice() } else { of_work };
+                return Err(Error::none_of(name, COMMON_MEMBERS.iter().chain(others).copied()));
+            } else {
+                rest.insert(name, value);
+            }
+        }
+        Ok(Self { kind, work, common: read_json(Value::Object(rest))? })
+    }
+
+    /// How many seconds the answer may wait for the task's end.
+    #[must_use]
+    pub const fn wait(&self) -> Option<u64> {
+        self.common.wait
+    }
+
+    /// Checks what is around the work and fills in the defaults; of a fleet, checks the work too. Other work is checked when
+    /// it is accepted. Returns the secrets by themselves.
+    /// Errors: `Field`, and `Session` when no upstream proxy is where `advanced.proxy` wants it.
+    pub fn check(self, config: &Config) -> Result<(TaskSpec, Map<String, Value>), Error> {
+        let Self { kind, work, mut common } = self;
+        let engine = common.browser_type.unwrap_or(Engine::Chromium);
+        let advanced = advanced(common.advanced.take(), SessionKind::Task, config)?;
+        let secrets = secrets(common.secrets.take())?;
+        let longest = millis(config.tasks.max_timeout);
+        let timeout_ms = common.timeout.map_or(Some(millis(config.tasks.timeout)), |given| u64::try_from(given).ok());
+        let timeout_ms = timeout_ms.filter(|timeout| (1..=longest).contains(timeout)).ok_or_else(|| {
+            Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
+        })?;
+        let launch = launch(None, common.settings.take(), &advanced)?;
+        let service_passcode = check_text("service_passcode", common.service_passcode.take())?;
+        let name = check_text("name", common.name.take())?;
+        let mut spec = TaskSpec {
+            kind,
+            work_kind: kind,
+            work: Value::Object(work),
+            engine,
+            mode: Mode::from_headless(common.headless.unwrap_or(true)),
+            launch,
+            timeout_ms,
+            inputs: Map::new(),
+            safe_to_repeat: common.safe_to_repeat.unwrap_or(false),
+            service_passcode,
+            name,
+            proxy: advanced.proxy,
+            fleet: None,
+        };
+        if kind == Kind::Fleet {
+            (spec.work_kind, spec.work) = fleet_work(&mut common)?;
+            spec.fleet = Some(rules(common, config)?);
+            // Told by the body's own path, which the work does not know.
+            let within = spec.work_kind.as_str();
+            spec.parse_work().map_err(|error| error.map_field(|error| error.within(within)))?;
+        } else {
+            spec.inputs = inputs("inputs", common.inputs.unwrap_or(Value::Null))?;
+        }
+        Ok((spec, secrets))
+    }
+}
+
+impl RetryRequest {
+    /// The secrets, checked.
+    /// Errors: `Field`.
+    pub fn secrets(self) -> Result<Map<String, Value>, Error> {
+        secrets(self.secrets)
+    }
+}
+
+fn fleet_work(common: &mut Common) -> Result<(Kind, Value), Error> {
+    match (common.run.take(), common.extract.take()) {
+        (Some(run), None) if run.is_object() => Ok((Kind::Run, run)),
+        (None, Some(extract)) if extract.is_object() => Ok((Kind::Extract, extract)),
+        (Some(_), None) => Err(Error::invalid("run", "must be an object: what POST /lam/run takes as its work")),
+        (None, Some(_)) => {
+            Err(Error::invalid("extract", "must be an object: what POST /lam/extract takes as its work"))
+        }
+        (None, None) => {
+            Err(Error::invalid("run", "is missing: a fleet needs it or `extract`, to say what to do for each item"))
+        }
+        (Some(_), Some(_)) => Err(Error::invalid("extract", "excludes `run`: send one of them")),
+    }
+}
+
+fn rules(common: Common, config: &Config) -> Result<FleetRules, Error> {
+    let items = match (common.inputs, common.urls) {
+        (Some(Value::Array(rows)), None) => {
+            let rows = rows.into_iter().enumerate();
+            rows.map(|(index, row)| inputs(&format!("inputs[{index}]"), row)).collect::<Result<Vec<_>, _>>()?
+        }
+        (None, Some(urls)) => {
+            urls.into_iter().map(|url| Map::from_iter([("url".to_owned(), Value::from(url))])).collect()
+        }
+        (Some(_), Some(_)) => return Err(Error::invalid("urls", "excludes `inputs`: send one of them")),
+        _ => {
+            return Err(Error::invalid("inputs", "must be an array with an object for each item; or send `urls`"));
+        }
+    };
+    let most = config.tasks.max_items;
+    if items.is_empty() || items.len() > most {
+        return Err(Error::invalid("inputs", format!("must be 1 to {most} items (`tasks.max_items`)")));
+    }
+    let retry = common.retry.map(|retry| retry.0).unwrap_or_default();
+    let bounded = |field: &str, value: u64, least: u64, most: u64| match value {
+        value if (least..=most).contains(&value) => Ok(value),
+        _ => Err(Error::invalid(field, format!("must be from {least} to {most}"))),
+    };
+    let hour = 3_600_000;
+    let causes = retry.on.unwrap_or_default();
+    if causes.len() > MAX_CAUSES || causes.iter().any(|cause| cause.len() > 64) {
+        return Err(Error::invalid("retry.on", format!("takes {MAX_CAUSES} codes of failures at most")));
+    }
+    if let Some(cause) =
+        causes.iter().find(|cause| cause.as_str() != "no_worker" && FailureCode::parse(cause).is_none())
+    {
+        let codes = "timeout, navigation_failed, no_worker, …";
+        return Err(Error::invalid("retry.on", format!("takes codes of failures ({codes}), and `{cause}` is none")));
+    }
+    let concurrency = common.concurrency.unwrap_or(config.tasks.workers);
+    Ok(FleetRules {
+        concurrency: usize::try_from(bounded("concurrency", concurrency as u64, 1, 1000)?).unwrap_or(1),
+        retries: u32::try_from(bounded("retry.max", u64::from(retry.max.unwrap_or(1)), 0, 10)?).unwrap_or(0),
+        backoff_ms: bounded("retry.backoff", retry.backoff.unwrap_or(1000), 0, hour)?,
+        retry_on: causes,
+        stop_after_failures: common.stop_after_failures.unwrap_or(0),
+        host_delay_ms: bounded("host_delay", common.host_delay.unwrap_or(0), 0, hour)?,
+        isolation: common.isolation.unwrap_or_default(),
+        items,
+    })
+}
+
+/// Inputs: an object that fits into a record.
+fn inputs(field: &str, value: Value) -> Result<Map<String, Value>, Error> {
+    let inputs = match value {
+        Value::Null => Map::new(),
+        Value::Object(inputs) => inputs,
+        _ => return Err(Error::invalid(field, "must be an object")),
+    };
+    if serde_json::to_vec(&inputs).map_or(0, |text| text.len()) > MAX_INPUTS {
+        return Err(Error::invalid(field, format!("may have {MAX_INPUTS} bytes as JSON at most")));
+    }
+    Ok(inputs)
+}
+
+fn secrets(members: Option<Members>) -> Result<Map<String, Value>, Error> {
+    let secrets = members.map(|members| members.0).unwrap_or_default();
+    // Nothing of their content may get into a message.
+    if let Some((name, _)) = secrets.iter().find(|(_, value)| !value.is_string()) {
+        return Err(Error::invalid(format!("secrets.{name}"), "must be a string"));
+    }
+    if serde_json::to_vec(&secrets).map_or(0, |text| text.len()) > MAX_SECRETS {
+        return Err(Error::invalid("secrets", format!("may have {MAX_SECRETS} bytes as JSON at most")));
+    }
+    Ok(secrets)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use warmpool_config::{Flags, Host};
+    use warmpool_core::error::Fault as _;
+
+    fn check(kind: Kind, body: Value) -> Result<TaskSpec, Error> {
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        SubmitRequest::read(kind, read_json(body)?)?.check(&config).map(|(spec, _)| spec)
+    }
+
+    #[test]
+    fn defaults_are_the_settings() {
+        let spec = check(Kind::Run, json!({"steps": [], "timeout": null, "inputs": null})).unwrap();
+        assert_eq!((spec.engine, spec.mode), (Engine::Chromium, Mode::Headless));
+        assert_eq!(spec.timeout_ms, 300_000);
+        assert_eq!(spec.work, json!({"steps": []}));
+        assert!(!spec.safe_to_repeat);
+    }
+
+    #[test]
+    fn faults_name_their_field() {
+        for (kind, body, field) in [
+            (Kind::Run, json!({"colour": 1}), "colour"),
+            (Kind::Run, json!({"urls": []}), "urls"),
+            (Kind::Run, json!({"isolation": "container"}), "isolation"),
+            (Kind::Run, json!({"timeout": 0}), "timeout"),
+            (Kind::Run, json!({"timeout": -1}), "timeout"),
+            (Kind::Run, json!({"timeout": 3_600_001}), "timeout"),
+            (Kind::Run, json!({"inputs": []}), "inputs"),
+            (Kind::Run, json!({"inputs": {"a": "x".repeat(20_000)}}), "inputs"),
+            (Kind::Run, json!({"secrets": {"pin": 1234}}), "secrets.pin"),
+            (Kind::Run, json!({"secrets": "x"}), "secrets"),
+            (Kind::Run, json!({"browser_type": "opera"}), "browser_type"),
+            (Kind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
+            (Kind::Run, json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
+            (Kind::Fleet, json!({"inputs": [{}]}), "run"),
+            (Kind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),
+            (Kind::Fleet, json!({"run": {"steps": []}}), "inputs"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": []}), "inputs"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}, 3]}), "inputs[1]"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "isolation": "none"}), "isolation"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"max": 11}}), "retry.max"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
+        ] {
+            let error = check(kind, body.clone()).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{body}: {error}");
+        }
+    }
+}
