@@ -27,7 +27,7 @@ impl Journal {
     }
 
     /// Writes a record, which takes something away that must not come back.
-    /// Errors: as [`Journal::note`].
+    /// Errors: as [`Journal::persist`].
     pub(super) async fn persist_for_good(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
         self.persist_as(record, |batch| batch.essential().irrevocable()).await
     }
