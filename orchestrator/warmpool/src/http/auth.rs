@@ -40,8 +40,8 @@ impl FromRequestParts<App> for Caller {
             return check(app, key).map(Self).ok_or(warmpool_keys::Error::InvalidKey.into());
         }
         match SignedIn::find(app, &parts.headers)? {
-            Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self).map_err(Into::into),
-            None => Err(missing_key(&parts.headers).into()),
+            Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self),
+            None => Err(missing_key(&parts.headers)),
         }
     }
 }
@@ -137,7 +137,7 @@ impl FromRequestParts<App> for GridKey {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        Ok(Self::read(app, &parts.headers, None)?)
+        Self::read(app, &parts.headers, None)
     }
 }
 

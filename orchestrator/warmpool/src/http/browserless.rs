@@ -181,7 +181,7 @@ async fn webkit(State(app): State<App>, request: Request) -> Result<Response, Er
 async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, Error> {
     relay::check_handshake(request.headers())?;
     if request.headers().contains_key(PLAYWRIGHT) {
-        return Err(no_playwright().into());
+        return Err(no_playwright());
     }
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
@@ -206,11 +206,11 @@ pub(super) fn no_playwright() -> Error {
 }
 
 async fn playwright() -> Error {
-    no_playwright().into()
+    no_playwright()
 }
 
 async fn edge() -> Error {
-    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`").into()
+    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`")
 }
 
 /// `GET /devtools/<kind>/<target>?token=…`: a target of one of the caller's sessions. Some clients keep nothing of the URL
@@ -234,7 +234,7 @@ async fn target(
 
 async fn rest_helper(parts: Parts) -> Error {
     let remedy = "drive a browser over its websocket or by WebDriver";
-    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path())).into()
+    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path()))
 }
 
 /// `GET /active`

@@ -72,8 +72,7 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
     let Some(file) = file else {
         return Err(Error::UnknownPath {
             method: Method::GET.to_string(), path: "/console/…".to_owned(), meant: None
-        }
-        .into());
+        });
     };
     let hash = file.metadata.sha256_hash();
     // A weak tag: it identifies the file, however it is compressed.

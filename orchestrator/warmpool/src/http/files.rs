@@ -3,8 +3,7 @@
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use warmpool_core::error::{Code, FieldFault as _};
@@ -14,7 +13,7 @@ use super::App;
 use super::auth::Caller;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Operation, Routes};
-use super::reply::json_reply;
+use super::reply::{download, json_reply};
 use super::route::Segment;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
@@ -142,15 +141,7 @@ pub(super) async fn fetch(
     let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.read_file(&name).await {
-        Ok(content) => {
-            let mut response = Response::new(Body::new(content));
-            let headers = response.headers_mut();
-            // What a page made must never run as a page of this service.
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-            headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            Ok(response)
-        }
+        Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
         Err(error) => Err(refused(&app, &session, &name, error).await.into()),
     }
 }

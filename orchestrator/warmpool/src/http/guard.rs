@@ -57,7 +57,7 @@ pub(super) async fn guard(
                 _ => Ok(()),
             });
         if let Err(error) = checked {
-            return Error::from(error).into_response();
+            return error.into_response();
         }
         if let Some(route) = route {
             request.extensions_mut().insert(route);

@@ -89,7 +89,7 @@ struct Version {
 /// `GET /json`: the answer depends on the client.
 async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if request.headers().contains_key(PLAYWRIGHT) {
-        return Err(no_playwright().into());
+        return Err(no_playwright());
     }
     list(app, base, request).await
 }
@@ -124,7 +124,7 @@ async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> R
 /// sessions, or of the one that is named, each with a websocket of its own.
 async fn list(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if let Some(pages) = inspect::list(&app, &base, request.headers()).await {
-        return pages.map_err(Into::into);
+        return pages;
     }
     // Only the name in such a URL distinguishes sessions.
     let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
@@ -164,5 +164,5 @@ async fn protocol(State(app): State<App>, request: Request) -> Result<Response, 
 /// What acts on a browser needs one.
 async fn needs_session() -> Error {
     let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
-    Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}")).into()
+    Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}"))
 }

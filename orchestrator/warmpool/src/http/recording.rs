@@ -148,7 +148,7 @@ pub(super) async fn remove(
     let (listing, live) = app.sessions.find(&id, &key)?;
     if live.is_some() && listing.recording {
         let message = "the session is still being recorded: end it first".to_owned();
-        return Err(Error::Conflict { message }.into());
+        return Err(Error::Conflict { message });
     }
     let recordings = app.recorder.recordings().clone();
     let removed = tokio::task::spawn_blocking(move || recordings.remove(&listing.session_id)).await;

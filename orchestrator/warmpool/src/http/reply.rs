@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use fantoccini::error::ErrorStatus;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -119,6 +122,16 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
             .into_response(),
         Err(error) => Error::internal(error).into_response(),
     }
+}
+
+/// A file that pages may have made: it must never run as a page of this service.
+pub(super) fn download(body: Body, media_type: &'static str) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// The body of a WebDriver command that failed, in the form of the W3C standard.
@@ -261,7 +274,7 @@ pub(super) async fn unknown_path(request: Request) -> Error {
 
 /// The route has no such method.
 pub(super) async fn method_not_allowed(request: Request) -> Error {
-    Error::MethodNotAllowed { method: request.method().to_string() }.into()
+    Error::MethodNotAllowed { method: request.method().to_string() }
 }
 
 #[cfg(test)]

@@ -80,6 +80,8 @@ impl Segment {
 /// A route that a request has found.
 #[derive(Debug)]
 pub(crate) struct Route {
+    /// `None` where it answers whatever no other route of its path does.
+    method: Option<Method>,
     /// As the router has it.
     pub(super) path: String,
     pub(super) policy: Policy,
@@ -87,10 +89,6 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(path: String, policy: Policy) -> Self {
-        Self { path, parameters: policy.query.parameters(), policy }
-    }
-
     /// The session or the task that this path of the route names.
     pub(super) fn owned<'a>(&self, path: &'a str) -> Option<(Names, &'a str)> {
         self.path.split('/').zip(path.split('/')).find_map(|(part, value)| match self.policy.names(part)? {
@@ -169,7 +167,7 @@ pub(super) fn parameter(part: &str) -> Option<&str> {
 /// Every route, by its path.
 #[derive(Debug, Default)]
 pub(crate) struct RouteTable {
-    routes: HashMap<String, Vec<(Option<Method>, Arc<Route>)>>,
+    routes: HashMap<String, Vec<Arc<Route>>>,
     /// How many segments may be shown of paths that begin with this one.
     shown: HashMap<String, usize>,
     suggestions: Vec<String>,
@@ -185,8 +183,8 @@ impl RouteTable {
         let until_secret = parts.iter().position(|part| policy.names(part) == Some(Names::Secret));
         let shown = self.shown.entry(parts[0].to_owned()).or_insert(MAX_SHOWN);
         *shown = until_secret.map_or(*shown, |until| until.min(*shown));
-        let route = Arc::new(Route::new(path.to_owned(), policy));
-        self.routes.entry(path.to_owned()).or_default().push((method, route));
+        let route = Route { method, path: path.to_owned(), parameters: policy.query.parameters(), policy };
+        self.routes.entry(path.to_owned()).or_default().push(Arc::new(route));
     }
 
     /// The route that a request leads to, and whether it answers the request's method.
@@ -198,10 +196,9 @@ impl RouteTable {
     pub(super) fn at(&self, path: &str, method: &Method) -> Option<(Arc<Route>, bool)> {
         let routes = self.routes.get(path)?;
         let method = if *method == Method::HEAD { &Method::GET } else { method };
-        let named = routes.iter().find(|(answers, _)| answers.as_ref() == Some(method));
-        let found = named.or_else(|| routes.iter().find(|(answers, _)| answers.is_none()));
-        let (_, route) = found.or_else(|| routes.first())?;
-        Some((Arc::clone(route), found.is_some()))
+        let named = routes.iter().find(|route| route.method.as_ref() == Some(method));
+        let found = named.or_else(|| routes.iter().find(|route| route.method.is_none()));
+        Some((Arc::clone(found.or_else(|| routes.first())?), found.is_some()))
     }
 
     /// A path as far as logs and messages may show it.

@@ -77,7 +77,7 @@ impl FromRequestParts<App> for SignedIn {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        Self::find(app, &parts.headers)?.ok_or(Error::MissingKey.into())
+        Self::find(app, &parts.headers)?.ok_or(Error::MissingKey)
     }
 }
 
@@ -89,7 +89,7 @@ impl FromRequestParts<App> for Operator {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let signed_in = SignedIn::from_request_parts(parts, app).await?;
-        if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly.into()) }
+        if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly) }
     }
 }
 
@@ -123,9 +123,10 @@ pub(super) async fn sign_in(
     // A right key always passes: to check it takes one hash, and others may have used up what this address may get wrong.
     let Some(key) = app.keys.verify(credentials.key.trim()) else {
         let counted = app.sign_ins.attempts.fail(address, app.config.server.failed_sign_ins, Instant::now());
-        return Err(counted
-            .map_or_else(|retry_after| Error::SignInLimit { retry_after }, |()| warmpool_keys::Error::InvalidKey.into())
-            .into());
+        return Err(counted.map_or_else(
+            |retry_after| Error::SignInLimit { retry_after },
+            |()| warmpool_keys::Error::InvalidKey.into(),
+        ));
     };
     note_caller(&key, AuthMethod::Key);
     // Nobody else's sign-in in the same browser is left behind.

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
-use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use super::files::FILE;
 use super::headers::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::query::Query;
-use super::reply::json_reply;
+use super::reply::{download, json_reply};
 use super::route::{Names, Policy, Segment};
 use super::task_reply::{events, stream_of, whole};
 use crate::http::error::Error;
@@ -237,13 +237,8 @@ pub(super) async fn artifact(
     let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
     let (artifact, path) = app.tasks.artifact(&record, &name).await?;
     let file = File::open(path).await.map_err(|_| warmpool_tasks::Error::unknown_artifact(&name))?;
-    let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
-    let headers = response.headers_mut();
     let shown = HARMLESS.iter().find(|kind| **kind == artifact.media_type).unwrap_or(&"application/octet-stream");
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shown));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(artifact.bytes));
-    // What a page made must never run as a page of this service.
-    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let mut response = download(Body::from_stream(ReaderStream::new(file)), shown);
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(artifact.bytes));
     Ok(response)
 }

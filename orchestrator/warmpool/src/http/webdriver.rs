@@ -366,12 +366,12 @@ pub(super) async fn manage_downloads(
             let limit = app.config.server.max_body.bytes();
             let requested = body::read(app, request.into_body(), limit, "server.max_body").await?.value()?;
             let Some(name) = requested["name"].as_str() else {
-                return Err(Error::invalid("name", "must be the name of a downloaded file").into());
+                return Err(Error::invalid("name", "must be the name of a downloaded file"));
             };
             let contents = driver::download(session, driver_id, name).await?;
             Ok(with_w3c_headers(Response::new(Body::from_stream(contents))))
         }
-        _ => Err(Error::MethodNotAllowed { method: request.method().to_string() }.into()),
+        _ => Err(Error::MethodNotAllowed { method: request.method().to_string() }),
     }
 }
 
@@ -425,5 +425,5 @@ pub(super) async fn unknown(
 ) -> Result<Response, Error> {
     open(&app, &id, &token)?;
     let path = format!("/{}", rest.chars().take(100).collect::<String>());
-    Err(Error::UnknownPath { method: method.to_string(), path, meant: None }.into())
+    Err(Error::UnknownPath { method: method.to_string(), path, meant: None })
 }

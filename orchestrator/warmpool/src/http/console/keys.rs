@@ -96,7 +96,7 @@ pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<S
     let operates = |key: &&KeyRecord| key.details.role == KeyRole::Operator && key.is_active() && key.id != id;
     if record.details.role == KeyRole::Operator && !others.iter().any(|key| operates(&key)) {
         let message = "this is the last operator's key: make another before you revoke it".to_owned();
-        return Err(Error::Conflict { message }.into());
+        return Err(Error::Conflict { message });
     }
     let record = app.keys.revoke(&id).await.map_err(warmpool_keys::Error::from)?;
     tracing::info!(key = %record.id, "a key was revoked in the console");
