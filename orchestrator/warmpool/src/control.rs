@@ -243,7 +243,6 @@ fn secret<K: KeyKind>(new: NewKey<K>) -> ControlReply {
     ControlReply::Secret { id, name, secret: new.secret.expose().to_owned() }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 fn message(error: impl std::error::Error) -> String {
     error.to_string()
 }

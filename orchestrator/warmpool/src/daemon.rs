@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::http::{App, Listener};
 use warmpool_config::Config;
-pub use warmpool_runtime::Ownership;
+use warmpool_runtime::Ownership;
 
 pub(crate) use error::StartError;
 

@@ -128,7 +128,7 @@ pub(super) async fn list(
             let files: Vec<ListedFile> = files.into_iter().map(ListedFile::from).collect();
             Ok(json_reply(StatusCode::OK, &files))
         }
-        Err(error) => Err(refused(&app, &session, "", error).await.into()),
+        Err(error) => Err(refused(&app, &session, "", error).await),
     }
 }
 
@@ -142,7 +142,7 @@ pub(super) async fn fetch(
     let _busy = session.busy();
     match session.worker.agent.read_file(&name).await {
         Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
-        Err(error) => Err(refused(&app, &session, &name, error).await.into()),
+        Err(error) => Err(refused(&app, &session, &name, error).await),
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) async fn put(
             Err(error) => Err(refused(&app, &session, &name, error).await),
         }
     };
-    fault.or(sent).await.map_err(Into::into)
+    fault.or(sent).await
 }
 
 /// `DELETE /sessions/<id>/files/<name>`
@@ -177,7 +177,7 @@ pub(super) async fn remove(
     let _busy = session.busy();
     match session.worker.agent.remove_file(&name).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(refused(&app, &session, &name, error).await.into()),
+        Err(error) => Err(refused(&app, &session, &name, error).await),
     }
 }
 

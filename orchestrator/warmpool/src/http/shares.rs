@@ -107,7 +107,7 @@ pub(super) async fn share(
     let ttl = match request.ttl {
         // A link never outlives its session anyway.
         None => left,
-        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second").into()),
+        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second")),
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
     let share = session.shares.add(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
