@@ -43,8 +43,7 @@ settings! {
         trusted_proxies: Vec<IpNet> = Unset("10.0.0.0/8");
         /// Maximum number of open connections; more wait in the listen queue.
         max_connections: usize = Is("10000"), min "1";
-        /// Maximum number of open connections from one address or IPv6 /64 network; more are refused. 0 sets no limit. Trusted
-        /// proxies have none.
+        /// Maximum number of open connections from one address or IPv6 /64 network; 0 sets no limit. Trusted proxies have none.
         max_connections_per_address: usize = Is("4000");
         /// Timeout for receiving a request's headers.
         header_timeout: Duration = Is("10s"), min "1s";
@@ -54,8 +53,8 @@ settings! {
         write_timeout: Duration = Is("60s"), min "1s";
         /// Idle time before TCP keep-alive probes start.
         tcp_keepalive: Duration = Is("15s"), min "1s";
-        /// Time that sent data or a keep-alive probe may stay unacknowledged before the connection is closed (TCP_USER_TIMEOUT).
-        /// It must be longer than every write_timeout, since the kernel also counts the time in which a client does not read.
+        /// Time that sent data or a probe may stay unacknowledged before the connection is closed (TCP_USER_TIMEOUT). It must
+        /// be longer than every write_timeout, since the kernel also counts the time in which a client does not read.
         tcp_user_timeout: Duration = Is("75s"), min "1s";
         /// Maximum size of a request's headers.
         max_header_bytes: ByteSize = Is("64KiB"), min "8KiB";
@@ -343,15 +342,13 @@ settings! {
         close_timeout: Duration = Is("10s"), min "1s";
         /// Time for the same after a second SIGTERM.
         force_timeout: Duration = Is("5s"), min "1s";
-        /// Whether SIGTERM leaves sessions and warm browsers to the daemon's next start, as a kill does, instead of ending them.
-        /// For service managers that stop a daemon in order to start a newer one.
+        /// Whether SIGTERM leaves sessions and warm browsers to the daemon's next start, for managers that start a newer one.
         keep_sessions: bool = Is("false");
     }
 
     /// OpenTelemetry traces of sessions and tasks.
     traces: Traces {
-        /// URL of a collector for OTLP over HTTP, to which `/v1/traces` is appended; without it nothing is traced. The environment
-        /// variable OTEL_EXPORTER_OTLP_HEADERS sets headers for it.
+        /// URL of an OTLP/HTTP collector, to which `/v1/traces` is appended; OTEL_EXPORTER_OTLP_HEADERS sets headers for it.
         endpoint: Option<Url> = Unset("http://127.0.0.1:4318");
         /// Fraction of traces that is sampled, from 0 to 1, unless the client's `traceparent` decides.
         sample: f64 = Is("1.0"), min "0";
@@ -361,7 +358,7 @@ settings! {
     log: Log {
         /// Format of log lines: `text` for people, `json` for machines.
         format: LogFormat = Is("text");
-        /// Filter of log events: a level, or levels by module such as `info,warmpool::pool=debug`.
+        /// Filter of log events: a level, or levels by module such as `info,warmpool_workers::pool=debug`.
         filter: String = Is("info");
     }
 }

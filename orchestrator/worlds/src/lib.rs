@@ -8,6 +8,7 @@
 //! | `record`      | a world as it is kept, and as clients see it |
 //! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
 //! | `files`       | the files of worlds, encrypted |
+//! | `follow`      | following a world until its end |
 //! | `queue`       | the worlds that wait; `turns` says which is next |
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
@@ -40,6 +41,7 @@ mod cipher;
 mod error;
 mod fetch;
 mod files;
+mod follow;
 mod forget;
 mod log;
 mod patient;
@@ -56,13 +58,11 @@ pub use error::Error;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::stream::{Stream, unfold};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use attachment::PictureLimits;
@@ -330,38 +330,6 @@ impl Worlds {
             _ => self.live(&record.world_id).map_or(0.0, |live| live.state.borrow().1),
         };
         Ok(WorldView { record, content, progress, token, cached })
-    }
-
-    /// A world as clients see it now, and again whenever it changes, until its end or an error.
-    pub fn follow(&self, record: WorldRecord) -> impl Stream<Item = Result<WorldView, Error>> + Send + use<> {
-        let changes = self.changes(&record.world_id);
-        unfold((self.clone(), Some(record), changes), |(worlds, first, mut changes)| async move {
-            let record = match first {
-                Some(first) => first,
-                None => {
-                    let changes = changes.as_mut()?;
-                    // An error means that nobody makes it any more.
-                    changes.changed().await.ok()?;
-                    changes.borrow_and_update().0.clone()
-                }
-            };
-            let view = worlds.view(record, false).await;
-            let goes_on = view.as_ref().is_ok_and(|view| !view.record.status.is_end());
-            Some((view, (worlds, None, changes.filter(|_| goes_on))))
-        })
-    }
-
-    /// Waits until a world has ended, or for so long.
-    pub async fn wait_for_end(&self, id: &WorldId, longest: Duration) {
-        if let Some(mut changes) = self.changes(id) {
-            // An error means that nobody makes it any more, or that it took too long.
-            let _ = timeout(longest, changes.wait_for(|(record, _)| record.status.is_end())).await;
-        }
-    }
-
-    /// Changes of a world that is not ready yet, and how far it is.
-    fn changes(&self, id: &WorldId) -> Option<watch::Receiver<(WorldRecord, f64)>> {
-        self.live(id).map(|live| live.state.subscribe())
     }
 
     /// A picture of a world, if it is there, and its media type.
