@@ -123,7 +123,7 @@ pub struct ItemCounts {
 impl ItemCounts {
     /// A fleet of which nothing is done.
     #[must_use]
-    pub fn of(total: u32) -> Self {
+    pub fn none_done(total: u32) -> Self {
         Self { total, queued: total, ..Self::default() }
     }
 

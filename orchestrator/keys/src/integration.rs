@@ -133,7 +133,7 @@ impl CountedWorld<'_> {
     }
 }
 
-/// A key's text as logs may show it: both ends of one that has the form of a key, and nothing of anything else.
+/// Returns a key's secret as logs may show it: its first and last characters. None for a text without the form of a key.
 #[must_use]
 pub fn shorten(text: &str) -> Option<String> {
     let kind =

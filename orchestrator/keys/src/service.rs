@@ -133,8 +133,7 @@ impl Keys {
         Ok(record)
     }
 
-    /// The id of the key that this text is, if it may be used now. Makes a hash whether the text has the form of a key or
-    /// not.
+    /// Returns the id of the key with this secret, if the key works now. It hashes every text, whatever its form.
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
         self.verify_at(key, &Now::read())

@@ -153,7 +153,10 @@ pub(super) fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Reco
         output: Output::default(),
         artifacts: Vec::new(),
         step_times: Vec::new(),
-        items: spec.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
+        items: spec
+            .fleet
+            .as_ref()
+            .map(|fleet| ItemCounts::none_done(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
         retry_of: None,
         idempotency: None,
         waiting: None,

@@ -69,7 +69,7 @@ impl Tasks {
     async fn restore(&self, task: &ActiveTask, spec: &TaskSpec, rules: &FleetRules) -> Result<FleetState, Error> {
         let mut items: Vec<Option<Item>> =
             rules.items.iter().zip(0..).map(|(inputs, index)| Some(new_item(index, inputs.clone()))).collect();
-        let mut counts = ItemCounts::of(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let mut counts = ItemCounts::none_done(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let mut after = None;
         loop {
             let page = self.inner.storage.read(task, || self.inner.storage.items(task.id, after)).await?;
