@@ -1,12 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readOptions } from './options.mjs';
-import { findProcesses, readAvailable, readStat, usage } from './processes.mjs';
+import { findProcesses, readAvailable, readFamily, readStat, spent, timeSpent, usage } from './processes.mjs';
 import { many, runningNode } from './swarm.mjs';
 
 test('a name may look like the end of a name', () => {
   const text = '7 (a) S (b) S 1 7 7 0 -1 4194560 2000 0 0 0 150 50 0 0 20 0 9 0 100 1000000 250 18446744073709551615';
   assert.deepEqual(readStat(text), { cpu: 2, rss: 1.024 });
+});
+
+test('the time of children that have ended is told apart', () => {
+  const text = '7 (a b) T 3 7 7 0 -1 4194560 2000 0 0 0 150 50 20 5 20 0 9 0 100 1000000 250 18446744073709551615';
+  assert.deepEqual(readFamily(text), { state: 'T', parent: 3, children: 0.25 });
+});
+
+test('processor time is finer than the ticks of the kernel', async () => {
+  const spin = async () => {
+    for (const from = performance.now(); performance.now() - from < 20; );
+  };
+  const { me } = await timeSpent({ me: process.pid }, spin);
+  assert.ok(me > 0.001 && me < 1, `${me} s`);
+  assert.equal(await spent(4194303), undefined);
 });
 
 test('memory is what programs could still get', () => {

@@ -1,6 +1,7 @@
 // DevTools through Warmpool, and beside the browser: the same browser, the same moment.
 
 import { mainProcess } from '../docker.mjs';
+import { timeSpent } from '../processes.mjs';
 import { summary } from '../stats.mjs';
 import { goal } from '../table.mjs';
 import { Probe, withTwoProbes } from '../probes.mjs';
@@ -8,6 +9,8 @@ import { Probe, withTwoProbes } from '../probes.mjs';
 /** Round trips before the other probe has its turn. */
 const BLOCK = 20;
 const MEGABYTES = 16;
+/** Round trips whose processor time is measured at once. */
+const TRIPS = 1000;
 
 export async function relay({ daemon, quick, table, progress, peer }) {
   await daemon.full();
@@ -34,9 +37,25 @@ export async function relay({ daemon, quick, table, progress, peer }) {
       ...{ measure: `result of ${MEGABYTES} MB`, unit: 'MB/s', p50: summary(fast).p50, n: fast.length },
       ...{ against: { name: 'beside the browser', ...summary(bare) }, goal: goal.atLeast(0.8) },
     });
+    await processorTime({ through, pids: { daemon: daemon.pid, agent: pid }, rounds: quick ? 2 : 10, table });
   });
   await daemon.end(session);
   if (peer) await other(peer, trips, results, table);
+}
+
+/** Processor time that each relay of the way takes, for small messages and for large ones. */
+async function processorTime({ through, pids, rounds, table }) {
+  const [small, large] = [[], []];
+  for (let round = 0; round < rounds; round += 1) {
+    small.push(await timeSpent(pids, () => through.ask('roundTrips', { count: TRIPS })));
+    large.push(await timeSpent(pids, () => through.ask('bulk', { megabytes: MEGABYTES })));
+  }
+  const line = (name, what, times, each) =>
+    table.add({ measure: `${name}: processor time for ${what}`, unit: 'ms', ...summary(times.map((it) => (it[name] * 1000) / each)) });
+  for (const name of Object.keys(pids)) {
+    line(name, `${TRIPS} round trips of Runtime.evaluate`, small, 1);
+    line(name, 'each MB of a result', large, MEGABYTES);
+  }
 }
 
 /** The same through a peer, for comparison with the lines above. */
