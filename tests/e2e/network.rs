@@ -1,140 +1,136 @@
-//! The workers' network: one on which they could reach one another is refused, and so is starting on it.
+//! Workers have no network, whatever the engine has; an agent on TCP leaves the one on which it is reached.
+
+use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
 use serde_json::json;
-use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Docker, Driver, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
         quick: [],
         full: [
-            an_open_network_is_refused_with_its_remedy,
-            a_network_of_an_earlier_release_is_refused,
-            a_network_that_somebody_made_right_is_used,
-            an_open_network_in_its_place_stops_new_workers,
-            daemons_that_start_at_once_share_one_network,
+            pages_of_a_worker_without_a_network_are_online,
+            daemons_that_start_at_once_make_no_network,
+            a_network_of_an_earlier_release_is_removed,
+            an_agent_on_tcp_leaves_its_network,
+            two_networks_of_one_name_are_in_nobodys_way,
         ],
     )
 }
 
-/// What makes a network fit for workers.
-const FIT: [&str; 5] = [
-    "--internal",
-    "--opt",
-    "com.docker.network.bridge.enable_icc=false",
-    "--opt",
-    "com.docker.network.bridge.inhibit_ipv4=true",
-];
-
-/// A network of the test's own, removed with what is on it.
+/// A network of the test's own, removed with it.
 struct Network {
     name: String,
 }
 
 impl Network {
-    async fn create(options: &[&str]) -> Result<Self> {
-        let name = format!("warmpool-test-{}", std::process::id());
-        let arguments = [&["network", "create"], options, &[name.as_str()]].concat();
-        Docker::default().run(&arguments).await?;
-        Ok(Self { name })
+    /// Some name. Nothing has it yet.
+    fn named(purpose: &str) -> Self {
+        Self { name: format!("warmpool-test-{purpose}-{}", std::process::id()) }
     }
 
-    async fn ask(&self, format: &str) -> Result<String> {
-        Docker::default().run(&["network", "inspect", "--format", format, &self.name]).await
+    async fn create(&self, options: &[&str]) -> Result<String> {
+        let arguments = [&["network", "create"], options, &[self.name.as_str()]].concat();
+        Docker::default().run(&arguments).await
+    }
+
+    /// The ids of the networks that have the name.
+    async fn ids(&self) -> Result<Vec<String>> {
+        let filter = format!("name=^{}$", self.name);
+        let listed = Docker::default().run(&["network", "ls", "--quiet", "--no-trunc", "--filter", &filter]).await?;
+        Ok(listed.lines().map(str::to_owned).collect())
+    }
+
+    fn settings(&self) -> Settings {
+        Settings::new().set("DOCKER_NETWORK", &self.name)
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("docker").args(["network", "rm", &self.name]).output();
+        let filter = format!("name=^{}$", self.name);
+        let listed =
+            std::process::Command::new("docker").args(["network", "ls", "--quiet", "--filter", &filter]).output();
+        let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        for id in listed.lines() {
+            let _ = std::process::Command::new("docker").args(["network", "rm", id]).output();
+        }
     }
 }
 
-fn settings(network: &Network) -> Settings {
-    Settings::new().set("DOCKER_NETWORK", &network.name)
-}
-
-async fn an_open_network_is_refused_with_its_remedy(_: Stage) -> Result<()> {
-    let network = Network::create(&[]).await?;
-    let mut daemon = Daemon::start_cold(settings(&network)).await?;
-    ensure!(!daemon.wait(60).await?.success(), "the daemon does not run on it");
-    let remedy = format!("docker network rm {}", network.name);
-    let said = daemon.log_text();
-    ensure!(said.contains("reach one another") && said.contains(&format!("`{remedy}`")), "{said}");
-    let doctor = daemon.cli(&["doctor"]).await?;
-    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    ensure!(!doctor.status.success() && said.contains("reach one another") && said.contains(&remedy), "{said}");
-
-    // The command from the message repairs it.
-    let words: Vec<&str> = remedy.split(' ').skip(1).collect();
-    Docker::default().run(&words).await?;
-    daemon.restart().await?;
-    daemon.warm().await.context("it starts on a network that it makes")?;
-    let made =
-        network.ask("{{index .Options \"com.docker.network.bridge.enable_icc\"}} {{.EnableIPv6}} {{.Labels}}").await?;
-    ensure!(made.starts_with("false false") && made.contains("warmpool.network"), "{made}");
-    daemon.cli_ok(&["doctor"]).await?;
-    daemon.assert_idle().await?;
-    drop(daemon);
+async fn pages_of_a_worker_without_a_network_are_online(_: Stage) -> Result<()> {
+    for engine in ["chromium", "firefox", "webkit"] {
+        let settings = Settings::on_demand()
+            .set(&format!("POOL_{}_HEADLESS", engine.to_uppercase()), 1)
+            .set("POOL_MAX_WORKERS", 1);
+        let daemon = Daemon::start(settings).await?;
+        let container = daemon.only_container().await?;
+        let mode = daemon.docker().run(&["inspect", "--format", "{{.HostConfig.NetworkMode}}", &container]).await?;
+        ensure!(mode == "none", "{engine}: {mode}");
+        let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
+        let driver = Driver::start(session.connect_url()?, json!({})).await?;
+        // WebKitGTK asks GLib, which calls a host online that has a default route, and no worker has one.
+        ensure!(driver.execute("return navigator.onLine").await? == (engine != "webkit"), "{engine}");
+        session.delete().await?.ok()?;
+        daemon.assert_idle().await?;
+    }
     Ok(())
 }
 
-async fn a_network_of_an_earlier_release_is_refused(_: Stage) -> Result<()> {
-    let network = Network::create(&["--opt", "com.docker.network.bridge.enable_icc=false"]).await?;
-    let mut daemon = Daemon::start_cold(settings(&network)).await?;
-    ensure!(!daemon.wait(60).await?.success(), "the daemon does not run on it");
-    let said = daemon.log_text();
-    ensure!(said.contains("leads to other networks") && said.contains("docker network rm"), "{said}");
-    Ok(())
-}
-
-async fn a_network_that_somebody_made_right_is_used(_: Stage) -> Result<()> {
-    let network = Network::create(&FIT).await?;
-    let id = network.ask("{{.Id}}").await?;
-    let daemon = Daemon::start(settings(&network)).await?;
-    ensure!(network.ask("{{.Id}} {{len .Containers}}").await? == format!("{id} 1"), "its worker is on that one");
-    daemon.cli_ok(&["doctor"]).await?;
-    daemon.assert_idle().await?;
-    drop(daemon);
-    Ok(())
-}
-
-async fn an_open_network_in_its_place_stops_new_workers(_: Stage) -> Result<()> {
-    let network = Network::create(&FIT).await?;
-    // No worker waits, so that somebody can take the network away.
-    let settings = settings(&network).set("POOL_CHROMIUM_HEADLESS", "0").set("DOCKER_RECONCILE_INTERVAL", "1s");
-    let daemon = Daemon::start(settings).await?;
-    let (api, docker) = (daemon.api(), Docker::default());
-    let remove = ["network", "rm", network.name.as_str()];
-    eventually!("an open one is in its place", 20, {
-        // The daemon may be quicker and create the network again, correctly.
-        let _ = docker.run(&remove).await;
-        docker.run(&["network", "create", &network.name]).await.is_ok()
-    })?;
-    eventually!("readiness says so", 30, api.get("/readyz").await?.status == 503)?;
-    let reply = api.post("/sessions/create", &json!({"headless": true})).await?;
-    ensure!(reply.fault(503)?.code == "runtime_down", "{reply}");
-    ensure!(daemon.log_text().contains(&format!("docker network rm {}", network.name)), "the log has the remedy");
-    docker.run(&remove).await?;
-    daemon.ready().await.context("the daemon makes it again")?;
-    daemon.session(json!({})).await?.delete().await?.ok()?;
-    daemon.assert_idle().await?;
-    drop(daemon);
-    Ok(())
-}
-
-/// Engines before 25 take a name twice when two ask at the same moment, and start no container on either network then.
-async fn daemons_that_start_at_once_share_one_network(_: Stage) -> Result<()> {
-    // It removes the network that the daemons make.
-    let network = Network { name: format!("warmpool-test-at-once-{}", std::process::id()) };
-    let daemons = try_join_all((0..4).map(|_| Daemon::start(settings(&network)))).await?;
-    let filter = format!("name={}", network.name);
-    let found = Docker::default().run(&["network", "ls", "--quiet", "--filter", &filter]).await?;
-    ensure!(found.lines().count() == 1, "{found}");
+async fn daemons_that_start_at_once_make_no_network(_: Stage) -> Result<()> {
+    let network = Network::named("at-once");
+    let daemons = try_join_all((0..4).map(|_| Daemon::start(network.settings()))).await?;
+    ensure!(network.ids().await?.is_empty(), "{:?}", network.ids().await?);
     for daemon in &daemons {
         daemon.assert_idle().await?;
     }
-    drop(daemons);
     Ok(())
+}
+
+/// What an earlier release made is of no use any more, and would stay on the engine for good.
+async fn a_network_of_an_earlier_release_is_removed(_: Stage) -> Result<()> {
+    let network = Network::named("earlier");
+    let without_host = "com.docker.network.bridge.inhibit_ipv4=true";
+    network.create(&["--internal", "--label", "warmpool.network=workers", "--opt", without_host]).await?;
+    let daemon = Daemon::start(Settings::new()).await?;
+    eventually!("the network is gone", 20, network.ids().await?.is_empty())?;
+    daemon.assert_idle().await
+}
+
+async fn an_agent_on_tcp_leaves_its_network(_: Stage) -> Result<()> {
+    let network = Network::named("tcp");
+    let daemon = Daemon::start(network.settings().set("WORKER_AGENT_TRANSPORT", "tcp")).await?;
+    ensure!(network.ids().await?.len() == 1, "the daemon made the network");
+    let container = daemon.only_container().await?;
+    let pids = daemon.docker().browser_pids(&container).await?;
+    let browser = pids.first().context("a browser")?;
+    let devices = fs::read_to_string(format!("/proc/{browser}/net/dev"))?;
+    ensure!(devices.contains("eth1:"), "both ends of the cable are the browser's: {devices}");
+    let routes = fs::read_to_string(format!("/proc/{browser}/net/route"))?;
+    ensure!(routes.lines().count() == 1, "a route leads somewhere: {routes}");
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// Engines before 25 take a name twice when two ask at the same moment, and start no container on that name then.
+async fn two_networks_of_one_name_are_in_nobodys_way(_: Stage) -> Result<()> {
+    let network = Network::named("twice");
+    let asked = ["--internal", "--label", "warmpool.network=workers"];
+    let first = network.create(&asked).await?;
+    // The engine's command line refuses a second one of the name; its API does as it is told.
+    let body = json!({"Name": network.name, "Driver": "bridge", "Internal": true, "CheckDuplicate": false});
+    let socket = "/var/run/docker.sock";
+    let made = std::process::Command::new("curl")
+        .args(["--silent", "--fail", "--unix-socket", socket, "--header", "content-type: application/json"])
+        .args(["--data", &body.to_string(), "http://docker/networks/create"])
+        .output()?;
+    let is_twice = made.status.success() && network.ids().await?.len() == 2;
+    let daemon = Daemon::start(network.settings().set("WORKER_AGENT_TRANSPORT", "tcp")).await?;
+    let container = daemon.only_container().await?;
+    let format = "{{range .NetworkSettings.Networks}}{{.NetworkID}}{{end}}";
+    let on = daemon.docker().run(&["inspect", "--format", format, &container]).await?;
+    ensure!(on == first, "workers are on the eldest; two of the name: {is_twice}");
+    daemon.assert_idle().await
 }

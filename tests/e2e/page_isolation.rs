@@ -26,6 +26,9 @@ const PORTS: &str = "1080,6669,8400,9222,9515,4445,2828,9400,9401,5900,6000,6100
 /// A name that leads into the container itself, as one that was rebound would.
 const REBOUND: &str = "rebound.test";
 
+/// The worker's own address, on the cable that its agent makes.
+const OWN: &str = "203.0.113.2";
+
 /// The browser's way out, on loopback: what a page asks for there is asked through itself.
 const PROXY: &str = "0100007F:0438";
 
@@ -62,11 +65,9 @@ async fn try_ports(stage: &Stage, daemon: &Daemon, container: &str, engine: &str
     let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
     let driver = Driver::start(session.connect_url()?, always).await?;
     rebind(daemon, container).await?;
-    let own = daemon.docker().inspect(container, &["hostname", "-i"]).await?;
-    let own = own.split_whitespace().next().context("an address")?;
     let name = format!("{engine}-{}", session.id);
     let page =
-        format!("{site}/ports/{name}?hosts={host},127.0.0.1,localhost,[::1],{own},{REBOUND}&ports={port},{PORTS}");
+        format!("{site}/ports/{name}?hosts={host},127.0.0.1,localhost,[::1],{OWN},{REBOUND}&ports={port},{PORTS}");
     driver.goto(&page).await?;
     let answered = eventually!(format!("{engine} has tried the ports"), 180, stage.site().report(&name))?;
     let answered: BTreeSet<&str> = answered.as_array().context("a list")?.iter().filter_map(Value::as_str).collect();
@@ -82,8 +83,7 @@ async fn try_ports(stage: &Stage, daemon: &Daemon, container: &str, engine: &str
     })?;
     ensure!(session.status().await? == "running", "{engine}");
     let found = listening(daemon, container).await?;
-    let agent_on_the_network = found.iter().all(|socket| socket.ends_with(":1A0D"));
-    ensure!(agent_on_the_network, "{engine}: something listens: {found:?}");
+    ensure!(found.is_empty(), "{engine}: something listens: {found:?}");
     session.delete().await?.ok().map(drop)
 }
 
@@ -125,7 +125,8 @@ async fn a_page_reaches_no_port_of_an_agent_on_the_network(stage: Stage) -> Resu
         )
         .await?;
         let container = daemon.only_container().await?;
-        ensure!(listening(&daemon, &container).await?.len() == 1, "{engine}: the agent listens");
+        let found = listening(&daemon, &container).await?;
+        ensure!(found.is_empty(), "{engine}: the agent's port is on the network that it left: {found:?}");
         try_ports(&stage, &daemon, &container, engine, json!({})).await?;
     }
     let _ = Docker::default().run(&["network", "rm", "warmpool-test-tcp"]).await;

@@ -110,8 +110,6 @@ pub struct WorkerStatus {
     pub sandbox: bool,
     /// Whether waiting workers are frozen.
     pub freeze: bool,
-    /// Whether a program that broke out of its browser would find ports of this host.
-    pub reach_host: bool,
     /// The container runtime.
     pub runtime: String,
 }

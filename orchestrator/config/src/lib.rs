@@ -191,7 +191,7 @@ impl Config {
             || pool.presets.0.iter().any(|preset| preset.engine == engine)
     }
 
-    /// Whether workers get a folder for their agent's socket, and so need no address of this host on their network.
+    /// Whether workers get a folder for their agent's socket, and so need no network.
     pub fn shares_folders(&self) -> bool {
         // Other hosts share no folder with this one.
         if self.swarm.enabled {

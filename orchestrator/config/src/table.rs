@@ -74,7 +74,7 @@ settings! {
     docker: Docker {
         /// Socket of the Docker engine, as `unix:///path`.
         host: DockerHost = Computed(default::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
-        /// Bridge network of the workers, without access to other networks; created when it is missing.
+        /// Network of agents that use TCP, which they leave at once; created when it is missing. Other workers have none.
         network: String = Is("warmpool-workers");
         /// Timeout for a request to the engine, to the last byte of its response.
         timeout: Duration = Is("10s"), min "1s";

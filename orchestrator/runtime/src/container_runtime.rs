@@ -20,8 +20,8 @@ pub trait ContainerRuntime: Send + Sync {
     /// Errors: [`RuntimeError::Unreachable`].
     async fn ping(&self) -> Result<(), RuntimeError>;
 
-    /// Creates the workers' own network where it is missing. One that exists must be as the runtime would create it.
-    /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers must not be put on it.
+    /// Creates the network on which agents are reached, where there is to be one and it is missing.
+    /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers must not be put on the one that is there.
     async fn ensure_network(&self) -> Result<(), RuntimeError>;
 
     /// Creates and starts the worker's container, and returns where it runs.

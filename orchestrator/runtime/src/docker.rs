@@ -1,6 +1,6 @@
 //! Docker Engine as the container runtime.
 
-mod bridge;
+mod network;
 mod own_container;
 mod profile;
 mod renderer;
@@ -21,8 +21,8 @@ use ipnet::Ipv4Net;
 use parking_lot::RwLock;
 use warmpool_protocol::PORT;
 
-pub(super) use bridge::vanished;
-pub(super) use profile::{HARDENED_DNS, log_limits, nano_cpus, no_core_dumps, signed};
+pub(super) use network::vanished;
+pub(super) use profile::{NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
 pub use renderer::RendererPipes;
 
 use super::agent_folder::AgentFolders;
@@ -104,10 +104,10 @@ impl Docker {
         self.look("inspect a container", async move |engine| engine.inspect_container(name, options).await).await
     }
 
-    /// Returns what the engine says of a worker's place on the workers' network.
+    /// Returns what the engine says of a worker's place on its one network.
     async fn endpoint(&self, worker: &WorkerId) -> Result<Option<EndpointSettings>, RuntimeError> {
         let networks = self.inspect(worker).await?.network_settings.and_then(|settings| settings.networks);
-        Ok(networks.and_then(|mut networks| networks.remove(&self.config.docker.network)))
+        Ok(networks.and_then(|networks| networks.into_values().next()))
     }
 
     async fn create_container(&self, name: &str, profile: ContainerCreateBody) -> Answer<()> {
@@ -153,9 +153,9 @@ impl ContainerRuntime for Docker {
         answer.map(drop).map_err(CallError::unreachable)
     }
 
-    /// The workers' network is a bridge: no traffic between workers or to anywhere else, no IPv6.
+    /// Only agents on TCP need a network.
     async fn ensure_network(&self) -> Result<(), RuntimeError> {
-        self.ensure_bridge().await
+        self.prepare_network().await
     }
 
     async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
@@ -166,7 +166,8 @@ impl ContainerRuntime for Docker {
             self.folders.make(&spec.worker).map_err(unusable)?;
         }
         // A conflict: our own earlier call made it, and its reply was lost.
-        match unless(&[409], self.create_container(name, self.worker_container(spec)).await) {
+        let profile = self.worker_container(spec, self.start_network().await?);
+        match unless(&[409], self.create_container(name, profile).await) {
             Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
             made => drop(made?),
         }
@@ -284,8 +285,6 @@ impl ContainerRuntime for Docker {
             runtimes: info.runtimes.unwrap_or_default().into_keys().collect(),
             images,
             renderer: (renderer, renderer_there),
-            // An overlay is another matter than this engine's bridges.
-            network: if self.config.swarm.enabled { None } else { self.bridge().await? },
         })
     }
 }

@@ -14,7 +14,7 @@ pub enum RuntimeError {
     /// The folder in which a worker's agent listens cannot be used.
     #[error("the folder shared with the worker: {0}")]
     Folder(String),
-    /// A network has the name of the workers' network, and does not isolate them.
+    /// A network of a swarm has the name of the workers' network, and is not fit for them.
     #[error("the network `{name}` {flaw}; {remedy}")]
     UnfitNetwork {
         /// The network.

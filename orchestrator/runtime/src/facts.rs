@@ -1,6 +1,5 @@
 //! What the container engine says of itself.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use warmpool_core::browser::Engine;
@@ -34,8 +33,6 @@ pub struct DockerFacts {
     pub images: Vec<ImageFact>,
     /// The image of the renderers of worlds, and whether the container engine has it.
     pub renderer: (String, bool),
-    /// The workers' network; none where the daemon has yet to make it.
-    pub network: Option<NetworkFacts>,
 }
 
 /// The image of one engine's workers.
@@ -49,25 +46,4 @@ pub struct ImageFact {
     pub there: bool,
     /// Whether the configuration cannot do without.
     pub needed: bool,
-}
-
-/// What the engine says of the workers' network, as far as it matters to them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetworkFacts {
-    /// Its name.
-    pub name: String,
-    /// Its driver.
-    pub driver: String,
-    /// Its driver's options.
-    pub options: HashMap<String, String>,
-    /// Whether the engine keeps it apart from every other network.
-    pub internal: bool,
-    /// Whether workers have no need of this host's address on it: their agents listen in folders.
-    pub needs_no_host: bool,
-    /// Whether its containers have IPv6 addresses too.
-    pub ipv6: bool,
-    /// Whether a daemon made it and put its label on it. Those of earlier releases have none.
-    pub labelled: bool,
-    /// The names of the containers that run on it, in their order.
-    pub members: Vec<String>,
 }

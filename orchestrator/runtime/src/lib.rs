@@ -27,8 +27,8 @@
 //! - **Each call has a deadline**, and ends with the last byte of its answer: an engine that hangs holds up nobody.
 //! - **One profile for all containers**: no capability, no new privileges, a seccomp profile, a read-only root, limits on
 //!   memory, processes and processor time. What a service cannot ask for is checked on each node before its first worker.
-//! - **On Docker Engine agents listen on sockets in a folder that they share with the daemon**, so that no network between
-//!   workers and this host is needed. On a Swarm they listen on TCP, on an overlay that leads nowhere else.
+//! - **On Docker Engine agents listen on sockets in a folder that they share with the daemon**, so that workers need no network
+//!   and have none. Where that cannot be, and on a Swarm, agents listen on TCP, and leave the network before they start anything.
 //! - **Exactly one daemon owns the workers of an instance**: on one host by the lock on its store, on a Swarm by a lease.
 
 mod agent_folder;
@@ -50,7 +50,7 @@ pub use container::{AgentAddress, ContainerState, OwnedContainer, Place, Rendere
 pub use container_runtime::ContainerRuntime;
 pub use docker::RendererPipes;
 pub use error::RuntimeError;
-pub use facts::{DockerFacts, ImageFact, NetworkFacts};
+pub use facts::{DockerFacts, ImageFact};
 pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeState, NodeUse};
 pub use ownership::Ownership;
 

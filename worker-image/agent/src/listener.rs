@@ -17,7 +17,7 @@ pub(crate) type Connection = Either<UnixStream, TcpStream>;
 pub(crate) enum Listener {
     /// In a folder that the daemon shares with this worker.
     Unix(UnixListener),
-    /// On the workers' network.
+    /// On the workers' network, which the agent then leaves.
     Tcp(TcpListener),
 }
 

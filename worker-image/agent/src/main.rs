@@ -34,9 +34,11 @@
 //!   agent's own that lives as long as the session. So they survive a restart of the daemon and cost no round trip on the
 //!   network. The agent's connection attaches to each target before it runs; a client's own override wins. Without
 //!   settings there is nothing to notice.
+//! - *The network of the worker is the agent's own* (`own_network`), a namespace with a cable that is plugged into nothing,
+//!   whatever network its container has. So no engine has to make a network that isolates, and none is to be checked.
 //! - *Nothing listens on a network.* The agent has a Unix socket in a folder that the daemon shares with this one worker
-//!   and closes before the agent starts its first program. With `worker.agent_transport = "tcp"` it has port 6669, which
-//!   browsers refuse to open. Debuggers and drivers listen on loopback ports only, where a page could reach them
+//!   and closes before the agent starts its first program. With `worker.agent_transport = "tcp"`, and on a Swarm, it has
+//!   port 6669 on the network that it leaves. Debuggers and drivers listen on loopback ports only, where a page could reach them
 //!   (`location = 'http://127.0.0.1:9515/shutdown'` used to end a session), so `worker-image/unix-ports` replaces these
 //!   ports by Unix sockets. It needs no privilege, works below every container runtime, and fails closed: without it the
 //!   worker never becomes ready. A packet filter would need `NET_ADMIN`, and a network namespace for the driver leaves
@@ -139,7 +141,6 @@ use std::time::Duration;
 use nix::sys::prctl;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
-use warmpool_protocol::LEAVE_NETWORK;
 
 use agent::Agent;
 use egress::Egress;
@@ -191,9 +192,7 @@ fn run() -> Result<ExitCode, AgentError> {
         let _inside = runtime.enter();
         Listener::bind()?
     };
-    if std::env::var_os(LEAVE_NETWORK).is_some() {
-        runtime.block_on(own_network::enter())?;
-    }
+    runtime.block_on(own_network::enter(&listener))?;
     // A process of the same user, such as a browser somebody broke out of, must not read the
     // secret from our memory.
     prctl::set_dumpable(false).map_err(io::Error::from)?;

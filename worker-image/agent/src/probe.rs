@@ -5,12 +5,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 use warmpool_protocol::{EGRESS_PORT, Probe, ProbeWay, Probed};
 
 /// Time for one try.
 const LIMIT: Duration = Duration::from_secs(4);
+/// A query of DNS for the name servers of the root.
+const QUERY: [u8; 17] = [0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
 /// What the daemon's own page of refusal begins with.
 const REFUSAL: &[u8] = b"HTTP/1.1 403 Refused by Warmpool";
 
@@ -19,6 +21,7 @@ pub(crate) async fn carry_out(probe: &Probe) -> Probed {
     let tried = async {
         match probe.way {
             ProbeWay::Direct => direct(probe).await,
+            ProbeWay::Datagram => asked(probe).await,
             ProbeWay::Proxy => proxied(probe).await,
         }
     };
@@ -31,8 +34,19 @@ pub(crate) async fn carry_out(probe: &Probe) -> Probed {
 
 /// A host that refuses a connection is there: its packets came through.
 async fn direct(Probe { host, port, .. }: &Probe) -> io::Result<Probed> {
-    match TcpStream::connect((host.as_str(), *port)).await {
-        Ok(_) => Ok(Probed { reached: true, detail: "it takes the connection".to_owned() }),
+    there(TcpStream::connect((host.as_str(), *port)).await.map(|_| "it takes the connection"))
+}
+
+async fn asked(Probe { host, port, .. }: &Probe) -> io::Result<Probed> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
+    socket.connect((host.as_str(), *port)).await?;
+    socket.send(&QUERY).await?;
+    there(socket.recv(&mut [0; 512]).await.map(|_| "it answers"))
+}
+
+fn there(tried: io::Result<&str>) -> io::Result<Probed> {
+    match tried {
+        Ok(detail) => Ok(Probed { reached: true, detail: detail.to_owned() }),
         Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset) => {
             Ok(Probed { reached: true, detail: "it is there, and refuses the connection".to_owned() })
         }
@@ -89,5 +103,7 @@ mod tests {
         assert!(carry_out(&probe(port)).await.reached);
         drop(listener);
         assert!(carry_out(&probe(port)).await.reached);
+        let datagram = Probe { way: ProbeWay::Datagram, ..probe(port) };
+        assert!(carry_out(&datagram).await.reached);
     }
 }

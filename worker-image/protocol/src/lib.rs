@@ -46,8 +46,6 @@ pub const SHARED_FOLDER: &str = "/run/warmpool";
 pub const SOCKET: &str = "agent.sock";
 /// The agent's port where there is no such folder. Browsers refuse to open it, whoever asks.
 pub const PORT: u16 = 6669;
-/// Variable of a worker's container, set where its network does not keep workers apart: the agent then leaves that network.
-pub const LEAVE_NETWORK: &str = "WARMPOOL_LEAVE_NETWORK";
 
 /// The loopback port in a worker where its browser finds the SOCKS proxy that is its only way out.
 pub const EGRESS_PORT: u16 = 1080;

@@ -8,6 +8,8 @@ pub enum ProbeWay {
     Proxy,
     /// Without it, as a program does that broke out of its browser.
     Direct,
+    /// The same, by a datagram to which a name server would answer.
+    Datagram,
 }
 
 /// Body of `POST /probe`: an address that nobody should reach from here.

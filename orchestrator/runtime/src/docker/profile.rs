@@ -9,6 +9,7 @@ use bollard::models::{
 
 use warmpool_protocol::SHARED_FOLDER;
 
+use super::network::StartNetwork;
 use super::{Docker, TCP, UNIX};
 use crate::WorkerSpec;
 use crate::labels;
@@ -16,19 +17,18 @@ use crate::labels;
 /// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
 const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
 
-/// The name server of every worker, and its options. Names are the daemon's affair. The engine's own name server asks this one
-/// from inside the container, where nobody answers, and does not wait long.
-pub(crate) const HARDENED_DNS: (&str, [&str; 2]) = ("127.0.0.1", ["timeout:1", "attempts:1"]);
+/// The name server of every worker, where nobody answers: names are the daemon's affair. Where none is named, the engine tells
+/// the container those of the host.
+pub(crate) const NO_NAME_SERVER: &str = "127.0.0.1";
 
 impl Docker {
     /// Returns the profile of a worker's container.
-    pub(super) fn worker_container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
+    pub(super) fn worker_container(&self, spec: &WorkerSpec, network: StartNetwork) -> ContainerCreateBody {
         let config = &self.config;
         let worker = &config.worker;
         let mut labels = labels::of_worker(&self.instance, spec);
         let agent = if config.shares_folders() { UNIX } else { TCP };
         labels.insert(labels::AGENT.to_owned(), agent.to_owned());
-        let (name_server, options) = HARDENED_DNS;
         let limits = Limits {
             memory: worker.memory.bytes(),
             shm: worker.shm.bytes(),
@@ -37,9 +37,8 @@ impl Docker {
             cpus: worker.cpus,
         };
         let host = HostConfig {
-            network_mode: Some(config.docker.network.clone()),
-            dns: Some(vec![name_server.to_owned()]),
-            dns_options: Some(options.map(str::to_owned).to_vec()),
+            network_mode: Some(network.mode),
+            dns: Some(vec![NO_NAME_SERVER.to_owned()]),
             mounts: config.shares_folders().then(|| {
                 vec![Mount {
                     typ: Some(MountType::BIND),
@@ -56,6 +55,7 @@ impl Docker {
             user: Some("1000:1000".to_owned()),
             labels: Some(labels),
             host_config: Some(host),
+            networking_config: network.endpoints,
             ..Default::default()
         }
     }

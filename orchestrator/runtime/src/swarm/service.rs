@@ -9,13 +9,12 @@ use bollard::models::{
     TaskSpecContainerSpecDnsConfig, TaskSpecLogDriver, TaskSpecPlacement, TaskSpecResources, TaskSpecRestartPolicy,
     TaskSpecRestartPolicyConditionEnum,
 };
-use warmpool_protocol::LEAVE_NETWORK;
 
 use super::Swarm;
 use super::constraints::constraints;
 use crate::WorkerSpec;
 use crate::container::container_name;
-use crate::docker::{HARDENED_DNS, log_limits, nano_cpus, no_core_dumps, signed};
+use crate::docker::{NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
 use crate::labels::{self, Labels};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -25,6 +24,8 @@ const TMPFS_MODE: i64 = 0o1777;
 /// The worker's home. The image has no such directory: on one that it has, runc gives a tmpfs the directory's mode, and only
 /// root could write there.
 const HOME: &str = "/home/own";
+/// Agents of earlier images leave their network only when this variable tells them to; later ones do so anyway.
+const LEAVE_NETWORK: &str = "WARMPOOL_LEAVE_NETWORK";
 
 impl Swarm {
     /// The service of a worker, for other nodes than these.
@@ -113,7 +114,6 @@ fn replicated(name: String, labels: Labels, task: TaskSpec) -> ServiceSpec {
 
 fn container(config: &Config, image: &str, labels: Labels) -> TaskSpecContainerSpec {
     let worker = &config.worker;
-    let (name_server, options) = HARDENED_DNS;
     let tmpfs = |target: &str, size: u64| Mount {
         typ: Some(MountType::TMPFS),
         target: Some(target.to_owned()),
@@ -140,8 +140,7 @@ fn container(config: &Config, image: &str, labels: Labels) -> TaskSpecContainerS
         // Nothing in it is worth waiting for.
         stop_grace_period: Some(0),
         dns_config: Some(TaskSpecContainerSpecDnsConfig {
-            nameservers: Some(vec![name_server.to_owned()]),
-            options: Some(options.map(str::to_owned).to_vec()),
+            nameservers: Some(vec![NO_NAME_SERVER.to_owned()]),
             ..Default::default()
         }),
         ulimits: Some(no_core_dumps()),

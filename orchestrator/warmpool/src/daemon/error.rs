@@ -42,7 +42,7 @@ pub(crate) enum StartError {
     /// The system's certificates cannot be used.
     #[error("the system's certificates: {0}")]
     Certificates(std::io::Error),
-    /// Workers could reach one another on the network that they are to have.
+    /// The workers' network is not fit for them.
     #[error(transparent)]
     Network(RuntimeError),
     /// Somebody else has the workers, and waiting for them is pointless.

@@ -59,7 +59,7 @@ impl Daemon {
     }
 
     /// Waits until the daemon is to end, and returns how.
-    /// Errors: when workers could reach one another.
+    /// Errors: when the workers' network is not fit for them.
     pub(super) async fn wait(&self, started: &mut Started, shutdown: &Shutdown) -> Result<End, StartError> {
         tokio::select! {
             () = shutdown.drain.cancelled() => {

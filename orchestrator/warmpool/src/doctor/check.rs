@@ -13,13 +13,13 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     if let Ok(docker) = &facts.docker {
         findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);
         findings.extend(engine::runtime(docker, &facts.needs));
-        findings.push(engine::network(docker, &facts.needs));
         findings.extend(docker.images.iter().map(engine::worker_image));
         findings.push(engine::renderer_image(&docker.renderer));
         findings.extend(facts.docker_root.as_ref().map(engine::engine_space));
     }
+    findings.push(host::sandbox(facts));
+    findings.extend(host::network(facts));
     findings.extend([
-        host::sandbox(facts),
         host::memory(facts),
         host::data_dir(&facts.data_dir, &facts.needs),
         host::port(&facts.port, &facts.needs),

@@ -28,6 +28,11 @@ const AT_ONCE: usize = 16;
 /// The port of clouds' metadata, and those at which Docker may listen.
 const METADATA: (&str, u16) = ("169.254.169.254", 80);
 const DOCKER: [u16; 2] = [2375, 2376];
+const NAME_SERVER: u16 = 53;
+/// The gateway, and the first container, of the network on which an engine puts containers that name none.
+const BRIDGE: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(172, 17, 0, 1), Ipv4Addr::new(172, 17, 0, 2));
+/// An address of the world.
+const WORLD: &str = "1.1.1.1";
 /// A name whose address is another at each look, and this host's loopback at every second one.
 const REBOUND: &str = "rebinding.invalid";
 /// An address of nobody.
@@ -96,8 +101,9 @@ async fn probe(
     let started = keys.iter().map(|(id, key)| start(config, runtime, id, *key));
     let workers = try_join_all(started).await?;
     let worker = Arc::clone(&workers[0]);
-    let addresses = runtime.addresses(id).await?;
-    let beside = runtime.addresses(sibling).await?.map(|(address, _)| address);
+    // Workers without a network have no addresses.
+    let gateway = runtime.addresses(id).await?.map_or(BRIDGE.0, |(_, gateway)| gateway);
+    let beside = runtime.addresses(sibling).await?.map_or(BRIDGE.1, |(address, _)| address);
 
     let context = EgressContext {
         upstreams: Upstreams::default(),
@@ -107,7 +113,7 @@ async fn probe(
     let rules = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
     let policy = Policy::new(vec![rules]);
     let egress = Egress::open(Arc::clone(&worker), policy.clone(), config, &context, None, None);
-    let tries = tries(config.server.listen.port(), addresses.map(|(_, gateway)| gateway), beside);
+    let tries = tries(config.server.listen.port(), gateway, beside);
     let mut findings: Vec<Finding> = stream::iter(tries)
         .map(|EgressTry { title, probe }| {
             let (worker, policy) = (&worker, &policy);
@@ -172,24 +178,21 @@ fn rebinding(config: &Config) -> Resolver {
 }
 
 /// Everything that is tried. `port` is the daemon's own.
-fn tries(port: u16, gateway: Option<Ipv4Addr>, sibling: Option<Ipv4Addr>) -> Vec<EgressTry> {
+fn tries(port: u16, gateway: Ipv4Addr, sibling: Ipv4Addr) -> Vec<EgressTry> {
     let mut tries = Vec::new();
     let mut add = |title, way, host: String, port| tries.push(EgressTry { title, probe: Probe { host, port, way } });
     let hosts = own_addresses();
-    let text = |address: &Ipv4Addr| address.to_string();
     for way in [ProbeWay::Proxy, ProbeWay::Direct] {
         add("Metadata", way, METADATA.0.to_owned(), METADATA.1);
-        for gateway in gateway.iter() {
-            add("Gateway", way, text(gateway), 80);
-            DOCKER.into_iter().for_each(|port| add("Docker", way, text(gateway), port));
-        }
+        add("Gateway", way, gateway.to_string(), 80);
         for host in &hosts {
-            add("This host", way, text(host), port);
-            DOCKER.into_iter().for_each(|port| add("Docker", way, text(host), port));
+            add("This host", way, host.to_string(), port);
         }
-        for sibling in sibling.iter() {
-            add("Another worker", way, text(sibling), warmpool_protocol::PORT);
-            add("Another worker", way, text(sibling), warmpool_protocol::EGRESS_PORT);
+        for host in hosts.iter().chain([&gateway]) {
+            DOCKER.into_iter().for_each(|port| add("Docker", way, host.to_string(), port));
+        }
+        for port in [warmpool_protocol::PORT, warmpool_protocol::EGRESS_PORT] {
+            add("Another worker", way, sibling.to_string(), port);
         }
         add("Private network", way, "10.0.0.1".to_owned(), 80);
     }
@@ -224,7 +227,10 @@ fn tries(port: u16, gateway: Option<Ipv4Addr>, sibling: Option<Ipv4Addr>) -> Vec
         add("Name", proxy, name, port);
     }
     // A program that broke out has no way to the world at all.
-    add("Internet", ProbeWay::Direct, "1.1.1.1".to_owned(), 443);
+    add("Internet", ProbeWay::Direct, WORLD.to_owned(), 443);
+    for host in hosts.iter().chain([&gateway]).map(Ipv4Addr::to_string).chain([WORLD.to_owned()]) {
+        add("Name server", ProbeWay::Datagram, host, NAME_SERVER);
+    }
     tries
 }
 
@@ -239,6 +245,7 @@ fn finding(title: &'static str, probe: &Probe, probed: &warmpool_protocol::Probe
     let way = match probe.way {
         ProbeWay::Proxy => "by the proxy",
         ProbeWay::Direct => "around it",
+        ProbeWay::Datagram => "around it, by UDP",
     };
     let host = if probe.host.contains(':') { format!("[{}]", probe.host) } else { probe.host.clone() };
     let detail = format!("{host}:{} {way}: {}", probe.port, probed.detail);
@@ -256,8 +263,8 @@ fn finding(title: &'static str, probe: &Probe, probed: &warmpool_protocol::Probe
         (true, ProbeWay::Proxy, false) => {
             (Level::Fail, Some("stop the daemon: pages reach what no rule allows".to_owned()))
         }
-        (true, ProbeWay::Direct, _) => {
-            let remedy = "run `warmpool doctor`, and mend what it says of the workers' network";
+        (true, ProbeWay::Direct | ProbeWay::Datagram, _) => {
+            let remedy = "stop the daemon, and build the worker images anew with ./scripts/images: an agent must leave its network";
             (Level::Fail, Some(remedy.to_owned()))
         }
     };
@@ -271,7 +278,7 @@ mod tests {
 
     #[test]
     fn each_way_and_each_notation_is_tried() {
-        let tries = tries(4444, Some(Ipv4Addr::new(172, 18, 0, 1)), Some(Ipv4Addr::new(172, 18, 0, 3)));
+        let tries = tries(4444, Ipv4Addr::new(172, 18, 0, 1), Ipv4Addr::new(172, 18, 0, 3));
         let has = |title: &str, host: &str, way| {
             tries.iter().any(|it| it.title == title && it.probe.host == host && it.probe.way == way)
         };
@@ -279,6 +286,7 @@ mod tests {
             assert!(has("Metadata", "169.254.169.254", way) && has("Docker", "172.18.0.1", way));
             assert!(has("Another worker", "172.18.0.3", way));
         }
+        assert!(has("Name server", "172.18.0.1", ProbeWay::Datagram) && has("Name server", WORLD, ProbeWay::Datagram));
         assert!(has("Notation", "2130706433", ProbeWay::Proxy) && has("Name", REBOUND, ProbeWay::Proxy));
     }
 
@@ -293,6 +301,7 @@ mod tests {
         assert_eq!(level("127.0.0.1", ProbeWay::Proxy, true), Level::Warn);
         assert_eq!(level("10.0.0.1", ProbeWay::Proxy, true), Level::Fail);
         assert_eq!(level("127.0.0.1", ProbeWay::Direct, true), Level::Fail);
+        assert_eq!(level("127.0.0.1", ProbeWay::Datagram, true), Level::Fail);
         assert_eq!(level("10.0.0.1", ProbeWay::Direct, false), Level::Ok);
     }
 }

@@ -57,8 +57,8 @@ pub(crate) struct Needs {
     pub runtime: Option<String>,
     /// The engine's socket.
     pub docker_socket: PathBuf,
-    /// The name of the workers' network.
-    pub network: String,
+    /// Whether agents listen on a network, which they then have to leave.
+    pub leaves_network: bool,
     /// Free disk space below which nothing new is accepted.
     pub min_free: ByteSize,
 }
@@ -127,7 +127,7 @@ impl Facts {
                 sandbox: config.worker.sandbox,
                 runtime: config.docker.runtime.clone(),
                 docker_socket,
-                network: config.docker.network.clone(),
+                leaves_network: !config.shares_folders(),
                 min_free: config.store.min_free,
             },
         }

@@ -67,7 +67,6 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
             max: config.pool.max_workers,
             sandbox: config.worker.sandbox,
             freeze: config.worker.freeze,
-            reach_host: !config.shares_folders(),
             runtime: config.docker.runtime.clone().unwrap_or_else(|| "default".to_owned()),
         },
         tasks: TaskCounts {

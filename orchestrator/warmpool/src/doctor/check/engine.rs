@@ -130,29 +130,6 @@ pub(super) fn runtime(docker: &DockerFacts, needs: &Needs) -> Option<Finding> {
     })
 }
 
-pub(super) fn network(docker: &DockerFacts, needs: &Needs) -> Finding {
-    const TITLE: &str = "Workers' network";
-    let name = &needs.network;
-    let Some(network) = &docker.network else {
-        return ok(TITLE, format!("{name} is not there yet; the daemon makes it"));
-    };
-    match network.flaw() {
-        Some(flaw) => fail(TITLE, format!("{name} {flaw}"), network.remedy()),
-        None if !network.needs_no_host => warn(
-            TITLE,
-            format!(
-                "{name} keeps workers apart, and pages are held by the proxy alone: a program that broke out of its browser would reach this host's ports"
-            ),
-            "share folders with the workers (worker.agent_transport = \"unix\"), so that their network has no address of this host",
-        ),
-        None if network.labelled => ok(TITLE, format!("{name} keeps workers apart and leads nowhere")),
-        None => ok(
-            TITLE,
-            format!("{name} keeps workers apart and leads nowhere, though it does not carry the daemon's label"),
-        ),
-    }
-}
-
 pub(super) fn worker_image(image: &ImageFact) -> Finding {
     const TITLE: &str = "Worker image";
     let ImageFact { engine, name, there, needed } = image;

@@ -1,6 +1,7 @@
 //! The host itself.
 
 use super::{fail, ok, warn};
+use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, Facts, Finding, Needs, Port};
 use warmpool_config::ByteSize;
 
@@ -20,8 +21,42 @@ pub(super) fn sandbox(facts: &Facts) -> Finding {
             "set worker.sandbox to true",
         );
     }
+    if let Err((why, remedy)) = user_namespaces(host) {
+        return fail(TITLE, why, remedy);
+    }
+    if host.apparmor_restrict_userns == Some(1) {
+        return warn(
+            TITLE,
+            "kernel.apparmor_restrict_unprivileged_userns is 1: AppArmor may keep the sandbox from starting",
+            "if workers fail to start, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, and the same in /etc/sysctl.d",
+        );
+    }
+    ok(TITLE, "user namespaces are allowed")
+}
+
+/// The network of its own that an agent makes for its worker takes user namespaces as well.
+pub(super) fn network(facts: &Facts) -> Option<Finding> {
+    const TITLE: &str = "Workers' network";
+    let Err((why, remedy)) = user_namespaces(&facts.host) else {
+        return Some(ok(TITLE, "each worker has one of its own, which leads nowhere"));
+    };
+    if facts.needs.sandbox {
+        // The sandbox cannot do without them either, and its line says so.
+        return None;
+    }
+    Some(if facts.needs.leaves_network {
+        let detail = format!("{why}: agents cannot leave the network on which they listen, so no worker starts");
+        fail(TITLE, detail, remedy)
+    } else {
+        let detail = format!("{why}: workers have none, so pages find themselves offline (navigator.onLine)");
+        warn(TITLE, detail, remedy)
+    })
+}
+
+/// Whether an unprivileged user may make user namespaces; else what forbids it, and the remedy.
+fn user_namespaces(host: &HostFacts) -> Result<(), (String, String)> {
     if !host.user_namespaces {
-        return fail(TITLE, "the kernel has no user namespaces", "boot a kernel with CONFIG_USER_NS");
+        return Err(("the kernel has no user namespaces".to_owned(), "boot a kernel with CONFIG_USER_NS".to_owned()));
     }
     for (name, value, remedy) in [
         ("user.max_user_namespaces", host.max_user_namespaces, "sysctl -w user.max_user_namespaces=15000"),
@@ -32,21 +67,13 @@ pub(super) fn sandbox(facts: &Facts) -> Finding {
         ),
     ] {
         if value == Some(0) {
-            return fail(
-                TITLE,
-                format!("{name} is 0: unprivileged users may not make user namespaces, which the sandbox is made of"),
+            return Err((
+                format!("{name} is 0: unprivileged users may not make user namespaces"),
                 format!("{remedy}, and the same in /etc/sysctl.d to keep it"),
-            );
+            ));
         }
     }
-    if host.apparmor_restrict_userns == Some(1) {
-        return warn(
-            TITLE,
-            "kernel.apparmor_restrict_unprivileged_userns is 1: AppArmor may keep the sandbox from starting",
-            "if workers fail to start, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, and the same in /etc/sysctl.d",
-        );
-    }
-    ok(TITLE, "user namespaces are allowed")
+    Ok(())
 }
 
 pub(super) fn memory(facts: &Facts) -> Finding {

@@ -5,7 +5,6 @@ use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
 use warmpool_config::ByteSize;
 use warmpool_core::browser::Engine;
-use warmpool_runtime::NetworkFacts;
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
     ImageFact { engine, name: format!("warmpool/{engine}:latest"), there, needed }
@@ -24,7 +23,7 @@ fn sound() -> Facts {
             sandbox: true,
             runtime: Some("runc".to_owned()),
             docker_socket: "/var/run/docker.sock".into(),
-            network: "warmpool".to_owned(),
+            leaves_network: false,
             min_free: ByteSize(512 << 20),
         },
         socket: Socket::Open,
@@ -42,19 +41,6 @@ fn sound() -> Facts {
             runtimes: vec!["runc".to_owned()],
             images: vec![image(Engine::Chromium, true, true), image(Engine::Firefox, false, false)],
             renderer: ("warmpool/scene:latest".to_owned(), false),
-            network: Some(NetworkFacts {
-                name: "warmpool".to_owned(),
-                driver: "bridge".to_owned(),
-                options: [
-                    ("com.docker.network.bridge.enable_icc".to_owned(), "false".to_owned()),
-                    ("com.docker.network.bridge.inhibit_ipv4".to_owned(), "true".to_owned()),
-                ]
-                .into(),
-                internal: true,
-                needs_no_host: true,
-                labelled: true,
-                ..NetworkFacts::default()
-            }),
         }),
         host: HostFacts {
             user_namespaces: true,
@@ -73,10 +59,6 @@ fn sound() -> Facts {
 
 fn docker(facts: &mut Facts) -> &mut DockerFacts {
     facts.docker.as_mut().unwrap()
-}
-
-fn network(facts: &mut Facts) -> &mut NetworkFacts {
-    docker(facts).network.as_mut().unwrap()
 }
 
 #[test]
@@ -120,9 +102,6 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).runc_version = "1.2.7".to_owned(), Warn, "runc", "known ways out"),
         (|f| docker(f).runc_version = "v1.3.2".to_owned(), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
-        (|f| network(f).options.clear(), Fail, "Workers' network", "warmpool lets workers reach one another"),
-        (|f| network(f).internal = false, Fail, "Workers' network", "not internal"),
-        (|f| network(f).ipv6 = true, Fail, "Workers' network", "warmpool has IPv6"),
         (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
         (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),
         (|f| f.docker_root.as_mut().unwrap().free = Some(1 << 30), Warn, "Engine's disk", "only 1GiB free"),
@@ -178,8 +157,6 @@ fn what_only_looks_wrong_is_no_complaint() {
         |f| f.port = Port::Taken(Some(("warmpool".to_owned(), 7))),
         |f| f.host.open_files = Some(2256),
         |f| f.needs.max_workers = 16,
-        |f| network(f).labelled = false,
-        |f| docker(f).network = None,
         |f| f.needs.runtime = None,
         |f| (f.host.max_user_namespaces, f.host.unprivileged_userns_clone) = (None, None),
         |f| (f.host.memory, f.host.open_files, f.data_dir.free) = (None, None, None),
@@ -189,6 +166,20 @@ fn what_only_looks_wrong_is_no_complaint() {
         change(&mut facts);
         let findings = check(&facts);
         assert!(findings.iter().all(|finding| finding.level == Level::Ok), "case {number}: {findings:?}");
+    }
+}
+
+#[test]
+fn a_worker_without_a_network_of_its_own_is_held_all_the_same() {
+    let mut facts = sound();
+    facts.host.max_user_namespaces = Some(0);
+    facts.needs.sandbox = false;
+    for (leaves_network, level, words) in [(false, Level::Warn, "offline"), (true, Level::Fail, "no worker starts")] {
+        facts.needs.leaves_network = leaves_network;
+        let findings = check(&facts);
+        let found = findings.iter().find(|finding| finding.title == "Workers' network").unwrap();
+        assert_eq!(found.level, level);
+        assert!(found.detail.contains(words) && found.detail.contains("max_user_namespaces"), "{found:?}");
     }
 }
 
