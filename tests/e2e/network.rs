@@ -1,6 +1,7 @@
 //! Workers have no network, whatever the engine has; an agent on TCP leaves the one on which it is reached.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
@@ -16,6 +17,7 @@ pub(crate) fn group() -> Group {
             a_network_of_an_earlier_release_is_removed,
             an_agent_on_tcp_leaves_its_network,
             two_networks_of_one_name_are_in_nobodys_way,
+            an_agent_without_a_namespace_stays_off_every_network,
         ],
     )
 }
@@ -133,4 +135,26 @@ async fn two_networks_of_one_name_are_in_nobodys_way(_: Stage) -> Result<()> {
     let on = daemon.docker().run(&["inspect", "--format", format, &container]).await?;
     ensure!(on == first, "workers are on the eldest; two of the name: {is_twice}");
     daemon.assert_idle().await
+}
+
+/// The engine's own seccomp profile stands for a host that forbids user namespaces.
+async fn an_agent_without_a_namespace_stays_off_every_network(_: Stage) -> Result<()> {
+    let (docker, image) = (Docker::default(), crate::worlds::image("chromium"));
+    let hardened = ["--rm", "--network", "none", "--cap-drop", "ALL", "--user", "1000:1000"];
+    let by_tcp = docker.command(&[&["run"], &hardened[..], &[&image]].concat()).output().await?;
+    let said = String::from_utf8_lossy(&by_tcp.stderr).into_owned();
+    ensure!(!by_tcp.status.success() && said.contains("may not make a namespace"), "{said}");
+
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777))?;
+    let mount = format!("{}:/run/warmpool", folder.path().display());
+    let run = [&["run", "--detach", "--volume", &mount], &hardened[..], &[&image]].concat();
+    let container = docker.run(&run).await?;
+    let listens = eventually!("the agent listens", 20, folder.path().join("agent.sock").exists());
+    let said = docker.command(&["logs", &container]).output().await?;
+    docker.run(&["rm", "--force", &container]).await?;
+    listens?;
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    ensure!(said.contains("navigator.onLine is false"), "{said}");
+    Ok(())
 }

@@ -6,6 +6,8 @@
  *
  * - A stream socket that the program binds to 127.0.0.1:PORT becomes a Unix socket named UNIX_PORTS_DIR/PORT. Port 0
  *   takes a free number. The program still sees the address it asked for.
+ * - A stream socket cannot be bound to the loopback address of IPv6, as on a host without IPv6. Drivers that listen on
+ *   both then do with the first.
  * - With UNIX_PORTS_CONNECT set, a connection to 127.0.0.1:PORT goes to that Unix socket where there is one. Drivers
  *   have it, browsers do not: nothing that a page asks its browser for reaches a socket of that directory.
  *
@@ -95,6 +97,17 @@ static int loopback_port(int fd, const struct sockaddr *address, socklen_t lengt
     return ntohs(internet->sin_port);
 }
 
+/* Whether an address is a loopback address in the notation of IPv6, and the socket one of TCP. */
+static bool is_ipv6_loopback(int fd, const struct sockaddr *address, socklen_t length) {
+    const struct sockaddr_in6 *internet = (const struct sockaddr_in6 *)address;
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (directory_length == 0 || address == NULL || length < sizeof *internet || address->sa_family != AF_INET6) return false;
+    const struct in6_addr *host = &internet->sin6_addr;
+    if (!IN6_IS_ADDR_LOOPBACK(host) && !(IN6_IS_ADDR_V4MAPPED(host) && host->s6_addr[12] == 127)) return false;
+    return syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
 /* Puts a Unix socket in the place of a TCP socket, under the same number and with the same flags. */
 static int replace(int fd) {
     int status = fcntl(fd, F_GETFL), flags = fcntl(fd, F_GETFD);
@@ -127,6 +140,10 @@ static int bind_port(int fd, unsigned port) {
 }
 
 int bind(int fd, const struct sockaddr *address, socklen_t length) {
+    if (is_ipv6_loopback(fd, address, length)) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
     int port = loopback_port(fd, address, length);
     if (port < 0) return (int)syscall(SYS_bind, fd, address, length);
     if (replace(fd) != 0) return -1;

@@ -22,7 +22,7 @@ use parking_lot::RwLock;
 use warmpool_protocol::PORT;
 
 pub(super) use network::vanished;
-pub(super) use profile::{NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
+pub(super) use profile::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
 pub use renderer::RendererPipes;
 
 use super::agent_folder::AgentFolders;
@@ -166,7 +166,7 @@ impl ContainerRuntime for Docker {
             self.folders.make(&spec.worker).map_err(unusable)?;
         }
         // A conflict: our own earlier call made it, and its reply was lost.
-        let profile = self.worker_container(spec, self.start_network().await?);
+        let profile = self.worker_container(spec, self.worker_network().await?);
         match unless(&[409], self.create_container(name, profile).await) {
             Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
             made => drop(made?),

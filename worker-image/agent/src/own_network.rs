@@ -1,9 +1,9 @@
 //! A network of the worker's own that leads nowhere, for the browser and all that the agent starts.
 //!
 //! The agent makes it, and not the container engine, for two reasons. An engine's network costs time at each start and each
-//! removal of a container, and somebody can set it up wrongly. And an agent on TCP is on a network where other workers and the host are: once it listens, its listener stays there, and
-//! everything else of the container moves here. From then on nobody in the container can send a packet outside, and no other
-//! container finds a port of the browser's.
+//! removal of a container, and somebody can set it up wrongly. And an agent on TCP is on a network where other workers and the
+//! host are: once it listens, its listener stays there, and everything else of the container moves here. From then on nobody in
+//! the container can send a packet outside, and no other container finds a port of the browser's.
 //!
 //! Where the agent has a Unix socket, its container has no network to begin with, so this one only makes pages find
 //! themselves online. Where it has a port, this one is the fence.
@@ -14,8 +14,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use futures_util::TryStreamExt as _;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getgid, getuid};
-use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, new_connection};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
@@ -96,20 +94,10 @@ fn make_namespaces() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNET)?)
 }
 
-/// Takes the addresses of IPv6 away: a driver that finds one listens there as well, where no Unix socket takes its port's place.
-async fn remove_ipv6(handle: &Handle) -> Result<(), NetworkError> {
-    let found: Vec<AddressMessage> = handle.address().get().execute().try_collect().await?;
-    for address in found.into_iter().filter(|address| address.header.family == AddressFamily::Inet6) {
-        handle.address().del(address).execute().await?;
-    }
-    Ok(())
-}
-
 async fn set_up(handle: &Handle) -> Result<(), NetworkError> {
     let up = async |name: &str| handle.link().set(LinkUnspec::new_with_name(name).up().build()).execute().await;
     // First, since the worker's programs can do without the cable alone.
     up(LOOPBACK).await?;
-    remove_ipv6(handle).await?;
     let [near, far] = CABLE;
     handle.link().add(LinkVeth::new(near, far).build()).execute().await?;
     let mut links = handle.link().get().match_name(near.to_owned()).execute();

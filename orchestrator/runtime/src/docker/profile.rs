@@ -9,7 +9,7 @@ use bollard::models::{
 
 use warmpool_protocol::SHARED_FOLDER;
 
-use super::network::StartNetwork;
+use super::network::WorkerNetwork;
 use super::{Docker, TCP, UNIX};
 use crate::WorkerSpec;
 use crate::labels;
@@ -21,9 +21,12 @@ const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
 /// the container those of the host.
 pub(crate) const NO_NAME_SERVER: &str = "127.0.0.1";
 
+/// Variable by which agents of earlier images are told to leave the network on which they listen. Later ones do so anyway.
+pub(crate) const LEAVE_NETWORK: &str = "WARMPOOL_LEAVE_NETWORK=yes";
+
 impl Docker {
     /// Returns the profile of a worker's container.
-    pub(super) fn worker_container(&self, spec: &WorkerSpec, network: StartNetwork) -> ContainerCreateBody {
+    pub(super) fn worker_container(&self, spec: &WorkerSpec, network: WorkerNetwork) -> ContainerCreateBody {
         let config = &self.config;
         let worker = &config.worker;
         let mut labels = labels::of_worker(&self.instance, spec);
@@ -53,6 +56,7 @@ impl Docker {
             image: Some(spec.image.clone()),
             hostname: Some("worker".to_owned()),
             user: Some("1000:1000".to_owned()),
+            env: (!config.shares_folders()).then(|| vec![LEAVE_NETWORK.to_owned()]),
             labels: Some(labels),
             host_config: Some(host),
             networking_config: network.endpoints,

@@ -14,7 +14,7 @@ use super::Swarm;
 use super::constraints::constraints;
 use crate::WorkerSpec;
 use crate::container::container_name;
-use crate::docker::{NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
+use crate::docker::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
 use crate::labels::{self, Labels};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -24,8 +24,6 @@ const TMPFS_MODE: i64 = 0o1777;
 /// The worker's home. The image has no such directory: on one that it has, runc gives a tmpfs the directory's mode, and only
 /// root could write there.
 const HOME: &str = "/home/own";
-/// Agents of earlier images leave their network only when this variable tells them to; later ones do so anyway.
-const LEAVE_NETWORK: &str = "WARMPOOL_LEAVE_NETWORK";
 
 impl Swarm {
     /// The service of a worker, for other nodes than these.
@@ -129,7 +127,7 @@ fn container(config: &Config, image: &str, labels: Labels) -> TaskSpecContainerS
         labels: Some(labels),
         hostname: Some("worker".to_owned()),
         user: Some("1000:1000".to_owned()),
-        env: Some(vec![format!("HOME={HOME}"), format!("{LEAVE_NETWORK}=yes")]),
+        env: Some(vec![format!("HOME={HOME}"), LEAVE_NETWORK.to_owned()]),
         read_only: Some(true),
         capability_drop: Some(vec!["ALL".to_owned()]),
         mounts: Some(vec![
