@@ -12,6 +12,8 @@ case ":$PATH:" in
   *":$HOME/.cargo/bin:"*) ;;
   *) PATH=$PATH:$HOME/.cargo/bin ;;
 esac
+# What the scripts bring for this tree alone, as ensure_node does.
+PATH=$state/bin:$PATH
 # A plain user's PATH often leaves out where dockerd and iptables are.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
@@ -349,9 +351,42 @@ report() {
 
 # --- Clients for tests and examples ------------------------------------------------------------------------------------
 
+# The oldest Node that the packages of all lock files run with, and the one that is brought where there is none so new.
+node_wanted=20.19
+node_brought=22.23.3
+npm_brought=10.9.9
+
+node_is_new() {
+  local found
+  have npm && found=$(node --version 2> /dev/null) && version_at_least "${found#v}" "$node_wanted"
+}
+
+# Debian 12 has Node 18: then a newer one is put beside the program that scripts/up runs, and this machine's stays as it is.
 ensure_node() {
-  if have node && have npm; then return; fi
-  packages nodejs npm
+  if node_is_new; then return; fi
+  if ! have node || ! have npm; then packages nodejs npm; fi
+  if node_is_new; then return; fi
+  local architecture name found
+  found=$(node --version)
+  case $(uname -m) in
+    x86_64) architecture=x64 ;;
+    aarch64) architecture=arm64 ;;
+    *) note "Node $found is here; the examples need $node_wanted: install one yourself" && return ;;
+  esac
+  say "Bringing Node $node_brought: $found is here, $node_wanted or newer is needed"
+  if ! npm install --global --prefix "$state/node" --no-audit --no-fund --loglevel=error \
+    "npm@$npm_brought" "node-linux-$architecture@$node_brought"; then
+    note "it cannot be fetched; the examples need one that you install yourself"
+    return
+  fi
+  mkdir -p "$state/bin"
+  for name in node npm npx; do ln -sf "../node/bin/$name" "$state/bin/$name"; done
+}
+
+# What makes environments for the packages of Python programs.
+ensure_python() {
+  if python3 -c 'import ensurepip, venv' > /dev/null 2>&1; then return; fi
+  packages python3 python3-venv
 }
 
 # node_modules FOLDER: what its package-lock.json names, unless it is there already.
@@ -404,7 +439,7 @@ python_venv() {
     note "$folder: up to date"
     return
   fi
-  if ! python3 -c 'import ensurepip, venv' > /dev/null 2>&1; then packages python3 python3-venv; fi
+  ensure_python
   python3 -m venv "$folder/.venv"
   "$folder/.venv/bin/python" -m pip install --quiet --requirement "$folder/requirements.txt"
   touch "$folder/.venv/installed"

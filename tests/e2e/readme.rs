@@ -6,6 +6,7 @@
 //! - `file: PATH`: the block is that file;
 //! - `part of: PATH`: the lines of the block stand together in that file;
 //! - `run`: the commands run. Those of one page share a shell, as they would share a reader's;
+//! - `run bare`: the commands run on a Debian to which only the scripts have added something;
 //! - `run on: PLACE`: the group `swarm` runs it, on a machine of a swarm, or takes it for a file;
 //! - `settings`: the daemon takes the block as its configuration file;
 //! - `not run: REASON`: nobody runs it, for a reason.
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::process::Command;
-use warmpool_tests::{Daemon, Group, Settings, Stage, daemon, group, programs};
+use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, daemon, group, programs};
 
 /// The folder of the guides.
 const GUIDES: &str = "orchestrator/docs";
@@ -34,6 +35,12 @@ const LANGUAGES: [&str; 6] = ["sh", "js", "ts", "python", "rust", "toml"];
 /// The commands of a page that take longer have hung.
 const PAGE_LIMIT: Duration = Duration::from_secs(100);
 
+/// A Debian with what the scripts bring for the examples.
+const BARE: &str = "warmpool-readme-test/bare:latest";
+
+/// Where Debian has the certificates of authorities.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 /// Separates the output of two blocks of a page.
 const NEXT_BLOCK: &str = "--- next block ---";
 
@@ -46,7 +53,7 @@ pub(crate) fn group() -> Group {
             guides_are_in_the_index,
             settings_hold,
         ],
-        full: [commands_run],
+        full: [commands_run, examples_run_on_a_bare_debian],
     )
 }
 
@@ -56,6 +63,7 @@ pub(crate) enum BlockCheck {
     File(String),
     PartOf(String),
     Run,
+    RunBare,
     RunOn(String),
     Settings,
     NotRun,
@@ -70,6 +78,7 @@ impl BlockCheck {
             ("file", path) => Self::File(path.to_owned()),
             ("part of", path) => Self::PartOf(path.to_owned()),
             ("run", "") => Self::Run,
+            ("run bare", "") => Self::RunBare,
             ("run on", place) => Self::RunOn(place.to_owned()),
             ("settings", "") => Self::Settings,
             ("not run", reason) if !reason.is_empty() => Self::NotRun,
@@ -182,6 +191,7 @@ async fn blocks_are_marked(_: Stage) -> Result<()> {
             let (path, text) = (&page.path, &block.text);
             match &block.mark {
                 BlockCheck::Run => ensure!(block.language == "sh", "{path} runs a block that is no shell: {text}"),
+                BlockCheck::RunBare => ensure!(path == "README.md", "{path} has a block for a bare machine: {text}"),
                 BlockCheck::Settings => {
                     ensure!(block.language == "toml", "{path} loads a block that is no TOML: {text}")
                 }
@@ -314,5 +324,61 @@ async fn run_script(daemon: &Daemon, script: &str) -> Result<()> {
     let failed = script.split(NEXT_BLOCK).nth(said.matches(NEXT_BLOCK).count()).unwrap_or(script);
     ensure!(output.status.success(), "{failed}\n{last}{problem}");
     ensure!(!said.contains("\"error\""), "{script}\n{said}");
+    Ok(())
+}
+
+/// The examples of the README, with what the scripts bring to a Debian that has nothing: neither Node nor Python.
+async fn examples_run_on_a_bare_debian(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let page = Page::read("README.md")?;
+    let bare = page.blocks.iter().find(|block| block.mark == BlockCheck::RunBare).context("the block of the README")?;
+    let site = format!("{}/", stage.site_for(daemon).await?);
+    // A page of the tests' own, and not the public one.
+    let script =
+        bare.text.replace(".mjs", &format!(".mjs {site}")).replace("_example.py", &format!("_example.py {site}"));
+
+    let folder = tempfile::tempdir()?;
+    let copy = |from: &str, to: &str| -> Result<()> {
+        let target = folder.path().join(to);
+        std::fs::create_dir_all(target.parent().context("a folder")?)?;
+        std::fs::copy(root().join(from), target).with_context(|| from.to_owned()).map(drop)
+    };
+    copy("scripts/lib.sh", "scripts/lib.sh")?;
+    copy("Cargo.toml", "Cargo.toml")?;
+    for entry in std::fs::read_dir(programs::examples())?.flatten().filter(|entry| entry.path().is_file()) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        copy(&format!("examples/{name}"), &format!("examples/{name}"))?;
+    }
+    // The mirrors of this machine may have certificates of an authority of its own.
+    std::fs::copy(AUTHORITIES, folder.path().join("authorities.crt")).context(AUTHORITIES)?;
+    let output = Command::new(root().join("scripts/base")).stdin(Stdio::null()).output().await?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let base = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    std::fs::write(
+        folder.path().join("Dockerfile"),
+        format!(
+            "FROM {base}\nCOPY authorities.crt {AUTHORITIES}\n\
+             ENV NODE_EXTRA_CA_CERTS={AUTHORITIES} PIP_CERT={AUTHORITIES}\n\
+             WORKDIR /tree\nCOPY scripts scripts\nCOPY Cargo.toml .\n\
+             RUN bash -c '. scripts/lib.sh && ensure_node && ensure_python'\nCOPY examples examples\n"
+        ),
+    )?;
+    let docker = Docker::default();
+    let mut build = docker.command(&["build", "--network", "host", "--tag", BARE]);
+    for name in ["http_proxy", "https_proxy", "no_proxy"] {
+        if let Ok(value) = std::env::var(name) {
+            build.arg("--build-arg").arg(format!("{name}={value}"));
+        }
+    }
+    let built = build.env("DOCKER_BUILDKIT", "0").arg(folder.path()).stdin(Stdio::null()).output().await?;
+    let said = String::from_utf8_lossy(&built.stdout).into_owned() + &String::from_utf8_lossy(&built.stderr);
+    ensure!(built.status.success(), "{said}");
+
+    let (url, key) = (format!("WARMPOOL_URL={}", daemon.url()), format!("WARMPOOL_SECRET_KEY={}", daemon.key()));
+    // As the README's own line has it, before.
+    let script = format!("set -e; PATH=$PWD/.warmpool/bin:$PATH; {script}");
+    let arguments = ["run", "--rm", "--network", "host", "--env", &url, "--env", &key, BARE, "bash", "-ec", &script];
+    let said = docker.run(&arguments).await?;
+    ensure!(said.matches("title: Test site").count() == 3, "{said}");
     Ok(())
 }
