@@ -54,6 +54,7 @@ modules! {
     console,
     network,
     operators,
+    command_line,
     traces,
     pool,
     clients,

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use warmpool_core::browser::Engine;
 use warmpool_core::clock::millis;
 
 use super::error::ClientError;
+use super::values;
 
 /// Where the daemon is, and who asks.
 #[derive(Debug, Clone, Args)]
@@ -63,6 +65,17 @@ pub struct FleetArguments {
     pub task: TaskArguments,
 }
 
+/// What to do with the result of a task.
+#[derive(Debug, Clone, Args)]
+pub struct ResultArguments {
+    /// Write the full result into this file, as JSON.
+    #[arg(long, value_name = "FILE", conflicts_with = "detach")]
+    pub output: Option<PathBuf>,
+    /// Print the full result as JSON on a terminal, too.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What all three kinds of tasks take.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArguments {
@@ -75,9 +88,9 @@ pub struct TaskArguments {
     /// What to call the task in the history.
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
-    /// chromium, firefox or webkit.
-    #[arg(long, value_name = "ENGINE")]
-    pub browser_type: Option<String>,
+    /// The engine.
+    #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
+    pub browser_type: Option<Engine>,
     /// Give the browser a display.
     #[arg(long)]
     pub headed: bool,
@@ -96,6 +109,9 @@ pub struct TaskArguments {
     /// Print the accepted task and leave it.
     #[arg(long)]
     pub detach: bool,
+    /// What to do with the result.
+    #[command(flatten)]
+    pub result: ResultArguments,
     /// Where to send it.
     #[command(flatten)]
     pub service: Service,

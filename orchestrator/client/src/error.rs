@@ -26,6 +26,11 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// What is wanted is not there any more, by what the daemon answered.
+    pub(crate) const fn gone(message: String) -> Self {
+        Self::Refused { status: StatusCode::GONE, message, field: None }
+    }
+
     /// The exit code that tells it.
     #[must_use]
     pub const fn exit(&self) -> Exit {

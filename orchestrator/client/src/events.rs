@@ -1,4 +1,4 @@
-//! The events of a task, read from an answer as they come.
+//! Server-sent events, read from an answer as they come, and those of a task.
 
 use bytes::BytesMut;
 use http::Response;
@@ -50,20 +50,29 @@ impl Events {
         Self { body: response.into_body(), text: BytesMut::new() }
     }
 
-    /// Returns the next event; none when the stream is over or broke off.
+    /// Returns the next event of a task; none when the stream is over or broke off.
     /// Errors: [`ClientError::Unreachable`] for a task that cannot be read.
     pub(super) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        while let Some((name, data)) = self.next_of_any_kind().await {
+            if let Some(event) = Event::read(&name, data).map_err(|error| broken(&error))? {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the name and the data of the next event; none when the stream is over or broke off.
+    pub(super) async fn next_of_any_kind(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
                 let block = self.text.split_to(end + 2);
                 // A block without data is a sign of life.
-                let Some((name, data)) = parse(&String::from_utf8_lossy(&block)) else { continue };
-                if let Some(event) = Event::read(&name, data).map_err(|error| broken(&error))? {
-                    return Ok(Some(event));
+                if let Some(event) = parse(&String::from_utf8_lossy(&block)) {
+                    return Some(event);
                 }
             }
             let frame = if self.text.len() > LONGEST { None } else { self.body.frame().await };
-            let Some(Ok(frame)) = frame else { return Ok(None) };
+            let Some(Ok(frame)) = frame else { return None };
             if let Some(data) = frame.data_ref() {
                 self.text.extend_from_slice(data);
             }

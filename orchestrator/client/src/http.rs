@@ -21,34 +21,47 @@ use super::arguments::Service;
 use super::error::ClientError;
 
 const SECRET_KEY: HeaderName = HeaderName::from_static("service-secret-key");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Who asks whom.
 pub(super) struct Caller {
     base: Url,
-    key: HeaderValue,
+    /// What opens the daemon, and the header that carries it; none where it may do without.
+    credential: Option<(HeaderName, HeaderValue)>,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Caller {
+    /// A caller with the service's key.
     pub(super) fn new(service: &Service) -> Result<Self, ClientError> {
+        Self::with(service, Some((SECRET_KEY, secret_key(service)?)))
+    }
+
+    /// A caller with a service key if there is one, for what the daemon may tell anybody.
+    pub(super) fn of_anybody(service: &Service) -> Result<Self, ClientError> {
+        let key = if service.key_file.is_some() { Some(secret_key(service)?) } else { secret_key(service).ok() };
+        Self::with(service, key.map(|key| (SECRET_KEY, key)))
+    }
+
+    /// A caller with an integration key.
+    pub(super) fn of_integration(service: &Service, key: &str) -> Result<Self, ClientError> {
+        Self::with(service, Some((API_KEY, header(key)?)))
+    }
+
+    fn with(service: &Service, credential: Option<(HeaderName, HeaderValue)>) -> Result<Self, ClientError> {
         let wrong = |why: &str| ClientError::Usage(format!("{}: {why}", service.url));
         let base = Url::parse(&service.url).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
             return Err(wrong("write the daemon's address as http://HOST:PORT or https://HOST"));
         }
-        let key = match &service.key_file {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", path.display())))?,
-            None => std::env::var("WARMPOOL_SECRET_KEY").map_err(|_| {
-                ClientError::Usage("no key: put it into WARMPOOL_SECRET_KEY, or name its file by --key-file".to_owned())
-            })?,
-        };
-        let mut key = HeaderValue::from_str(key.trim())
-            .map_err(|_| ClientError::Usage("the key holds characters that no key has".to_owned()))?;
-        key.set_sensitive(true);
-        Ok(Self { base, key })
+        Ok(Self { base, credential })
+    }
+
+    /// The address of a page of the daemon.
+    pub(super) fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.base.as_str().trim_end_matches('/'))
     }
 
     /// Sends a request; an answer that is an error becomes one.
@@ -62,7 +75,7 @@ impl Caller {
         let unreachable = |why: &dyn std::fmt::Display| {
             ClientError::Unreachable(format!("the daemon at {} cannot be reached: {why}", self.base))
         };
-        headers.insert(SECRET_KEY, self.key.clone());
+        headers.extend(self.credential.clone());
         let host = self.base.host_str().unwrap_or_default();
         let host = self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         headers.insert(HOST, HeaderValue::from_str(&host).map_err(|error| unreachable(&error))?);
@@ -122,6 +135,25 @@ impl Caller {
         let name = ServerName::try_from(host).map_err(std::io::Error::other)?;
         Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
     }
+}
+
+fn secret_key(service: &Service) -> Result<HeaderValue, ClientError> {
+    let key = match &service.key_file {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", path.display())))?,
+        None => std::env::var("WARMPOOL_SECRET_KEY").map_err(|_| {
+            ClientError::Usage("no key: put it into WARMPOOL_SECRET_KEY, or name its file by --key-file".to_owned())
+        })?,
+    };
+    header(&key)
+}
+
+/// A key as the value of a header.
+fn header(key: &str) -> Result<HeaderValue, ClientError> {
+    let mut key = HeaderValue::from_str(key.trim())
+        .map_err(|_| ClientError::Usage("the key holds characters that no key has".to_owned()))?;
+    key.set_sensitive(true);
+    Ok(key)
 }
 
 /// The error of an answer that cannot be read to its end.

@@ -4,13 +4,17 @@
 //! |-------------|---------------|
 //! | `arguments` | the options of a task |
 //! | `inputs`    | a fleet's inputs, from a file |
-//! | `submit`    | `warmpool run`, `extract` and `fleet` |
+//! | `values`    | the values that options take, for their check and for completions |
+//! | `submit`    | `warmpool run`, `extract` and `fleet`; `summary` tells what came of them |
 //! | `tasks`     | `warmpool tasks` |
 //! | `sessions`  | `warmpool sessions` |
+//! | `worlds`    | `warmpool worlds` |
+//! | `status`    | `warmpool status` |
 //! | `tunnel`    | `warmpool tunnel`: a debugging port on this machine, for tools that know no other |
 //! | `list`      | what the lists of tasks and sessions share |
 //! | `http`      | requests to the daemon; `events` reads its stream of events |
-//! | `show`      | progress and tables, on a terminal |
+//! | `show`      | progress and lists, on a terminal; `table` lays out what has columns |
+//! | `open`      | addresses that people look at, in their browser |
 //! | `output`    | results, as JSON on standard output |
 //! | `error`     | why a command fails |
 //! | [`exit`]    | the exit codes of all commands |
@@ -25,19 +29,28 @@ pub mod exit;
 mod http;
 mod inputs;
 mod list;
+mod open;
 mod output;
 mod sessions;
 mod show;
+mod status;
 mod submit;
+mod summary;
+mod table;
 mod tasks;
 mod tunnel;
+mod values;
+mod worlds;
 
 pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
 pub use sessions::SessionsCommand;
-pub use show::table;
+pub use status::StatusArguments;
+pub use table::{Column, table};
 pub use tasks::TasksCommand;
 pub use tunnel::TunnelArguments;
+pub use values::engine as engine_names;
+pub use worlds::WorldsCommand;
 
 use clap::Subcommand;
 
@@ -58,9 +71,15 @@ pub enum ClientCommand {
     /// List tasks; show, cancel and retry one; print its results, items and artifacts.
     #[command(subcommand)]
     Tasks(TasksCommand),
-    /// List, show and end sessions.
+    /// Take a session; watch, share, list, show and end sessions.
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// Say how a daemon is: its warm browsers, sessions and tasks. Exits 69 where it would serve no new session now.
+    #[command(after_help = Exit::HELP)]
+    Status(StatusArguments),
+    /// Ask for a world; list, open and delete worlds.
+    #[command(subcommand)]
+    Worlds(WorldsCommand),
     /// Serve one fresh Chromium as a debugging port on this machine, for tools that know only a host and a port. Ends with
     /// its session.
     #[command(after_help = Exit::HELP)]
@@ -76,6 +95,8 @@ pub async fn carry_out(command: ClientCommand) -> Result<Exit, ClientError> {
         ClientCommand::Fleet(arguments) => submit::fleet(*arguments).await,
         ClientCommand::Tasks(command) => tasks::carry_out(command).await,
         ClientCommand::Sessions(command) => sessions::carry_out(command).await,
+        ClientCommand::Status(arguments) => status::carry_out(arguments).await,
+        ClientCommand::Worlds(command) => worlds::carry_out(command).await,
         ClientCommand::Tunnel(arguments) => tunnel::carry_out(*arguments).await,
     }
 }

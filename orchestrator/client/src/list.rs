@@ -1,7 +1,5 @@
 //! What the lists of sessions and of tasks share.
 
-use std::io::IsTerminal as _;
-
 use clap::Args;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,7 +8,7 @@ use url::form_urlencoded::Serializer;
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::Caller;
-use super::output::{print, write};
+use super::output::{for_people, print, write};
 
 /// Which page of a list to print, and how.
 #[derive(Debug, Clone, Args)]
@@ -39,7 +37,7 @@ impl ListArguments {
     ) -> Result<(), ClientError> {
         query.append_pair("page", &self.page.to_string()).append_pair("limit", &self.limit.to_string());
         let (caller, path) = (Caller::new(&self.service)?, format!("{path}?{}", query.finish()));
-        if std::io::stdout().is_terminal() && !self.json {
+        if for_people(self.json) {
             write(&table(&caller.get(&path).await?));
         } else {
             print(&caller.get::<Value>(&path).await?);

@@ -1,21 +1,59 @@
 //! `warmpool sessions`: the sessions of a key on the command line.
 
+mod create;
+
 use ::http::Method;
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use std::time::Duration;
 use url::form_urlencoded::Serializer;
+use warmpool_api::session::{SessionDetail, SessionPage, SessionView, Status};
+use warmpool_core::address::path_segment;
+use warmpool_core::browser::Engine;
 
 use super::arguments::Service;
 use super::error::ClientError;
-use super::http::Caller;
+use super::http::{Caller, broken};
 use super::list::ListArguments;
-use super::output::print;
-use super::show;
+use super::output::{for_people, print, tell, write};
+use super::{open, show, values};
 use crate::exit::Exit;
+use create::CreateArguments;
 
 /// A command about sessions.
 #[derive(Debug, Clone, Subcommand)]
 pub enum SessionsCommand {
+    /// Take a session, and print the URLs that open it.
+    Create(Box<CreateArguments>),
+    /// Open the live view of a session in the default browser, or print its address where there is none.
+    Watch {
+        /// The session's id; the newest that runs where it is left out.
+        id: Option<String>,
+        /// Take the session over by mouse and keyboard.
+        #[arg(long)]
+        act: bool,
+        /// Whom to ask.
+        #[command(flatten)]
+        service: Service,
+    },
+    /// Make a link by which somebody else may watch a session.
+    Share {
+        /// The session's id.
+        id: String,
+        /// Let them take the session over as well.
+        #[arg(long)]
+        act: bool,
+        /// How long the link works, such as 10m; as long as the session otherwise.
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        ttl: Option<Duration>,
+        /// Print JSON on a terminal, too.
+        #[arg(long)]
+        json: bool,
+        /// Whom to ask.
+        #[command(flatten)]
+        service: Service,
+    },
     /// List sessions, newest first.
     List {
         /// Which ones.
@@ -38,6 +76,9 @@ pub enum SessionsCommand {
         /// Their ids.
         #[arg(required = true)]
         ids: Vec<String>,
+        /// Print JSON on a terminal, too.
+        #[arg(long)]
+        json: bool,
         /// Whom to ask.
         #[command(flatten)]
         service: Service,
@@ -47,12 +88,12 @@ pub enum SessionsCommand {
 /// Which sessions to list.
 #[derive(Debug, Clone, Args)]
 pub struct SessionFilter {
-    /// Only those of this status, such as running; may be repeated.
-    #[arg(long = "status", value_name = "STATUS")]
-    pub statuses: Vec<String>,
-    /// Only those on this engine: chromium, firefox or webkit; may be repeated.
-    #[arg(long = "browser-type", value_name = "ENGINE")]
-    pub engines: Vec<String>,
+    /// Only those of this status; may be repeated.
+    #[arg(long = "status", value_name = "STATUS", value_parser = values::session_status())]
+    pub statuses: Vec<Status>,
+    /// Only those on this engine; may be repeated.
+    #[arg(long = "browser-type", value_name = "ENGINE", value_parser = values::engine())]
+    pub engines: Vec<Engine>,
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
@@ -62,8 +103,8 @@ impl SessionFilter {
     fn query(&self) -> Serializer<'static, String> {
         let mut query = Serializer::new(String::new());
         query
-            .extend_pairs(self.statuses.iter().map(|status| ("status", status)))
-            .extend_pairs(self.engines.iter().map(|engine| ("browser_type", engine)))
+            .extend_pairs(self.statuses.iter().map(|status| ("status", status.as_str())))
+            .extend_pairs(self.engines.iter().map(|engine| ("browser_type", engine.as_str())))
             .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)));
         query
     }
@@ -71,18 +112,56 @@ impl SessionFilter {
 
 pub(super) async fn carry_out(command: SessionsCommand) -> Result<Exit, ClientError> {
     match command {
+        SessionsCommand::Create(arguments) => create::carry_out(*arguments).await?,
+        SessionsCommand::Watch { id, act, service } => {
+            let caller = Caller::new(&service)?;
+            let id = match id {
+                Some(id) => id,
+                None => newest(&caller).await?,
+            };
+            watch(&caller, &id, act).await?;
+        }
+        SessionsCommand::Share { id, act, ttl, json, service } => {
+            let body = json!({"enable_actions": act, "ttl": ttl.map(|ttl| ttl.as_secs())});
+            let link: Value = Caller::new(&service)?.json(Method::POST, &path(&id, "/share"), Some(&body)).await?;
+            let url = link["url"].as_str().unwrap_or_default().to_owned();
+            tell(&link, json, || url);
+        }
         SessionsCommand::List { filter, list } => list.print("/sessions", filter.query(), show::sessions).await?,
-        SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get::<Value>(&path(&id)).await?),
-        SessionsCommand::End { ids, service } => {
+        SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get::<Value>(&path(&id, "")).await?),
+        SessionsCommand::End { ids, json, service } => {
             let caller = Caller::new(&service)?;
             for id in ids {
-                print(&caller.json::<Value>(Method::DELETE, &path(&id), None).await?);
+                let ended: Value = caller.json(Method::DELETE, &path(&id, ""), None).await?;
+                if for_people(json) {
+                    write(&show::ended(&SessionView::deserialize(&ended).map_err(|error| broken(&error))?));
+                } else {
+                    print(&ended);
+                }
             }
         }
     }
     Ok(Exit::Success)
 }
 
-fn path(id: &str) -> String {
-    format!("/sessions/{}", warmpool_core::address::path_segment(id))
+/// The session that runs and was made last.
+async fn newest(caller: &Caller) -> Result<String, ClientError> {
+    let page: SessionPage = caller.get("/sessions?status=running&limit=1").await?;
+    let newest = page.sessions.into_iter().next().map(|session| session.session_id.to_string());
+    newest.ok_or_else(|| ClientError::gone("no session runs: take one by `warmpool sessions create`".to_owned()))
+}
+
+/// Shows the live view of a session.
+async fn watch(caller: &Caller, id: &str, act: bool) -> Result<(), ClientError> {
+    let session: SessionDetail = caller.get(&path(id, "")).await?;
+    let Some(url) = session.livestream_url else {
+        let status = session.session.status.as_str();
+        return Err(ClientError::gone(format!("session {id} has no live view any more: it has ended as {status}")));
+    };
+    open::show(&if act { format!("{url}&enable_actions=true") } else { url });
+    Ok(())
+}
+
+fn path(id: &str, rest: &str) -> String {
+    format!("/sessions/{}{rest}", path_segment(id))
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use warmpool_api::list::PageMeta;
-use warmpool_api::session::SessionPage;
+use warmpool_api::session::{SessionPage, SessionView};
 use warmpool_api::task::{self, ItemCounts, ItemView, ProgressEvent, TaskPage};
 use warmpool_core::browser::Mode;
 
 use super::events::Event;
+use super::table::{Column, table};
 
 /// The line that shows how a task goes.
 pub(super) struct Progress {
@@ -68,6 +69,13 @@ impl Progress {
         }
     }
 
+    /// Shows how much of something is done, from 0 to 1.
+    pub(super) fn of_whole(&self, part: f64, what: &'static str) {
+        self.set_length(100);
+        self.bar.set_position((part.clamp(0.0, 1.0) * 100.0) as u64);
+        self.bar.set_message(what);
+    }
+
     fn set_length(&self, length: u64) {
         if self.bar.length() != Some(length) {
             style(&self.bar, "{spinner} {bar:30} {pos}/{len} {elapsed} {msg}");
@@ -97,31 +105,19 @@ pub(super) fn outcome(counts: &ItemCounts) -> String {
     text
 }
 
-/// Lays rows out below their headings, each column as wide as its widest cell.
-#[must_use]
-pub fn table<const N: usize>(headings: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
-    let widths: [usize; N] =
-        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn moment(ms: u64) -> String {
+pub(super) fn moment(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
 }
 
-fn seconds(ms: u64) -> String {
+pub(super) fn seconds(ms: u64) -> String {
     format!("{:.2} s", Duration::from_millis(ms).as_secs_f64())
 }
 
 /// The line below a page of a list.
-fn place(meta: PageMeta, what: &str) -> String {
-    format!("page {} of {}, {} {what}", meta.current_page, meta.total_pages.max(1), meta.total_records)
+pub(super) fn place(meta: PageMeta, what: &str) -> String {
+    let several = if meta.total_records == 1 { "" } else { "s" };
+    format!("page {} of {}, {} {what}{several}", meta.current_page, meta.total_pages.max(1), meta.total_records)
 }
 
 /// A page of tasks, a line each: time, type and page, duration, and outcome.
@@ -136,12 +132,22 @@ pub(super) fn tasks(list: &TaskPage) -> String {
             seconds(task.execution_time),
             task.browser_type.to_string(),
             task.key_id.to_string(),
-            short(what),
+            what.map(|what| plain(what)).unwrap_or_default(),
             task.error.as_ref().map(|error| plain(&error.code)).unwrap_or_default(),
         ]
     });
-    let headings = ["TASK", "BEGUN (UTC)", "TYPE", "STATUS", "TOOK", "BROWSER", "KEY", "WHAT", "ERROR"];
-    format!("{}\n{}", table(headings, rows), place(list.meta, "tasks"))
+    let columns = [
+        Column::new("TASK"),
+        Column::new("BEGUN (UTC)").optional(2),
+        Column::new("TYPE").optional(3),
+        Column::new("STATUS"),
+        Column::new("TOOK").right().optional(1),
+        Column::new("BROWSER").optional(4),
+        Column::new("KEY").optional(5),
+        Column::new("WHAT").cut(),
+        Column::new("ERROR").cut(),
+    ];
+    format!("{}\n{}", table(columns, rows), place(list.meta, "task"))
 }
 
 /// The items of a fleet, a line each.
@@ -152,11 +158,19 @@ pub(super) fn items(items: &[ItemView]) -> String {
             item.status.to_string(),
             item.attempts.to_string(),
             seconds(item.execution_time),
-            short(Some(&Value::Object(item.inputs.clone()).to_string())),
+            plain(&Value::Object(item.inputs.clone()).to_string()),
             item.error.as_ref().map(|error| plain(&error.code)).unwrap_or_default(),
         ]
     });
-    table(["ITEM", "STATUS", "TRIES", "TOOK", "INPUTS", "ERROR"], rows)
+    let columns = [
+        Column::new("ITEM").right(),
+        Column::new("STATUS"),
+        Column::new("TRIES").right().optional(2),
+        Column::new("TOOK").right().optional(1),
+        Column::new("INPUTS").cut(),
+        Column::new("ERROR").cut(),
+    ];
+    table(columns, rows)
 }
 
 /// A page of sessions, a line each.
@@ -170,24 +184,59 @@ pub(super) fn sessions(list: &SessionPage) -> String {
             seconds(session.execution_time),
             format!("{} {}", session.browser_type, Mode::from_headless(session.headless).as_str()),
             session.key_id.to_string(),
-            short(session.url.as_ref()),
+            session.url.as_deref().map(plain).unwrap_or_default(),
             session.reason.as_deref().map(plain).unwrap_or_default(),
         ]
     });
-    let headings = ["SESSION", "MADE (UTC)", "KIND", "STATUS", "LASTED", "BROWSER", "KEY", "PAGE", "REASON"];
-    format!("{}\n{}", table(headings, rows), place(list.meta, "sessions"))
+    let columns = [
+        Column::new("SESSION"),
+        Column::new("MADE (UTC)").optional(2),
+        Column::new("KIND").optional(4),
+        Column::new("STATUS"),
+        Column::new("LASTED").right().optional(1),
+        Column::new("BROWSER").cut().optional(3),
+        Column::new("KEY").optional(5),
+        Column::new("PAGE").cut(),
+        Column::new("REASON").cut(),
+    ];
+    format!("{}\n{}", table(columns, rows), place(list.meta, "session"))
 }
 
-/// The beginning of a text, as long as a column may be.
-fn short(text: Option<&String>) -> String {
-    const LONGEST: usize = 48;
-    let text = text.map(|text| plain(text)).unwrap_or_default();
-    if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
+/// A session that was made, by what opens it.
+pub(super) fn created(made: &Value) -> String {
+    let member = |name: &str| made[name].as_str();
+    let lines = [
+        ("session", member("session_id")),
+        ("websocket", member("websocket_url")),
+        ("webdriver", member("connect_url")),
+        ("live view", member("livestream_url")),
+    ];
+    let mut text = String::new();
+    for (name, value) in lines {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{name:<9}  {}", control_free(value));
+        }
+    }
+    let _ = write!(text, "end it     warmpool sessions end {}", member("session_id").map(plain).unwrap_or_default());
+    text
+}
+
+/// A session that was ended.
+pub(super) fn ended(session: &SessionView) -> String {
+    let reason = session.reason.as_deref().map(|reason| format!(" ({})", plain(reason))).unwrap_or_default();
+    let lasted = seconds(session.execution_time);
+    format!("{} {}{reason} after {lasted}", session.session_id, session.status.as_str())
 }
 
 /// Text without control characters, which pages could use to move the terminal's cursor.
-fn plain(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control()).take(120).collect()
+fn control_free(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
+/// The beginning of such a text.
+pub(super) fn plain(text: &str) -> String {
+    const LONGEST: usize = 200;
+    text.chars().filter(|char| !char.is_control()).take(LONGEST).collect()
 }
 
 #[cfg(test)]

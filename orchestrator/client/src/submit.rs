@@ -6,14 +6,17 @@ use std::time::{Duration, Instant};
 use ::http::header::ACCEPT;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Map, Value, json};
+use warmpool_api::task::TaskView;
+use warmpool_core::address::path_segment;
 
-use super::arguments::{ExtractArguments, FleetArguments, RunArguments, TaskArguments, put};
+use super::arguments::{ExtractArguments, FleetArguments, ResultArguments, RunArguments, TaskArguments, put};
 use super::error::ClientError;
 use super::events::{Event, Events};
 use super::http::{self, Caller};
 use super::inputs;
-use super::output::print;
+use super::output::{for_people, print, write};
 use super::show::{self, Progress};
+use super::summary::summary;
 use super::tasks::{exit_of, path};
 use crate::exit::Exit;
 
@@ -71,10 +74,11 @@ async fn submit(to: &str, mut body: Map<String, Value>, order: &TaskArguments) -
         let wrong = |_| ClientError::Usage("--idempotency-key takes printable ASCII characters".to_owned());
         headers.insert(HeaderName::from_static("idempotency-key"), HeaderValue::from_str(key).map_err(wrong)?);
     }
-    follow(&caller, to, &Value::Object(body), order.detach, headers).await
+    follow(&caller, to, &Value::Object(body), order.detach, headers, &order.result).await
 }
 
-fn read(path: &Path) -> Result<Map<String, Value>, ClientError> {
+/// Reads a file that holds a JSON object.
+pub(super) fn read(path: &Path) -> Result<Map<String, Value>, ClientError> {
     let shown = path.display();
     let text =
         if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
@@ -90,6 +94,7 @@ pub(super) async fn follow(
     body: &Value,
     detach: bool,
     mut headers: HeaderMap,
+    result: &ResultArguments,
 ) -> Result<Exit, ClientError> {
     if detach {
         let reply = caller.send(Method::POST, to, headers, Some(body)).await?;
@@ -108,14 +113,7 @@ pub(super) async fn follow(
             match &event {
                 Event::End(task, answer) => {
                     shown.end();
-                    let whole = match task.output.output_bytes {
-                        Some(_) => caller.get(&path(&task.task_id.to_string(), "")).await?,
-                        None => answer.clone(),
-                    };
-                    if let Some(counts) = &task.items {
-                        eprintln!("{}", show::outcome(counts));
-                    }
-                    print(&whole);
+                    report(caller, task, answer, result).await?;
                     return Ok(exit_of(task.status));
                 }
                 Event::Task(task) => here = Some(path(&task.task_id.to_string(), "")),
@@ -134,4 +132,31 @@ pub(super) async fn follow(
         };
         tokio::time::sleep(RESUME_EVERY).await;
     }
+}
+
+/// Tells what a task came to: on a terminal in short, otherwise in full.
+async fn report(caller: &Caller, task: &TaskView, answer: &Value, result: &ResultArguments) -> Result<(), ClientError> {
+    let people = for_people(result.json);
+    let id = task.task_id.to_string();
+    // Without the results that are too large for a stream.
+    let whole = async || match task.output.output_bytes {
+        Some(_) => caller.get(&path(&id, "")).await,
+        None => Ok(answer.clone()),
+    };
+    if let Some(file) = &result.output {
+        let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", file.display()));
+        std::fs::write(file, format!("{:#}\n", whole().await?)).map_err(unwritten)?;
+    }
+    if people {
+        let console = caller.address(&format!("/console/#/tasks/{}", path_segment(&id)));
+        write(&summary(task, result.output.as_deref(), &console));
+        return Ok(());
+    }
+    if let Some(counts) = &task.items {
+        eprintln!("{}", show::outcome(counts));
+    }
+    if result.output.is_none() {
+        print(&whole().await?);
+    }
+    Ok(())
 }

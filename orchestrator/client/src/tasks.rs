@@ -1,6 +1,5 @@
 //! `warmpool tasks`: the history on the command line.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,18 +8,21 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use url::form_urlencoded::Serializer;
-use warmpool_api::task::{ItemView, Status, TaskView};
+use warmpool_api::task::{ItemView, Kind, Status, TaskView};
 use warmpool_core::address::path_segment;
 use warmpool_core::clock::{millis, unix_ms};
 
-use super::arguments::Service;
+use super::arguments::{ResultArguments, Service};
 use super::error::ClientError;
 use super::http::{Caller, broken, read_lines, save};
 use super::list::ListArguments;
-use super::output::{print, write};
-use super::show;
+use super::output::{for_people, print, write};
 use super::submit::follow;
+use super::{show, values};
 use crate::exit::Exit;
+
+/// What the list can be ordered by.
+const SORT_KEYS: [&str; 5] = ["timestamp", "executionTime", "taskId", "status", "executionType"];
 
 /// A command about tasks.
 #[derive(Debug, Clone, Subcommand)]
@@ -49,9 +51,9 @@ pub enum TasksCommand {
     Items {
         /// The fleet's id.
         id: String,
-        /// Only those of this status: queued, running, success, failure or cancelled.
-        #[arg(long)]
-        status: Option<String>,
+        /// Only those of this status.
+        #[arg(long, value_parser = values::task_status())]
+        status: Option<Status>,
         /// Print JSON on a terminal, too.
         #[arg(long)]
         json: bool,
@@ -75,6 +77,9 @@ pub enum TasksCommand {
         /// Print the new task and leave it.
         #[arg(long)]
         detach: bool,
+        /// What to do with the result.
+        #[command(flatten)]
+        result: ResultArguments,
         /// Which one.
         #[command(flatten)]
         task: TaskReference,
@@ -108,9 +113,9 @@ pub enum ResultFormat {
 /// Which tasks to list.
 #[derive(Debug, Clone, Args)]
 pub struct TaskFilter {
-    /// run, extract or fleet; may be repeated.
-    #[arg(long = "type", value_name = "TYPE")]
-    pub kinds: Vec<String>,
+    /// Only those of this type; may be repeated.
+    #[arg(long = "type", value_name = "TYPE", value_parser = values::task_kind())]
+    pub kinds: Vec<Kind>,
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
@@ -123,8 +128,8 @@ pub struct TaskFilter {
     /// Only those begun so long ago at least.
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     pub until: Option<Duration>,
-    /// timestamp, executionTime, taskId, status or executionType.
-    #[arg(long, value_name = "KEY", default_value = "timestamp")]
+    /// What the order is by.
+    #[arg(long, value_name = "KEY", default_value = "timestamp", value_parser = SORT_KEYS)]
     pub sort_by: String,
     /// Smallest first.
     #[arg(long)]
@@ -135,7 +140,7 @@ impl TaskFilter {
     fn query(&self) -> Serializer<'static, String> {
         let mut query = Serializer::new(String::new());
         query
-            .extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind)))
+            .extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind.as_str())))
             .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
             .extend_pairs(self.task_id.iter().map(|id| ("task_id", id)));
         let now = unix_ms();
@@ -166,9 +171,9 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
         }
         TasksCommand::Items { id, status, json, service } => {
             let mut query = Serializer::new("/items?format=ndjson".to_owned());
-            query.extend_pairs(status.iter().map(|status| ("status", status)));
+            query.extend_pairs(status.map(|status| ("status", status.as_str())));
             let reply = Caller::new(&service)?.open(&path(&id, &query.finish())).await?;
-            if std::io::stdout().is_terminal() && !json {
+            if for_people(json) {
                 write(&show::items(&read_lines(reply).await?));
             } else {
                 save(reply, &mut std::io::stdout().lock()).await?;
@@ -183,9 +188,9 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
             }
             print(&answer);
         }
-        TasksCommand::Retry { detach, task } => {
+        TasksCommand::Retry { detach, result, task } => {
             let caller = Caller::new(&task.service)?;
-            return follow(&caller, &task.path("/retry"), &json!({}), detach, HeaderMap::new()).await;
+            return follow(&caller, &task.path("/retry"), &json!({}), detach, HeaderMap::new(), &result).await;
         }
     }
     Ok(Exit::Success)

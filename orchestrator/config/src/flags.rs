@@ -65,15 +65,19 @@ impl FromArgMatches for Flags {
     }
 }
 
+/// What says on which data directory a command works; may also stand behind the name of a subcommand.
+const PLACE: [&str; 2] = ["config", "store.data_dir"];
+
 /// [`Flags`] for the other subcommands: all of them work, only `--config` is shown in the help.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HiddenFlags(pub Flags);
 
 impl Args for HiddenFlags {
     fn augment_args(command: Command) -> Command {
-        table::all().fold(Flags::augment_args(command), |command, setting| {
+        let hidden = table::all().fold(Flags::augment_args(command), |command, setting| {
             command.mut_arg(setting.name, |argument| argument.hide(true))
-        })
+        });
+        PLACE.into_iter().fold(hidden, |command, name| command.mut_arg(name, |argument| argument.global(true)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -8,7 +8,7 @@ mod node;
 mod serve;
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use warmpool_client::{ClientCommand, ClientError};
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::browser::Engine;
 use warmpool_runtime::Runtime;
+use warmpool_store::StoreError;
 
 /// Browsers kept warm in containers, a fresh one for each client.
 #[derive(Parser)]
@@ -69,7 +70,7 @@ enum Command {
     #[command(hide = true)]
     ImageBuild {
         /// The engine.
-        #[arg(value_parser = |name: &str| name.parse::<Engine>().map_err(|()| "no such engine"))]
+        #[arg(value_parser = warmpool_client::engine_names())]
         engine: Engine,
         /// What the build does now; nothing once it has ended.
         progress: Option<String>,
@@ -103,6 +104,9 @@ enum Command {
     Backup {
         /// The file to write.
         file: PathBuf,
+        /// Replace a file that is there.
+        #[arg(long)]
+        force: bool,
         /// With the recordings of sessions, which may be large.
         #[arg(long)]
         recordings: bool,
@@ -167,8 +171,20 @@ fn with_causes(error: &anyhow::Error) -> String {
 
 /// The exit code of an error.
 fn exit_of(error: &anyhow::Error) -> Exit {
-    let of_order = error.downcast_ref::<OrderError>().map(OrderError::exit);
-    of_order.or_else(|| error.downcast_ref::<ClientError>().map(ClientError::exit)).unwrap_or(Exit::Failure)
+    let of_cause = |cause: &(dyn std::error::Error + 'static)| {
+        let of_order = cause.downcast_ref::<OrderError>().map(OrderError::exit);
+        let of_client = cause.downcast_ref::<ClientError>().map(ClientError::exit);
+        of_order.or(of_client).or_else(|| cause.downcast_ref::<StoreError>().map(of_store))
+    };
+    error.chain().find_map(of_cause).unwrap_or(Exit::Failure)
+}
+
+/// The exit code of a store that a command opens by itself.
+const fn of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Backup { .. } => Exit::Usage,
+        _ => Exit::Unavailable,
+    }
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {
@@ -219,7 +235,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
             println!("{}", http::description(&config)?);
             Ok(Exit::Success)
         }),
-        Command::Backup { file, recordings, flags } => {
+        Command::Backup { file, force, recordings, flags } => {
+            check_backup_target(&file, force)?;
             with_config(&flags.0, async |config| backup(file, recordings, &config).await)
         }
         Command::Restore { file, flags } => with_config(&flags.0, async |config| restore(&file, &config)),
@@ -266,6 +283,21 @@ async fn doctor(json: bool, subject: Subject, config: Arc<Config>) -> anyhow::Re
     Ok(if doctor::healthy(&findings) { Exit::Success } else { Exit::Failure })
 }
 
+/// Checks that a backup can be written to a file, before the daemon begins one.
+fn check_backup_target(file: &Path, force: bool) -> Result<(), ClientError> {
+    let shown = file.display();
+    let problem = if file.is_dir() {
+        "is a directory: name a file in it"
+    } else if !force && file.exists() {
+        "is there already: name another file, or replace it by --force"
+    } else if !std::path::absolute(file).is_ok_and(|file| file.parent().is_some_and(Path::is_dir)) {
+        "lies in no directory that is there"
+    } else {
+        return Ok(());
+    };
+    Err(ClientError::Usage(format!("{shown} {problem}")))
+}
+
 async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Result<Exit> {
     let file = std::path::absolute(file)?;
     match order(ControlRequest::Backup { file: file.clone(), recordings }, config).await? {
@@ -277,7 +309,9 @@ async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Res
     Ok(Exit::Success)
 }
 
-fn restore(file: &std::path::Path, config: &Config) -> anyhow::Result<Exit> {
+fn restore(file: &Path, config: &Config) -> anyhow::Result<Exit> {
+    std::fs::File::open(file)
+        .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", file.display())))?;
     // Into the directory that the settings mean, whatever daemon runs elsewhere.
     let data_dir = &config.store.data_dir;
     let restored = warmpool_store::restore(data_dir, file, &control::FOLDERS)?;

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::date;
+use warmpool_client::Column;
 
 /// Names one key.
 #[derive(Args)]
@@ -43,7 +44,7 @@ impl ListArguments {
     pub(super) fn print<K, const N: usize>(
         &self,
         keys: &[K],
-        headings: [&str; N],
+        columns: [Column; N],
         cells: fn(&K) -> [String; N],
         summary: fn(&K) -> Value,
     ) {
@@ -51,7 +52,7 @@ impl ListArguments {
             println!("{:#}", keys.iter().map(summary).collect::<Value>());
             return;
         }
-        println!("{}", warmpool_client::table(headings, keys.iter().map(cells)));
+        println!("{}", warmpool_client::table(columns, keys.iter().map(cells)));
     }
 }
 

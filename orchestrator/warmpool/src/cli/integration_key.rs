@@ -6,6 +6,7 @@ use clap::Subcommand;
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
+use warmpool_client::Column;
 use warmpool_client::exit::Exit;
 use warmpool_config::Config;
 use warmpool_keys::{IntegrationKey, IntegrationKind};
@@ -50,8 +51,16 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
     };
     match (order(request, config).await?, list) {
         (ControlReply::IntegrationKeys(keys), Some(list)) => {
-            let headings = ["ID", "STATE", "KEY", "CREATED", "LAST USED", "WORLDS", "NAME"];
-            list.print(&keys, headings, cells, summary);
+            let columns = [
+                Column::new("ID"),
+                Column::new("STATE"),
+                Column::new("KEY").optional(3),
+                Column::new("CREATED").optional(4),
+                Column::new("LAST USED").optional(1),
+                Column::new("WORLDS").right().optional(2),
+                Column::new("NAME").cut(),
+            ];
+            list.print(&keys, columns, cells, summary);
         }
         (ControlReply::Secret { id, name, secret }, _) => print_secret("integration key", &id, &name, &secret),
         (ControlReply::IntegrationRevoked(key), _) => {

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
+use warmpool_client::Column;
 use warmpool_client::exit::Exit;
 use warmpool_config::{Config, EgressRule, EgressRules};
 use warmpool_keys::{KeyRecord, KeyRole};
@@ -77,7 +78,15 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
     };
     match (order(request, config).await?, list) {
         (ControlReply::Keys(keys), Some(list)) => {
-            list.print(&keys, ["ID", "STATE", "ROLE", "CREATED", "LAST USED", "NAME"], cells, summary);
+            let columns = [
+                Column::new("ID"),
+                Column::new("STATE"),
+                Column::new("ROLE").optional(3),
+                Column::new("CREATED").optional(2),
+                Column::new("LAST USED").optional(1),
+                Column::new("NAME").cut(),
+            ];
+            list.print(&keys, columns, cells, summary);
         }
         (ControlReply::Secret { id, name, secret }, _) => print_secret("key", &id, &name, &secret),
         (ControlReply::Changed(key), _) => {

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 
 use super::any_key::ListArguments;
 use crate::control::{self, ControlReply, ControlRequest};
+use warmpool_client::Column;
 use warmpool_client::exit::Exit;
 use warmpool_config::Config;
 use warmpool_runtime::NodeUse;
@@ -43,7 +44,16 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
     let data_dir = control::store_directory(config).await?;
     match (control::ask_daemon(&request, &data_dir).await?, list) {
         (ControlReply::Nodes(nodes), Some(list)) => {
-            list.print(&nodes, ["NAME", "STATE", "USE", "WARM", "SESSIONS", "ID", "NOTE"], cells, summary);
+            let columns = [
+                Column::new("NAME"),
+                Column::new("STATE"),
+                Column::new("USE"),
+                Column::new("WARM").right().optional(1),
+                Column::new("SESSIONS").right().optional(2),
+                Column::new("ID").optional(3),
+                Column::new("NOTE").cut(),
+            ];
+            list.print(&nodes, columns, cells, summary);
         }
         (ControlReply::Node(node), _) => eprintln!("node {} {}", node.name, outcome(&node)),
         _ => bail!("the daemon answered something else"),

@@ -1,0 +1,102 @@
+//! `warmpool sessions create`: takes a session.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::http::Method;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use warmpool_core::browser::Engine;
+
+use super::watch;
+use crate::arguments::{Service, put};
+use crate::error::ClientError;
+use crate::http::Caller;
+use crate::output::tell;
+use crate::submit::read;
+use crate::{show, values};
+
+/// The session that is wanted.
+#[derive(Debug, Clone, Args)]
+pub struct CreateArguments {
+    /// File with a request to POST /sessions/create, for what has no option here; - reads standard input.
+    pub file: Option<PathBuf>,
+    /// The first page; the daemon's own otherwise.
+    #[arg(long, value_name = "URL")]
+    pub page: Option<String>,
+    /// The engine.
+    #[arg(long, value_name = "ENGINE", value_parser = values::engine())]
+    pub browser_type: Option<Engine>,
+    /// Give the browser a display.
+    #[arg(long)]
+    pub headed: bool,
+    /// For clients of WebDriver, such as Selenium.
+    #[arg(long)]
+    pub webdriver: bool,
+    /// How long the session may last, such as 1h; the daemon's default otherwise.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub session_timeout: Option<Duration>,
+    /// How long it may stand idle.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub idle_timeout: Option<Duration>,
+    /// Keep it for the whole of its time, whether its client stays or not.
+    #[arg(long)]
+    pub keep_alive: bool,
+    /// Block ads.
+    #[arg(long)]
+    pub block_ads: bool,
+    /// The end user it is for.
+    #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
+    pub service_passcode: Option<String>,
+    /// Open its live view as `sessions watch` does.
+    #[arg(long)]
+    pub watch: bool,
+    /// Print JSON on a terminal, too.
+    #[arg(long)]
+    pub json: bool,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub service: Service,
+}
+
+impl CreateArguments {
+    /// The request: that of the file, with the options of the command line.
+    fn body(&self) -> Result<Map<String, Value>, ClientError> {
+        let mut body = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
+        // Browsers of the command line are headless, as those of tasks are.
+        body.entry("headless").or_insert(Value::Bool(true));
+        put(
+            &mut body,
+            json!({
+                "url": self.page,
+                "browser_type": self.browser_type,
+                "headless": self.headed.then_some(false),
+                "session_timeout": self.session_timeout.map(|time| time.as_secs()),
+                "idle_timeout": self.idle_timeout.map(|time| time.as_secs()),
+                "keep_alive": self.keep_alive.then_some(true),
+                "service_passcode": self.service_passcode,
+            }),
+        );
+        if self.block_ads {
+            match body.entry("advanced").or_insert_with(|| json!({})) {
+                Value::Object(advanced) => drop(advanced.insert("block_ads".to_owned(), Value::Bool(true))),
+                _ => return Err(ClientError::Usage("`advanced` of the file is not an object".to_owned())),
+            }
+        }
+        Ok(body)
+    }
+}
+
+pub(super) async fn carry_out(arguments: CreateArguments) -> Result<(), ClientError> {
+    let caller = Caller::new(&arguments.service)?;
+    let path = if arguments.webdriver { "/sessions/webdriver/create" } else { "/sessions/create" };
+    let made: Value = caller.json(Method::POST, path, Some(&Value::Object(arguments.body()?))).await?;
+    tell(&made, arguments.json, || show::created(&made));
+    for warning in made["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        eprintln!("warning: {}", show::plain(warning));
+    }
+    if arguments.watch {
+        watch(&caller, made["session_id"].as_str().unwrap_or_default(), false).await?;
+    }
+    Ok(())
+}

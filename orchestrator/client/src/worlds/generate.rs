@@ -1,0 +1,156 @@
+//! `warmpool worlds generate`: asks for a world and follows it.
+
+use std::path::{Path, PathBuf};
+
+use ::http::header::ACCEPT;
+use ::http::{HeaderMap, HeaderValue, Method};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+use warmpool_api::world::{Environment, Status, World};
+
+use super::{Integration, path};
+use crate::arguments::{Service, put};
+use crate::error::ClientError;
+use crate::events::Events;
+use crate::exit::Exit;
+use crate::http::{Caller, broken};
+use crate::output::{print, tell};
+use crate::show::{Progress, plain};
+use crate::submit::read;
+use crate::values;
+
+/// The world that is wanted.
+#[derive(Debug, Clone, Args)]
+pub struct GenerateArguments {
+    /// File with a request to POST /v1/world/generate, for what has no option here; - reads standard input.
+    file: Option<PathBuf>,
+    /// The kind of scene.
+    #[arg(long, value_name = "ENVIRONMENT", value_parser = values::environment())]
+    environment: Option<Environment>,
+    /// The patient's id.
+    #[arg(long, value_name = "ID")]
+    patient_id: Option<String>,
+    /// The patient's name.
+    #[arg(long, value_name = "NAME")]
+    patient_name: Option<String>,
+    /// A picture with its label: a file of this machine or an address; may be repeated.
+    #[arg(long = "image", value_name = "LABEL=FILE or LABEL=URL")]
+    images: Vec<String>,
+    /// A belonging, such as radio; may be repeated.
+    #[arg(long = "belonging", value_name = "LABEL")]
+    belongings: Vec<String>,
+    /// Another one makes another scene of the same content.
+    #[arg(long, value_name = "TEXT")]
+    variation: Option<String>,
+    /// Print the accepted world and leave it.
+    #[arg(long)]
+    detach: bool,
+    /// Print JSON on a terminal, too.
+    #[arg(long)]
+    json: bool,
+    /// Who asks.
+    #[command(flatten)]
+    integration: Integration,
+    /// Whom to ask.
+    #[command(flatten)]
+    service: Service,
+}
+
+impl GenerateArguments {
+    /// The request: that of the file, with the options of the command line.
+    fn body(&self) -> Result<Map<String, Value>, ClientError> {
+        let mut body = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
+        put(
+            &mut body,
+            json!({
+                "environment_type": self.environment,
+                "patient_id": self.patient_id,
+                "patient_name": self.patient_name,
+                "variation": self.variation,
+            }),
+        );
+        let images = self.images.iter().map(|image| attachment(image)).collect::<Result<Vec<_>, _>>()?;
+        let belongings = self.belongings.iter().map(|label| json!({"label": label})).collect();
+        for (member, items) in [("images", images), ("belongings", belongings)] {
+            if items.is_empty() {
+                continue;
+            }
+            match body.entry(member).or_insert_with(|| json!([])) {
+                Value::Array(all) => all.extend(items),
+                _ => return Err(ClientError::Usage(format!("`{member}` of the file is not a list"))),
+            }
+        }
+        Ok(body)
+    }
+}
+
+/// A picture by its label and where it is.
+fn attachment(text: &str) -> Result<Value, ClientError> {
+    let wrong = || ClientError::Usage(format!("--image {text}: write it as LABEL=FILE or LABEL=URL"));
+    let (label, source) = text.split_once('=').ok_or_else(wrong)?;
+    if source.starts_with("http://") || source.starts_with("https://") {
+        return Ok(json!({"label": label, "url": source}));
+    }
+    let picture = std::fs::read(Path::new(source))
+        .map_err(|error| ClientError::Usage(format!("--image {label}: cannot read {source}: {error}")))?;
+    Ok(json!({"label": label, "data": STANDARD.encode(picture)}))
+}
+
+pub(super) async fn carry_out(arguments: GenerateArguments) -> Result<Exit, ClientError> {
+    let mut body = arguments.body()?;
+    let key = match (arguments.integration.key()?, body.remove("api_key")) {
+        (Some(key), _) | (None, Some(Value::String(key))) => key,
+        (None, _) => {
+            let how = "no integration key: put it into WARMPOOL_INTEGRATION_KEY, or name its file by --integration-key-file; \
+                       `warmpool integration-key create NAME` makes one";
+            return Err(ClientError::Usage(how.to_owned()));
+        }
+    };
+    let caller = Caller::of_integration(&arguments.service, &key)?;
+    let mut answer: Value = caller.json(Method::POST, "/v1/world/generate", Some(&Value::Object(body))).await?;
+    let mut world = view(&answer)?;
+    if arguments.detach {
+        print(&answer);
+        return Ok(Exit::Success);
+    }
+    let progress = Progress::new();
+    let stream = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
+    let id = world.world_id.to_string();
+    let mut events = Events::new(caller.send(Method::GET, &path(&id), stream, None).await?);
+    while !world.status.is_end() {
+        let broke_off =
+            || ClientError::Unreachable(format!("the stream broke off; `warmpool worlds open {id}` shows the world"));
+        let (name, data) = events.next_of_any_kind().await.ok_or_else(broke_off)?;
+        if name == "world" {
+            world = view(&data)?;
+            answer = data;
+            progress.of_whole(world.progress, if world.status == Status::Queued { "queued" } else { "rendering" });
+        }
+    }
+    progress.end();
+    tell(&answer, arguments.json, || text(&world));
+    Ok(if world.status == Status::Failed { Exit::Failure } else { Exit::Success })
+}
+
+fn view(answer: &Value) -> Result<World, ClientError> {
+    World::deserialize(answer).map_err(|error| broken(&error))
+}
+
+/// What came of a world, for people.
+fn text(world: &World) -> String {
+    let (id, scene) = (&world.world_id, world.environment_type.as_str());
+    if let Some(error) = &world.error {
+        return format!("failed: {scene} {id}\nerror   {}: {}", plain(&error.code), plain(&error.message));
+    }
+    let left_out = world.items.iter().filter(|item| !item.placed).count();
+    let mut lines = vec![format!("ready: {scene} {id}")];
+    if left_out > 0 {
+        lines.push(format!("items   {left_out} of {} found no place", world.items.len()));
+    }
+    lines.extend(world.viewer_url.as_ref().map(|url| format!("viewer  {url}")));
+    lines.extend(world.assets.panorama_url.as_ref().map(|url| format!("picture {url}")));
+    lines.join("\n")
+}
