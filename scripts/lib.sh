@@ -404,7 +404,7 @@ node_modules() {
 console_pages() {
   local folder=orchestrator/console built=orchestrator/console/dist/live.html
   if [ -e "$built" ] &&
-    [ -z "$(find "$folder"/*.json "$folder"/*.mjs "$folder/src" -newer "$built" -print -quit)" ]; then
+    [ -z "$(find "$folder"/*.json "$folder"/*.mjs "$folder/src" orchestrator/docs README.md examples/tasks/README.md -newer "$built" -print -quit)" ]; then
     return
   fi
   say "Building the daemon's pages"

@@ -2,11 +2,19 @@
 
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { build } from 'esbuild';
+import { guides, html, pictures } from './guides.mjs';
 
 await rm('dist', { recursive: true, force: true });
-await mkdir('dist');
+await mkdir('dist/docs', { recursive: true });
 await build({
-  entryPoints: { live: 'src/live.ts', world: 'src/world/world.ts', console: 'src/console/console.ts', docs: 'src/docs/docs.ts' },
+  entryPoints: {
+    live: 'src/live.ts',
+    world: 'src/world/world.ts',
+    console: 'src/console/console.ts',
+    start: 'src/site/start.ts',
+    docs: 'src/docs/docs.ts',
+    guide: 'src/site/guide.ts',
+  },
   outdir: 'dist',
   bundle: true,
   format: 'esm',
@@ -17,7 +25,7 @@ await build({
   logLevel: 'warning',
 });
 await build({
-  entryPoints: { live: 'src/live.css', world: 'src/world/world.css', console: 'src/console/console.css', docs: 'src/docs/docs.css' },
+  entryPoints: { live: 'src/live.css', world: 'src/world/world.css', console: 'src/console/console.css', site: 'src/site/site.css' },
   outdir: 'dist',
   bundle: true,
   minify: true,
@@ -27,17 +35,29 @@ await copyFile('src/favicon.svg', 'dist/favicon.svg');
 await copyFile('src/world/world.html', 'dist/world.html');
 await copyFile('src/world/world-closed.html', 'dist/world-closed.html');
 await writeFile('dist/console.html', await included('console/console.html'));
-await copyFile('src/docs/docs.html', 'dist/docs.html');
+await writeFile('dist/start.html', await included('site/start.html'));
+await writeFile('dist/not-found.html', await included('site/not-found.html'));
+const all = await guides();
+const list = (root, current) =>
+  all.map(({ name, title }) => `        <li><a href="${root}${name}"${name === current ? ' aria-current="page"' : ''}>${title}</a></li>`).join('\n');
+await writeFile('dist/docs.html', await included('docs/docs.html', { guides: list('docs/') }));
+for (const guide of all) {
+  await writeFile(`dist/docs/${guide.name}.html`, await included('site/guide.html', { title: guide.title, guides: list('', guide.name), content: html(guide, all) }));
+}
+for (const { name, path } of await pictures()) await copyFile(path, `dist/docs/${name}`);
 // Last, since its presence means that the rest is there.
 await copyFile('src/live.html', 'dist/live.html');
 
-/** A page, with its parts in their places: `<!-- include FILE NAME=VALUE … -->`. A part has `{{NAME}}` where a value goes. */
+/**
+ * A page, with its parts in their places: `<!-- include FILE NAME=VALUE … -->`. A page and a part have `{{NAME}}` where a value goes;
+ * what has no value here is the daemon's to fill in.
+ */
 async function included(file, values = {}) {
-  const text = (await readFile(`src/${file}`, 'utf8')).replace(/\{\{(\w+)\}\}/g, (_, name) => values[name]);
-  const parts = text.split(/^ *<!-- include (.*) -->\n/m).map((part, at) => {
-    if (at % 2 === 0) return part;
+  const parts = (await readFile(`src/${file}`, 'utf8')).split(/^ *<!-- include (.*) -->\n/m).map((part, at) => {
+    // One pass: what stands in a value is no place for another.
+    if (at % 2 === 0) return part.replace(/\{\{(\w+)\}\}/g, (whole, name) => values[name] ?? whole);
     const [name, ...pairs] = part.split(' ');
-    return included(name, Object.fromEntries(pairs.map((pair) => pair.split('='))));
+    return included(name, Object.fromEntries(pairs.map((pair) => /^(\w+)=(.*)$/.exec(pair).slice(1))));
   });
   return (await Promise.all(parts)).join('');
 }

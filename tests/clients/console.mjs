@@ -7,7 +7,7 @@ import { until } from './session.mjs';
 
 const env = process.env;
 const flows = { sessions, tasks, keys, extremes, restart };
-const SIZES = { wide: { width: 1280, height: 860 }, phone: { width: 390, height: 800 } };
+const SIZES = { phone: { width: 390, height: 800 }, tablet: { width: 900, height: 800 }, wide: { width: 1440, height: 900 } };
 const MARKUP = '<img src=x onerror="document.title=1">';
 
 const headers = { 'content-type': 'application/json', 'service-secret-key': env.WARMPOOL_SECRET_KEY };
@@ -35,13 +35,16 @@ async function visit(page, name) {
   await until(`${name} to be in view`, async () => (await text(page, 'heading')) === name);
 }
 
-/** Looks at the page twice: bright on a wide screen, dark on a phone. */
+/** Looks at the page on screens of three widths, in both themes. */
 async function look(page, name) {
-  for (const [size, colorScheme] of [['phone', 'dark'], ['wide', 'light']]) {
-    await page.setViewportSize(SIZES[size]);
-    await page.emulateMedia({ colorScheme });
-    await accessible(page);
-    await shot(page, `console-${name}-${size}-${colorScheme}`);
+  for (const [size, viewport] of Object.entries(SIZES)) {
+    await page.setViewportSize(viewport);
+    for (const colorScheme of ['dark', 'light']) {
+      await page.emulateMedia({ colorScheme });
+      // The themes differ in nothing but their colours.
+      await accessible(page, colorScheme === 'light' ? undefined : ['color-contrast']);
+      await shot(page, `console-${name}-${size}-${colorScheme}`);
+    }
     const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.ok(over <= 0, `${name} is ${over} pixels too wide (${size})`);
   }
@@ -99,10 +102,21 @@ async function sessions() {
   await look(page, 'session');
   await visit(page, 'Sessions');
   await until('a thumbnail', () => page.evaluate(() => document.querySelector('#sessions-rows img.thumbnail')?.naturalWidth > 0));
+  await page.setViewportSize(SIZES.phone);
+  assert.equal(await page.locator('#sessions-filters').isVisible(), false, 'filters are folded on a phone');
   await look(page, 'sessions');
-  await page.locator('#sessions-rows button', { hasText: 'Terminate' }).click();
+  await page.locator('#sessions-rows button', { hasText: 'End' }).click();
   await page.click('#confirm-act');
   await says(page, '#sessions-rows', 'terminated');
+  await until('its last picture', () => page.evaluate(() => document.querySelector('#sessions-rows [data-live=false] img.thumbnail')?.naturalWidth > 0));
+  await page.locator('#sessions-rows a.id').click();
+  await until('its last picture, larger', () => page.evaluate(() => document.querySelector('#session-last').naturalWidth > 0));
+  await says(page, '#session-ended', 'has ended');
+  await look(page, 'session-ended');
+  await page.evaluate(() => (location.hash = '#/no/such/page'));
+  await says(page, '#unknown-text', 'no/such/page');
+  await look(page, 'unknown');
+  await visit(page, 'Sessions');
 
   // A program's session appears and goes by itself.
   const other = await api('POST', '/sessions/create', { headless: true, keep_alive: true });
@@ -161,6 +175,8 @@ async function keys() {
   await page.waitForSelector('#secret-dialog[open]');
   const secret = await page.inputValue('#secret');
   assert.match(secret, /^wp_/);
+  await page.setViewportSize({ width: 390, height: 600 });
+  assert.ok(await page.locator('#secret-dialog [data-close]').evaluate((button) => button.getBoundingClientRect().bottom <= innerHeight), 'a low screen has the button');
   await accessible(page);
   await page.keyboard.press('Escape');
   await page.click('#secret-dialog [data-close]');

@@ -63,10 +63,10 @@ export async function shot(page, name) {
   if (env.SHOTS) await page.screenshot({ path: join(env.SHOTS, `${name}.png`) });
 }
 
-/** Fails if the page is hard to use for people who do not see it well, or use no mouse. */
-export async function accessible(page) {
+/** Fails if the page is hard to use for people who do not see it well, or use no mouse. Looks at these rules, or at all of them. */
+export async function accessible(page, rules) {
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const { violations } = await page.evaluate((options) => window.axe.run(document, options), { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) });
   assert.deepEqual(violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => [id, target, failureSummary])), []);
 }
 

@@ -109,7 +109,7 @@ async function consolePage() {
   assert.match(key, /^wk_live_/);
   await page.click('#secret-dialog [data-close]');
   const row = page.locator('#world-keys-rows tr', { hasText: 'Ward 7' });
-  assert.match(await row.textContent(), /ACTIVE/);
+  assert.match(await row.textContent(), /active/);
 
   await until('the log to be live', async () => (await page.getAttribute('#world-live-state', 'data-tone')) === 'good');
   const ask = async (body) =>
@@ -123,24 +123,31 @@ async function consolePage() {
   const logged = page.locator('#world-log-rows tr', { hasText: env.PATIENT });
   await logged.first().waitFor({ timeout: 15_000 });
   await page.locator('#world-log-rows tr', { hasText: '400 Bad Request' }).first().waitFor({ timeout: 15_000 });
-  for (const colorScheme of THEMES) {
-    await page.emulateMedia({ colorScheme });
-    await accessible(page);
-    await shot(page, `console-${colorScheme}`);
+  await until('the world to be ready', async () => (await logged.first().locator('[data-label=World]').textContent()) === 'ready');
+  assert.equal(await page.locator('#world-renderer').isVisible(), false);
+  for (const [width, height] of [[390, 800], [900, 800], [1440, 900]]) {
+    await page.setViewportSize({ width, height });
+    for (const colorScheme of THEMES) {
+      await page.emulateMedia({ colorScheme });
+      await accessible(page, colorScheme === 'light' ? undefined : ['color-contrast']);
+      await shot(page, `console-${width}-${colorScheme}`);
+    }
   }
 
+  await page.setViewportSize({ width: 1440, height: 600 });
   await logged.first().locator('button').last().click();
   await page.waitForSelector('#world-picture', { state: 'visible' });
   assert.equal(await page.getAttribute('#world-open', 'href'), env.VIEWER_URL);
   await accessible(page);
   await shot(page, 'console-world');
+  assert.ok(await page.locator('#world-open').evaluate((button) => button.getBoundingClientRect().bottom <= innerHeight), 'a low screen has the buttons');
   await page.click('#world-dialog [data-close]');
 
   await row.locator('button', { hasText: 'Revoke' }).click();
   await page.click('#confirm-act');
   await until('the key to be revoked', async () => {
     const listed = await page.locator('#world-keys-rows tr', { hasText: 'Ward 7' }).allTextContents();
-    return listed.every((line) => line.includes('REVOKED'));
+    return listed.every((line) => line.includes('revoked'));
   });
   const late = await ask({ api_key: key, patient_id: 'p-9', patient_name: 'Ida Roth', environment_type: 'porch' });
   assert.equal(late.status, 401);

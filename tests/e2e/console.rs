@@ -409,7 +409,14 @@ async fn thumbnails_show_the_session(_: Stage) -> Result<()> {
         let refused = api.with_key(&stranger).get(&format!("/sessions/{}/thumbnail", session.id)).await?;
         ensure!(refused.fault(404)?.code == "unknown_session", "{refused}");
         session.delete().await?.ok()?;
-        let late = api.get(&format!("/sessions/{}/thumbnail", session.id)).await?;
+        // The last one stays, for those who could see the session; one that was never seen has none.
+        let path = format!("/sessions/{}/thumbnail", session.id);
+        let late = api.get(&path).await?;
+        ensure!(late.status == 200 && late.body.starts_with(&[0xFF, 0xD8]), "{}", late.status);
+        ensure!(api.with_key(&stranger).get(&path).await?.fault(404)?.code == "unknown_session");
+        let unseen = daemon.session(json!({"headless": headless})).await?;
+        unseen.delete().await?.ok()?;
+        let late = api.get(&format!("/sessions/{}/thumbnail", unseen.id)).await?;
         ensure!(late.fault(404)?.code == "session_ended", "{late}");
     }
     daemon.assert_idle().await

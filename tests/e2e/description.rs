@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use http::header::CONTENT_SECURITY_POLICY;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_SECURITY_POLICY};
+use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use warmpool_tests::programs::{self, Program};
@@ -44,10 +46,28 @@ async fn it_is_served(stage: Stage) -> Result<()> {
     let page = anybody.get("/docs").await?;
     let policy = page.headers.get(CONTENT_SECURITY_POLICY).context("a policy")?.to_str()?;
     ensure!(page.status == 200 && !policy.contains("unsafe"), "{policy}");
-    for file in ["docs.js", "docs.css"] {
+    for file in ["docs.js", "site.css"] {
         ensure!(page.text().contains(file), "{}", page.text());
         let served = anybody.get(&format!("/console/{file}")).await?;
         ensure!(served.status == 200 && served.body.len() > 10_000, "{file}: {}", served.status);
+    }
+    let icon = anybody.get("/favicon.ico").await?;
+    ensure!(icon.status == 200 && icon.header("content-type") == Some("image/svg+xml"), "{}", icon.status);
+
+    // What is for people, and what programs get there.
+    let people = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html,*/*;q=0.8"))]);
+    for (path, status, text) in [
+        ("/", 200, "data-ready=\"true\""),
+        ("/docs/tasks", 200, "<h1 id=\"tasks\">Tasks</h1>"),
+        ("/docs/no-such-guide", 404, "href=\"../console/site.css\""),
+        ("/no/such/page", 404, "href=\"../../console/site.css\""),
+        ("/console/nonsense.js", 404, "No such page"),
+    ] {
+        let page = anybody.send(Method::GET, path, people.clone(), Bytes::new()).await?;
+        ensure!(page.status == status && page.text().contains(text), "{path}: {page}");
+    }
+    for path in ["/no/such/page", "/docs/no-such-guide", "/console/nonsense.js", "/console/console.html"] {
+        ensure!(anybody.get(path).await?.fault(404)?.code == "unknown_path", "{path}");
     }
     Ok(())
 }

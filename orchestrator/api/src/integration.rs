@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use warmpool_core::ids::{IntegrationKeyId, WorldId};
 
 use crate::list::PageMeta;
-use crate::world::Environment;
+use crate::world::{Environment, Status};
 
 /// What a key's worlds are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,6 +87,8 @@ pub struct RequestView {
     pub latency_ms: u64,
     /// The world that it got.
     pub world_id: Option<WorldId>,
+    /// How far that world is now; null where it was deleted, and in streams of requests.
+    pub world_status: Option<Status>,
 }
 
 /// One page of the log.

@@ -30,6 +30,8 @@ let picture: Picture | undefined;
 let chosen: string | null = null;
 let endsAt: number | undefined;
 let over = false;
+/** Whether the viewer wants the view's own tabs and address beside the browser's. */
+let asked = given['bar'] === 'true';
 
 // --- What is shown where there is no picture ----------------------------------------------------------------------------
 
@@ -199,7 +201,13 @@ function render(): void {
   if (find('who').textContent !== line) find('who').textContent = line;
 
   captchaBanner.render(state, hello.may_act, acting, chosen ?? state.tabs[0]?.id);
-  find('history').hidden = !hello.may_act;
+  // The browser's own are in the picture: another row of them would take room from it.
+  const bare = hello.bars && !asked;
+  find('history').hidden = !hello.may_act || bare;
+  find('place').hidden = bare;
+  find('bar').dataset['bare'] = String(bare);
+  button('bars').hidden = !hello.bars || !hello.may_act;
+  button('bars').setAttribute('aria-pressed', String(asked));
   for (const id of ['back', 'forward', 'reload']) button(id).disabled = !acting;
   address.readOnly = !acting;
   renderTabs(state, hello, acting);
@@ -214,11 +222,11 @@ function renderActions(): void {
   more.classList.toggle('needed', actions.querySelector('button:not([hidden])') !== null);
 }
 
-function renderTabs({ tabs: open }: State, { picture: kind }: Hello, acting: boolean): void {
+function renderTabs({ tabs: open }: State, { picture: kind, bars }: Hello, acting: boolean): void {
   if (chosen && !open.some((tab) => tab.id === chosen)) chosen = null;
   const current = open.find((tab) => tab.id === chosen) ?? open[0];
   const title = current ? current.title || current.url || 'Untitled' : '';
-  const choice = open.length > 1;
+  const choice = open.length > 1 && !(bars && !asked);
   // A display shows all who watch the same tab: there, to choose one is for who has the control.
   const frames = kind === 'frames';
   tabs.hidden = !choice;
@@ -343,6 +351,11 @@ button('keyboard').addEventListener('click', () => keys.focus());
 
 // --- The rest -----------------------------------------------------------------------------------------------------------
 
+button('bars').addEventListener('click', () => {
+  asked = !asked;
+  render();
+});
+
 const full = button('full');
 full.hidden = !document.fullscreenEnabled;
 full.addEventListener('click', () => {
@@ -368,7 +381,7 @@ button('again').addEventListener('click', () => location.reload());
 setInterval(tick, 1000);
 const beginning = given['state'] ?? 'live';
 stage.dataset['picture'] = 'false';
-for (const id of ['full', 'clipboard', 'keyboard']) label(id, button(id).textContent ?? '');
+for (const id of ['full', 'clipboard', 'keyboard', 'bars']) label(id, button(id).textContent ?? '');
 if (beginning === 'live') {
   showCard('wait', 'The picture is on its way.');
   connection.connect();

@@ -14,6 +14,8 @@ export interface Hello {
   text: boolean;
   browser_type: string;
   mode: string;
+  /** Whether the picture has the browser's own tabs and address bar. */
+  bars: boolean;
   /** Without a message for this long, in milliseconds, the connection is dead. */
   silence: number;
 }

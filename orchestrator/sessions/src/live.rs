@@ -12,7 +12,7 @@
 //! A `room` holds the viewers of one session and knows which of them has control. The first viewer opens it and the last
 //! one closes it, so a session that nobody watches costs nothing. `viewer` runs one websocket, `pictures` is where its
 //! next picture comes from, `viewer_input` tracks what it presses, and `ending` words how the session ended. `front_tab` gives
-//! pictures to recordings. `thumbnail` takes small pictures for lists of sessions; `display` takes those of displays.
+//! pictures to recordings. `thumbnail` takes small pictures for lists of sessions, and `last_pictures` keeps those of ended ones; `display` takes those of displays.
 
 mod browser;
 mod cdp;
@@ -21,6 +21,7 @@ mod display;
 mod ending;
 mod front_tab;
 mod input;
+mod last_pictures;
 mod message;
 mod pictures;
 pub mod rfb;

@@ -5,7 +5,7 @@
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
 //! `right` lets no stream and no wait outlast what admitted it; `headers` reads headers, `sse` writes streams of events; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
-//! into responses; `console` holds the built-in pages and their routes; `sign_in` lets people into the console.
+//! into responses; `console` holds the built-in pages and the console's routes; `site` has the other pages for people; `sign_in` lets people into the console.
 //!
 //! Each of these files lists its routes. Beside its handler a route has an operation, which says in words and types what it
 //! is, and whose policy (`route`) decides who may call it, which parameters it takes, which form its errors have, what of
@@ -52,6 +52,7 @@ mod sessions;
 mod shares;
 mod sign_in;
 mod sign_ins;
+mod site;
 mod sse;
 mod stall;
 mod status;
@@ -104,7 +105,7 @@ fn routes() -> Routes {
         openapi::serve.layer(CompressionLayer::new()),
         Operation::new("get_description", "This description", DESCRIPTION).writes::<AnyObject>("OpenAPI 3.1."),
     );
-    let pages = console::routes(Routes::new("Operations"));
+    let pages = site::routes(console::routes(Routes::new("Operations")));
     [
         sockets,
         driver,
@@ -139,7 +140,7 @@ pub(crate) fn router(app: App) -> Router {
     let table = Arc::new(routes.table());
     routes
         .into_router()
-        .fallback(reply::unknown_path)
+        .fallback(site::not_found)
         .method_not_allowed_fallback(reply::method_not_allowed)
         .layer(Extension(description))
         // Each route that reads a body has a limit of its own.

@@ -265,6 +265,18 @@ impl Worlds {
         if caller.may_see(&record) { Ok(record) } else { Err(unknown()) }
     }
 
+    /// How far worlds are; nothing of those that were deleted.
+    /// Errors: when the store does not answer.
+    pub async fn statuses(&self, ids: &[WorldId]) -> Result<HashMap<WorldId, Status>, Error> {
+        let keys = ids.iter().map(|id| id.as_str().as_bytes().to_vec()).collect();
+        let rows = self.shared.store.get_many(Table::Worlds, keys).await?.into_iter().flatten();
+        let stored = rows.filter_map(|row| serde_json::from_slice::<WorldRecord>(&row).ok());
+        let mut statuses: HashMap<_, _> = stored.map(|record| (record.world_id, record.status)).collect();
+        // What is being made may be further than the store knows.
+        statuses.extend(ids.iter().filter_map(|id| Some((id.clone(), self.live(id)?.record().status))));
+        Ok(statuses)
+    }
+
     /// The world whose viewer this token opens.
     /// Errors: `UnknownViewer`; when the store does not answer.
     pub async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {

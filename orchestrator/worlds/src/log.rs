@@ -220,6 +220,7 @@ impl RequestLog {
             latency: format!("{} ms", row.latency_ms),
             latency_ms: row.latency_ms,
             world_id: row.world,
+            world_status: None,
         })
     }
 

@@ -71,7 +71,7 @@ export class Chart {
       height: HEIGHT,
       legend: { show: false },
       cursor: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 28, 0, 0],
       scales: {
         x: { time: true, range: (_, from, to) => [Math.min(from ?? 0, (to ?? 0) - SPAN), to ?? 0] },
         y: { range: (_, __, to) => [0, Math.max(this.least, (to ?? 0) * 1.1)] },

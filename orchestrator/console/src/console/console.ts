@@ -1,9 +1,10 @@
 // The console: its sign-in, the page in view, and the daemon's events.
 
 import { closeDialogs, prepareDialogs, submit } from '../shared/dialogs';
-import { find } from '../shared/dom';
+import { find, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { json, Refusal, Unreachable } from '../shared/request';
+import { prepareFolds } from '../shared/filters';
 import { prepareSecret } from '../shared/secret';
 import { keyNames } from './key-names';
 import { KeysPage } from './keys';
@@ -17,6 +18,7 @@ import { SessionsPage } from './sessions';
 import { Stream } from './stream';
 import { TaskPage } from './task';
 import { TasksPage } from './tasks';
+import { UnknownPage } from './unknown';
 import { WorldsPage } from './worlds';
 
 let account: Account | undefined;
@@ -33,16 +35,22 @@ const pages: Record<string, Page> = {
   keys: new KeysPage(failed),
   log: new LogPage(failed),
   worlds: new WorldsPage(failed),
+  unknown: new UnknownPage(),
 };
 
 const stream = new Stream(heard, lost, refused);
 
+/** The pages of the navigation, which have no more in their address than their name. */
+const LISTED = new Set(['overview', 'sessions', 'tasks', 'keys', 'log', 'worlds']);
+
 /** The page of an address, and the rest of the address. */
 function meant(address: string): [name: string, id: string] {
-  const [first = '', second = ''] = address.replace(/^#\/?/, '').split('/').map((part) => decodePart(part));
+  const [first = '', second = '', ...more] = address.replace(/^#\/?/, '').split('/').map((part) => decodePart(part));
+  if (more.some(Boolean)) return ['unknown', address];
   if (first === 'sessions' && second) return second === 'new' ? ['new-session', ''] : ['session', second];
   if (first === 'tasks' && second) return second === 'new' ? ['new-task', ''] : ['task', second];
-  return [first in pages ? first : 'overview', ''];
+  if (first === '') return ['overview', ''];
+  return !second && LISTED.has(first) ? [first, ''] : ['unknown', address];
 }
 
 function decodePart(part: string): string {
@@ -61,7 +69,7 @@ function route(focus: boolean): void {
   shown?.page.hide();
   for (const element of document.querySelectorAll<HTMLElement>('.page')) element.hidden = element.id !== `page-${name}`;
   shown = { name, page };
-  for (const link of document.querySelectorAll('#pages a')) {
+  for (const link of document.querySelectorAll('#pages a[href^="#"]')) {
     if (meant(link.getAttribute('href') ?? '')[0] === name.replace(/^new-/, '').replace(/^(session|task)$/, '$1s')) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
@@ -138,7 +146,7 @@ async function start(): Promise<void> {
     if (error instanceof Refusal && error.status === 401) return showSignIn(before ? 'You were signed out. Sign in again to go on.' : '');
     if (error instanceof Refusal) {
       find('loading').hidden = true;
-      find('start-problem').textContent = error.message;
+      tell(find('start-problem'), error.message);
       return;
     }
     lost();
@@ -160,6 +168,7 @@ async function start(): Promise<void> {
 
 prepareDialogs();
 prepareSecret();
+prepareFolds();
 
 const form = find<HTMLFormElement>('sign-in-form');
 form.addEventListener('submit', (event) => {

@@ -2,7 +2,7 @@
 
 import { Answers } from '../shared/answers';
 import { confirmAct } from '../shared/confirm';
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { ago, moment } from '../shared/format';
 import { KeyForms } from '../shared/key-forms';
@@ -51,7 +51,7 @@ export class KeysPage implements Page {
       write(find('keys-problem'), '');
       this.#print();
     } catch (error) {
-      if (error instanceof Refusal) write(find('keys-problem'), error.message);
+      if (error instanceof Refusal) tell(find('keys-problem'), error.message);
     }
   }
 

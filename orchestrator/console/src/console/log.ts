@@ -1,11 +1,11 @@
 // The last requests and events, followed as they come.
 
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { duration, exactMoment, shortMoment, shortened } from '../shared/format';
 import { write } from '../shared/list';
 import { json, Refusal, segment } from '../shared/request';
-import { badge, row } from '../shared/table';
+import { badge, failureCode, row } from '../shared/table';
 import { keyNames } from './key-names';
 import type { Failed, Page, Topic } from './page';
 
@@ -100,7 +100,7 @@ export class LogPage implements Page {
     } catch (error) {
       this.#loads = this.#loads.filter((load) => load !== heard);
       this.failed(error);
-      if (error instanceof Refusal) write(find('log-problem'), error.message);
+      if (error instanceof Refusal) tell(find('log-problem'), error.message);
     }
   }
 
@@ -153,7 +153,7 @@ function draw(entry: Entry): HTMLElement {
   if (entry.kind === 'line') {
     const { line } = entry;
     const fields = Object.entries(line.fields).map(([name, value]) => make('span', { class: 'note' }, `${name} `, linked(name, String(value))));
-    return row({}, ['Time', time], ['Who', make('span', { class: 'none' }, 'daemon')], ['What', make('span', { class: 'name' }, line.message, make('span', { class: 'fields' }, ...fields))], ['Outcome', badge(line.level, entry.tone)], ['Latency', '–']);
+    return row({}, ['Time', time], ['Who', make('span', { class: 'none' }, 'daemon')], ['What', make('span', { class: 'name' }, line.message, make('span', { class: 'fields' }, ...fields))], ['Outcome', badge(line.level, entry.tone)], ['Latency', make('span', { class: 'number' }, '–')]);
   }
   const { request } = entry;
   const names = [...(request.session ? [linked('session', request.session)] : []), ...(request.task ? [linked('task', request.task)] : [])];
@@ -163,7 +163,7 @@ function draw(entry: Entry): HTMLElement {
     ['Time', time],
     ['Who', who],
     ['What', make('span', { class: 'name' }, make('code', {}, `${request.method} ${request.route}`), ...names.map((name) => make('span', { class: 'note' }, name)))],
-    ['Outcome', make('span', {}, badge(String(request.status), entry.tone), make('span', { class: 'note' }, request.code ?? ''))],
+    ['Outcome', make('span', {}, badge(String(request.status), entry.tone), make('span', { class: 'note' }, ...(request.code ? [entry.tone === 'bad' ? failureCode(request.code) : make('code', {}, request.code)] : [])))],
     ['Latency', make('span', { class: 'number' }, duration(request.micros / 1000))],
   );
 }
@@ -172,5 +172,5 @@ function draw(entry: Entry): HTMLElement {
 function linked(name: string, id: string): Node | string {
   const pages: Record<string, string> = { session: 'sessions', task: 'tasks' };
   const page = pages[name];
-  return page ? make('a', { href: `#/${page}/${segment(id)}` }, shortened(id, 40)) : shortened(id, 200);
+  return page ? make('a', { href: `#/${page}/${segment(id)}`, class: 'id' }, shortened(id, 40)) : shortened(id, 200);
 }

@@ -1,6 +1,6 @@
 // The first page: the pool, the host, and the last hour.
 
-import { find, make } from '../shared/dom';
+import { find, inline, make, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { ago, bytes, counted, duration, percent } from '../shared/format';
 import { write } from '../shared/list';
@@ -114,23 +114,25 @@ export class OverviewPage implements Page {
       find('overview-problem').textContent = '';
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal) find('overview-problem').textContent = error.message;
+      if (error instanceof Refusal) tell(find('overview-problem'), error.message);
     }
   }
 
   #print(now: Overview): void {
     const { hour } = now;
     const time = (ms: number | null) => (ms === null ? '–' : duration(ms));
-    const numbers: [string, string, string][] = [
+    const numbers: [label: string, value: string, note: string, unit?: string][] = [
       ['Live sessions', String(now.sessions.live), `of ${now.sessions.max}`],
       ['Waiting', String(now.queue.waiting), `of ${now.queue.length} places`],
       ['Created', String(hour.created), `in the hour, ${hour.created_last_minute} in the last minute`],
-      ['Create time', time(hour.create_p50), `half of them; 99 % within ${time(hour.create_p99)}`],
+      ['Create time', time(hour.create_p50), `p99 ${time(hour.create_p99)}, in the hour`, 'p50'],
       ['Refused', String(hour.refused), `in the hour, ${hour.refused_last_minute} in the last minute`],
       ['Tasks', String(now.tasks.running), `running, ${now.tasks.queued} queued, ${now.tasks.kept.toLocaleString()} kept`],
     ];
     find('overview-numbers').replaceChildren(
-      ...numbers.map(([label, value, note]) => make('li', {}, make('span', { class: 'label' }, label), make('b', {}, value), make('span', { class: 'note' }, note))),
+      ...numbers.map(([label, value, note, unit]) =>
+        make('li', {}, make('span', { class: 'label' }, label), make('b', {}, ...(unit ? [make('small', {}, unit), ' '] : []), value), make('span', { class: 'note' }, note)),
+      ),
     );
     const warnings = [now.unready && now.unready !== 'draining' ? `Not ready: ${now.unready}` : '', now.disk.warning ?? ''].filter(Boolean);
     if (now.phase === 'draining' || now.unready === 'draining') warnings.unshift('Warmpool is shutting down: it takes no new sessions');
@@ -202,7 +204,7 @@ export class OverviewPage implements Page {
     this.#sessions.set(times, [live, line(({ waiting }) => waiting)], `At most ${most(live)} at once.`);
     this.#created.set(times, [minute(({ created }) => created), minute(({ refused }) => refused)], `${samples.reduce((sum, { created }) => sum + created, 0)} created, ${samples.reduce((sum, { refused }) => sum + refused, 0)} requests refused.`);
     const slowest = most(line(({ p99 }) => p99));
-    this.#times.set(times, [line(({ p50 }) => p50), line(({ p99 }) => p99)], slowest ? `At most ${duration(slowest)}.` : 'No session was created.');
+    this.#times.set(times, [line(({ p50 }) => p50), line(({ p99 }) => p99)], slowest ? `p99 at most ${duration(slowest)}.` : 'No session was created.');
     this.#host.set(times, [cpu, memory], `Processors at most ${percent(most(cpu))}, memory at most ${percent(most(memory))}.`);
     const first = samples[0];
     write(find('hour-note'), first ? `since ${ago(first.at)}, every 10 seconds` : 'The first point comes within ten seconds.');
@@ -222,12 +224,12 @@ export class OverviewPage implements Page {
       const wrong = findings.filter(({ level }) => level !== 'ok');
       write(find('doctor-problem'), wrong.length ? '' : `All ${findings.length} checks are fine.`);
       const one = ({ level, title, detail, remedy }: Findings['findings'][number]) =>
-        make('li', { 'data-tone': level === 'fail' ? 'bad' : level === 'warn' ? 'wait' : 'good' }, make('b', {}, title), make('span', {}, sentence(detail)), ...(remedy ? [make('span', { class: 'note' }, `To mend it: ${remedy}`)] : []));
+        make('li', { 'data-tone': level === 'fail' ? 'bad' : level === 'warn' ? 'wait' : 'good' }, make('b', {}, title), make('span', {}, ...inline(sentence(detail))), ...(remedy ? [make('span', { class: 'note' }, ...inline(`To mend it: ${remedy}`))] : []));
       const fine = make('details', {}, make('summary', {}, counted(findings.length - wrong.length, 'check is fine', 'checks are fine')), make('ul', { class: 'findings' }, ...findings.filter(({ level }) => level === 'ok').map(one)));
       find('doctor-findings').replaceChildren(...wrong.map(one), ...(wrong.length < findings.length ? [make('li', { class: 'fine' }, fine)] : []));
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal) write(find('doctor-problem'), error.message);
+      if (error instanceof Refusal) tell(find('doctor-problem'), error.message);
     } finally {
       button.disabled = false;
     }

@@ -1,6 +1,6 @@
 // The files of a session that lives.
 
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import { bytes } from '../shared/format';
 import { download, json, Refusal, request, segment } from '../shared/request';
 import type { Failed } from './page';
@@ -52,7 +52,7 @@ export class SessionFiles {
       this.#print(await json<SessionFile[]>('GET', `sessions/${segment(this.#id)}/files`));
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal && error.code !== 'session_ended') problem.textContent = error.message;
+      if (error instanceof Refusal && error.code !== 'session_ended') tell(problem, error.message);
     }
   }
 

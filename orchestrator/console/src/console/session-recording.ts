@@ -1,7 +1,7 @@
 // What was recorded of a session.
 
-import { find, make } from '../shared/dom';
-import { bytes, duration } from '../shared/format';
+import { find, make, tell } from '../shared/dom';
+import { bytes, duration, fileMoment, shortMoment } from '../shared/format';
 import { download, json, Refusal, request, segment } from '../shared/request';
 import { confirmAct } from '../shared/confirm';
 import type { Failed } from './page';
@@ -11,6 +11,7 @@ interface Part {
   size: number;
   duration?: number;
   complete: boolean;
+  started_at: number;
   stopped?: string;
 }
 
@@ -51,19 +52,24 @@ export class SessionRecording {
       const { parts } = await json<{ parts: Part[] }>('GET', this.#path());
       find('session-recording-delete').hidden = live || parts.length === 0;
       const none = live ? 'It is being recorded.' : 'Nothing of it is kept.';
-      const rows = parts.map((part) => this.#row(part));
+      const rows = parts.map((part, at) => this.#row(part, parts.length > 1 ? at + 1 : undefined));
       find('session-recording-list').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, none)]));
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal) problem.textContent = error.message;
+      if (error instanceof Refusal) tell(problem, error.message);
     }
   }
 
-  #row(part: Part): HTMLElement {
+  /** A part, which the daemon names by its moment; its number where there are several. */
+  #row(part: Part, number: number | undefined): HTMLElement {
+    const began = part.started_at;
+    const title = `${number ? `Part ${number}` : 'Recording'} from ${shortMoment(began)}`;
+    const kind = part.name.split('.').at(-1) ?? '';
+    const file = `warmpool ${fileMoment(began)}.${kind}`;
     const path = `${this.#path()}/${segment(part.name)}`;
     const problem = find('session-recording-problem');
     const act = (label: string, wanted: () => Promise<void>) => {
-      const button = make('button', { type: 'button', class: 'small' }, label, make('span', { class: 'unseen' }, ` ${part.name}`));
+      const button = make('button', { type: 'button', class: 'small' }, label, make('span', { class: 'unseen' }, ` ${title}`));
       button.addEventListener('click', async () => {
         button.disabled = true;
         problem.textContent = '';
@@ -71,15 +77,15 @@ export class SessionRecording {
           await wanted();
         } catch (error) {
           this.failed(error);
-          if (error instanceof Error) problem.textContent = error.message;
+          if (error instanceof Error) tell(problem, error.message);
         }
         button.disabled = false;
       });
       return button;
     };
     const length = part.duration === undefined ? [] : [duration(part.duration)];
-    const notes = [bytes(part.size), ...length, ...(part.complete ? [] : ['goes on']), ...(part.stopped ? [`stopped: ${part.stopped}`] : [])].join(', ');
-    const buttons = [act('Download', () => download(path, part.name))];
+    const notes = [kind === 'webm' ? 'WebM' : 'Matroska', bytes(part.size), ...length, ...(part.complete ? [] : ['goes on']), ...(part.stopped ? [`stopped: ${part.stopped}`] : [])].join(', ');
+    const buttons = [act('Download', () => download(path, file))];
     if (part.name.endsWith('.webm')) {
       buttons.unshift(
         act('Watch', async () => {
@@ -91,6 +97,6 @@ export class SessionRecording {
         }),
       );
     }
-    return make('li', {}, make('span', { class: 'name' }, part.name, make('span', { class: 'note' }, notes)), ...buttons);
+    return make('li', {}, make('span', { class: 'name' }, title, make('span', { class: 'note' }, notes)), ...buttons);
   }
 }

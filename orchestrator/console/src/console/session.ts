@@ -1,11 +1,11 @@
 // One session: its live view and its actions.
 
 import { Answers } from '../shared/answers';
-import { find, make } from '../shared/dom';
+import { find, inline, make, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { bytes, counted, duration, exactMoment, statusTone } from '../shared/format';
-import { json, Refusal, segment } from '../shared/request';
-import { badge } from '../shared/table';
+import { json, Refusal, request, segment } from '../shared/request';
+import { badge, failureCode } from '../shared/table';
 import { fitting, linesFor } from './client-lines';
 import { codeBox } from './code';
 import { keyNames } from './key-names';
@@ -14,7 +14,7 @@ import { SessionFiles } from './session-files';
 import { browserName, lives, type SessionDetail } from './session-record';
 import { SessionRecording } from './session-recording';
 import { SessionShares } from './session-shares';
-import { terminate } from './sessions';
+import { keepPicture, terminate } from './sessions';
 
 export class SessionPage implements Page {
   readonly topics: readonly Topic[] = ['sessions'];
@@ -28,6 +28,8 @@ export class SessionPage implements Page {
   readonly #answers = new Answers();
   #session: SessionDetail | undefined;
   #shown = '';
+  /** The last picture of an ended session. */
+  #picture = '';
   #ticking: ReturnType<typeof setInterval> | undefined;
 
   constructor(private readonly failed: Failed) {
@@ -52,8 +54,8 @@ export class SessionPage implements Page {
     this.#id = '';
     this.#shown = '';
     // Close the live view, so that nobody watches unseen.
-    this.#view.src = 'about:blank';
-    this.#view.hidden = true;
+    this.#closeView();
+    this.#forgetPicture();
     this.#recording.clear();
   }
 
@@ -75,13 +77,15 @@ export class SessionPage implements Page {
         void this.#files.show(id, lives(session));
         void this.#shares.show(id, lives(session));
         void this.#recording.show(id, session.recording, lives(session));
+        if (lives(session)) void keepPicture(id);
+        else if (!before) void this.#showLast(id);
       }
     } catch (error) {
       if (id !== this.#id || !newest()) return;
       this.failed(error);
       if (error instanceof Refusal && error.status !== 401) {
         find('session-body').hidden = true;
-        find('session-problem').textContent = error.message;
+        tell(find('session-problem'), error.message);
       }
     }
   }
@@ -92,27 +96,46 @@ export class SessionPage implements Page {
     const live = lives(session);
     for (const id of ['session-end', 'session-act-label', 'session-open', 'session-connect']) find(id).hidden = !live;
     this.#facts();
-    const ended = find('session-ended');
-    ended.hidden = live;
-    if (!live) ended.textContent = `The session has ended: ${session.message ?? session.reason ?? session.status}.`;
+    find('session-last').hidden = live || !this.#picture;
+    if (!live) find('session-ended').textContent = `The session has ended: ${session.message ?? session.reason ?? session.status}.`;
     // From the origin of this page, whichever name the daemon calls itself by.
     const view = session.livestream_url ? new URL(session.livestream_url, location.href) : undefined;
     if (view && this.#act.checked) view.searchParams.set('enable_actions', 'true');
     const address = live && view ? view.pathname + view.search : '';
     if (address !== this.#shown) {
       this.#shown = address;
-      // A session that ends while somebody watches keeps its last picture, which says how it ended.
       if (address) {
         this.#view.src = address;
         this.#view.hidden = false;
         find<HTMLAnchorElement>('session-open').href = address;
         find('session-code').replaceChildren(...codeBox(fitting(session.browser_type, session.kind), (client) => linesFor(client, session)));
-      } else {
-        this.#view.hidden = true;
-        this.#view.src = 'about:blank';
       }
+      // Where somebody watched a session until its end, the view keeps its last picture, and says how it ended.
+      else if (live) this.#closeView();
     }
+    find('session-ended').hidden = live || !this.#view.hidden;
     if (session.kind === 'task') find('session-connect').hidden = true;
+  }
+
+  #closeView(): void {
+    this.#view.hidden = true;
+    this.#view.src = 'about:blank';
+  }
+
+  /** Shows the last picture of an ended session, if the daemon has one. */
+  async #showLast(id: string): Promise<void> {
+    const reply = await request('GET', `sessions/${segment(id)}/thumbnail`).catch(() => undefined);
+    if (id !== this.#id || reply?.status !== 200) return;
+    this.#forgetPicture();
+    this.#picture = URL.createObjectURL(await reply.blob());
+    find<HTMLImageElement>('session-last').src = this.#picture;
+    this.#print();
+  }
+
+  #forgetPicture(): void {
+    if (this.#picture) URL.revokeObjectURL(this.#picture);
+    this.#picture = '';
+    find('session-last').hidden = true;
   }
 
   #facts(): void {
@@ -123,7 +146,7 @@ export class SessionPage implements Page {
     const traffic = session.egress;
     const facts: [string, Node | string | undefined][] = [
       ['Status', badge(session.status, statusTone(session.status))],
-      ['Ended', session.message ?? session.reason],
+      ['Ended', session.status === 'failure' && session.reason ? make('span', {}, failureCode(session.reason), ' ', ...inline(session.message ?? '')) : (session.message ?? session.reason)],
       ['Id', make('code', {}, session.session_id)],
       ['Browser', browserName(session)],
       ['Made by', session.kind],

@@ -4,13 +4,16 @@ import { find, make } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { duration, exactMoment, shortMoment, shortened, statusTone } from '../shared/format';
 import { List, type Meta } from '../shared/list';
-import { json, segment } from '../shared/request';
-import { badge, row } from '../shared/table';
+import { json, request, segment } from '../shared/request';
+import { badge, failureCode, row } from '../shared/table';
 import { confirmAct } from '../shared/confirm';
 import { keyCell } from './key-names';
 import type { Failed, Page, Topic } from './page';
 import { browserName, lives, type Session } from './session-record';
 import { Thumbnails } from './thumbnails';
+
+/** How long a session's end waits for its last picture. */
+const PICTURE_WITHIN = 1500;
 
 export class SessionsPage implements Page {
   readonly topics: readonly Topic[] = ['sessions'];
@@ -61,14 +64,14 @@ export class SessionsPage implements Page {
     const { session_id: id } = session;
     const address = `#/sessions/${segment(id)}`;
     const live = lives(session);
-    const picture = live ? this.#thumbnails.image(id) : make('span', { class: 'thumbnail', 'aria-hidden': 'true' });
-    const open = make('a', { href: address, 'data-focus': `${id} open`, class: 'id' }, make('code', {}, shortened(id, 16)));
+    const picture = this.#thumbnails.image(id);
+    const open = make('a', { href: address, 'data-focus': `${id} open`, class: 'id', title: id }, shortened(id, 16));
     const time = make('time', { datetime: new Date(session.timestamp).toISOString(), title: exactMoment(session.timestamp) }, shortMoment(session.timestamp));
     const lasted = live ? make('span', { class: 'number', 'data-since': String(session.timestamp) }) : make('span', { class: 'number' }, duration(session.execution_time));
     tickOne(lasted);
     let end: Node | string = '';
     if (live) {
-      end = make('button', { type: 'button', class: 'small', 'data-focus': `${id} end` }, 'Terminate', make('span', { class: 'unseen' }, ` ${id}`));
+      end = make('button', { type: 'button', class: 'small', 'data-focus': `${id} end` }, 'End', make('span', { class: 'unseen' }, ` ${id}`));
       end.addEventListener('click', () => terminate(id, () => this.#list.refresh()));
     }
     const notes = [session.app_name, session.service_passcode].filter((note): note is string => Boolean(note));
@@ -76,7 +79,7 @@ export class SessionsPage implements Page {
       { 'data-live': String(live) },
       ['Picture', make('a', { href: address, tabindex: '-1', 'aria-hidden': 'true' }, picture)],
       ['Session', make('span', { class: 'name' }, open, ...notes.map((note) => make('span', { class: 'note' }, shortened(note, 80))))],
-      ['Status', make('span', {}, badge(session.status, statusTone(session.status)), make('span', { class: 'note' }, session.reason ?? ''))],
+      ['Status', make('span', {}, badge(session.status, statusTone(session.status)), reasonOf(session))],
       ['Browser', make('span', {}, browserName(session), make('span', { class: 'note' }, session.kind))],
       ['Page', make('span', { class: 'page-url', title: session.url ?? '' }, shortened(session.url ?? '–', 120))],
       ['Created', time],
@@ -89,10 +92,23 @@ export class SessionsPage implements Page {
 
 /** Asks, and ends a session. */
 export function terminate(id: string, then: () => unknown): void {
-  confirmAct('Terminate the session?', `Its browser closes at once, and clients that use it are cut off. Session ${id}.`, 'Terminate', async () => {
+  confirmAct('End the session?', `Its browser closes at once, and clients that use it are cut off. Session ${id}.`, 'End', async () => {
+    await keepPicture(id);
     await json('DELETE', `sessions/${segment(id)}`);
     await then();
   });
+}
+
+/** Asks for a picture, which the daemon keeps for when the session has ended. None is as good. */
+export async function keepPicture(id: string): Promise<void> {
+  const signal = AbortSignal.timeout(PICTURE_WITHIN);
+  await request('GET', `sessions/${segment(id)}/thumbnail`, { signal }).catch(() => undefined);
+}
+
+/** Why a session ended; a failure stands out. */
+export function reasonOf(session: Session): HTMLElement {
+  const failed = session.status === 'failure' && session.reason;
+  return make('span', { class: 'note' }, failed ? failureCode(failed) : (session.reason ?? '').replaceAll('_', ' '));
 }
 
 function tickOne(element: HTMLElement): void {

@@ -1,6 +1,6 @@
 // The files that a task left: screenshots are shown, all can be saved.
 
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import { bytes } from '../shared/format';
 import { download, Refusal, request, segment } from '../shared/request';
 import type { Failed } from './page';
@@ -68,6 +68,6 @@ export class TaskArtifacts {
 
   #say(error: unknown): void {
     this.failed(error);
-    if (error instanceof Refusal) find('task-problem').textContent = error.message;
+    if (error instanceof Refusal) tell(find('task-problem'), error.message);
   }
 }

@@ -1,9 +1,9 @@
 // The items of a fleet, a hundred at a time.
 
-import { find, make } from '../shared/dom';
+import { find, inline, make, tell } from '../shared/dom';
 import { duration, shortened, statusTone } from '../shared/format';
 import { json, Refusal, segment } from '../shared/request';
-import { badge, row } from '../shared/table';
+import { badge, failureCode, row } from '../shared/table';
 import type { Failed } from './page';
 import type { ItemCounts, Task, TaskItem } from './task-record';
 
@@ -18,19 +18,28 @@ interface ItemPage {
 export class TaskItems {
   #id = '';
   #after: number | undefined;
+  /** Where the pages before this one begin. */
+  #before: (number | undefined)[] = [];
   #next: number | undefined;
   #loading = 0;
   #shown = '';
 
   constructor(private readonly failed: Failed) {
-    find('task-items-status').addEventListener('change', () => this.#go(undefined));
-    find('task-items-first').addEventListener('click', () => this.#go(undefined));
-    find('task-items-more').addEventListener('click', () => this.#next !== undefined && this.#go(this.#next));
+    find('task-items-status').addEventListener('change', () => {
+      this.#before = [];
+      this.#go(undefined);
+    });
+    find('task-items-previous').addEventListener('click', () => this.#go(this.#before.pop()));
+    find('task-items-next').addEventListener('click', () => {
+      if (this.#next === undefined) return;
+      this.#before.push(this.#after);
+      this.#go(this.#next);
+    });
   }
 
   clear(): void {
     this.#loading += 1;
-    [this.#id, this.#after, this.#next, this.#shown] = ['', undefined, undefined, ''];
+    [this.#id, this.#after, this.#next, this.#shown, this.#before] = ['', undefined, undefined, '', []];
     find('task-items-panel').hidden = true;
     find('task-items-rows').replaceChildren();
     find<HTMLSelectElement>('task-items-status').value = '';
@@ -67,25 +76,25 @@ export class TaskItems {
       const last = page.items.at(-1);
       const first = page.items[0];
       find('task-items-count').textContent = first && last ? `Items ${first.index + 1} to ${last.index + 1} of ${(page.counts?.total ?? 0).toLocaleString()}` : '';
-      find<HTMLButtonElement>('task-items-first').disabled = this.#after === undefined;
-      find<HTMLButtonElement>('task-items-more').disabled = this.#next === undefined;
+      find<HTMLButtonElement>('task-items-previous').disabled = this.#after === undefined;
+      find<HTMLButtonElement>('task-items-next').disabled = this.#next === undefined;
     } catch (error) {
       if (loading !== this.#loading) return;
       this.failed(error);
-      if (error instanceof Refusal) find('task-items-problem').textContent = error.message;
+      if (error instanceof Refusal) tell(find('task-items-problem'), error.message);
     }
   }
 
   #row(item: TaskItem): HTMLElement {
-    const result = item.error ? `${item.error.code}: ${item.error.message}` : item.output.length ? JSON.stringify(item.output) : '–';
+    const result = item.error ? [failureCode(item.error.code), ' ', ...inline(shortened(item.error.message, 300))] : [shortened(item.output.length ? JSON.stringify(item.output) : '–', 300)];
     return row(
       {},
       ['Item', make('span', { class: 'number' }, String(item.index + 1))],
       ['Status', badge(item.status, statusTone(item.status))],
-      ['Tries', String(item.attempts)],
+      ['Tries', make('span', { class: 'number' }, String(item.attempts))],
       ['Duration', make('span', { class: 'number' }, item.executionTime ? duration(item.executionTime) : '–')],
       ['Inputs', make('span', { class: 'value' }, shortened(JSON.stringify(item.inputs), 200))],
-      ['Result', make('span', { class: 'value' }, shortened(result, 300))],
+      ['Result', make('span', { class: 'value' }, ...result)],
     );
   }
 }

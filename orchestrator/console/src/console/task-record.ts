@@ -1,5 +1,7 @@
 // Tasks as the API shows them.
 
+import { counted } from '../shared/format';
+
 export interface ItemCounts {
   total: number;
   queued: number;
@@ -64,4 +66,8 @@ export const runs = ({ status }: { status: string }): boolean => status === 'que
 export const mayRetry = ({ status }: { status: string }): boolean => status === 'failure' || status === 'cancelled';
 
 /** What people call a task. */
-export const taskName = (task: Task): string => task.name ?? task.title ?? task.page ?? task.taskId;
+export function taskName(task: Task): string {
+  // The page of a fleet is a template, which says little.
+  const page = task.items && task.page?.includes('{{') ? `Fleet of ${counted(task.items.total, 'item', 'items')}` : task.page;
+  return task.name ?? task.title ?? page ?? task.taskId;
+}

@@ -1,11 +1,11 @@
 // One task: its work, its progress and its results.
 
 import { Answers } from '../shared/answers';
-import { find, make } from '../shared/dom';
+import { find, inline, make, tell } from '../shared/dom';
 import { follow, type ServerEvent } from '../shared/events';
 import { duration, exactMoment, statusTone } from '../shared/format';
 import { download, json, Refusal, request, segment } from '../shared/request';
-import { badge } from '../shared/table';
+import { badge, failureCode } from '../shared/table';
 import { sentence } from '../shared/text';
 import { keyNames } from './key-names';
 import { outputTable } from './output';
@@ -82,7 +82,7 @@ export class TaskPage implements Page {
       this.failed(error);
       if (error instanceof Refusal && error.status !== 401) {
         find('task-body').hidden = true;
-        find('task-problem').textContent = error.message;
+        tell(find('task-problem'), error.message);
       }
     }
   }
@@ -127,7 +127,8 @@ export class TaskPage implements Page {
     const shown = find('task-error');
     shown.hidden = !problem;
     const step = problem?.step === undefined ? '' : ` at step ${problem.step + 1}`;
-    if (problem) shown.replaceChildren(make('b', {}, `${task.error ? 'It failed' : 'It waits'}${step} (${problem.code}). `), sentence(problem.message));
+    shown.dataset['tone'] = task.error ? 'bad' : 'wait';
+    if (problem) shown.replaceChildren(make('b', {}, `${task.error ? 'It failed' : 'It waits'}${step}: `), task.error ? failureCode(problem.code) : make('code', {}, problem.code), ' ', ...inline(sentence(problem.message)));
     const progress = find('task-progress');
     progress.hidden = !task.items;
     if (task.items) progress.replaceChildren(progressBar(task.items));
@@ -137,14 +138,14 @@ export class TaskPage implements Page {
       ['Id', make('code', {}, task.taskId)],
       ['Page', task.page],
       ['Browser', browserName({ browser_type: task.browserType, headless: task.headless })],
-      ['Session', task.sessionId ? make('a', { href: `#/sessions/${segment(task.sessionId)}` }, make('code', {}, task.sessionId)) : undefined],
+      ['Session', task.sessionId ? make('a', { href: `#/sessions/${segment(task.sessionId)}`, class: 'id' }, task.sessionId) : undefined],
       ['Key', keyNames.of(task.keyId)],
       ['End user', task.servicePasscode ?? undefined],
       ['Accepted', exactMoment(task.timestamp)],
       ['Began', task.startedAt === undefined ? undefined : exactMoment(task.startedAt)],
       ['Took', task.endedAt === undefined ? undefined : duration(task.executionTime)],
       ['Inputs', Object.keys(task.inputs).length ? make('code', {}, JSON.stringify(task.inputs)) : undefined],
-      ['Retries', task.retryOf ? make('a', { href: `#/tasks/${segment(task.retryOf)}` }, make('code', {}, task.retryOf)) : undefined],
+      ['Retries', task.retryOf ? make('a', { href: `#/tasks/${segment(task.retryOf)}`, class: 'id' }, task.retryOf) : undefined],
     ];
     const list = facts.filter((fact): fact is [string, Node | string] => fact[1] !== undefined);
     find('task-facts').replaceChildren(...list.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]));
@@ -163,7 +164,7 @@ export class TaskPage implements Page {
       await download(this.#path(`?format=${format}`), `${this.#id}.${format}`);
     } catch (error) {
       this.failed(error);
-      if (error instanceof Error) find('task-problem').textContent = error.message;
+      if (error instanceof Error) tell(find('task-problem'), error.message);
     }
   }
 }

@@ -5,7 +5,7 @@ import type { ServerEvent } from '../shared/events';
 import { duration, exactMoment, shortMoment, shortened, statusTone } from '../shared/format';
 import { List, type Meta } from '../shared/list';
 import { json, segment } from '../shared/request';
-import { badge, row } from '../shared/table';
+import { badge, failureCode, row } from '../shared/table';
 import { confirmAct } from '../shared/confirm';
 import { keyCell } from './key-names';
 import type { Failed, Page, Topic } from './page';
@@ -67,7 +67,7 @@ export class TasksPage implements Page {
       {},
       ['Task', make('span', { class: 'name' }, open, ...notes.map((note) => make('span', { class: 'note' }, shortened(note, 80))))],
       ['Type', task.executionType],
-      ['Status', make('span', {}, badge(task.status, statusTone(task.status)), make('span', { class: 'note', title: problem?.message ?? '' }, problem?.code ?? ''))],
+      ['Status', make('span', {}, badge(task.status, statusTone(task.status)), make('span', { class: 'note', title: problem?.message ?? '' }, task.error ? failureCode(task.error.code) : (problem?.code ?? '')))],
       ['Browser', browserName({ browser_type: task.browserType, headless: task.headless })],
       ['Accepted', time],
       ['Duration', make('span', { class: 'number' }, task.endedAt === undefined ? '–' : duration(task.executionTime))],

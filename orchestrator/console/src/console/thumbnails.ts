@@ -35,11 +35,11 @@ export class Thumbnails {
     document.addEventListener('visibilitychange', () => this.#plan(0));
   }
 
-  /** A picture of a session that lives. */
+  /** A picture of a session: as it is, or as it was last. */
   image(session: string): HTMLImageElement {
     const image = make('img', { class: 'thumbnail', alt: '' });
     const last = this.#last.get(session);
-    if (last) image.src = last;
+    if (last) show(image, last);
     this.#sessions.set(image, session);
     this.#watch.observe(image);
     return image;
@@ -95,7 +95,7 @@ export class Thumbnails {
     const address = `data:image/jpeg;base64,${jpeg}`;
     this.#last.set(session, address);
     for (const [image, shown] of this.#sessions) {
-      if (shown === session) image.src = address;
+      if (shown === session) show(image, address);
     }
   }
 
@@ -108,4 +108,10 @@ export class Thumbnails {
       this.#sessions.delete(image);
     }
   }
+}
+
+/** The row shows that it has a picture, which few of the ended ones do. */
+function show(image: HTMLImageElement, address: string): void {
+  image.src = address;
+  image.dataset['shown'] = 'true';
 }

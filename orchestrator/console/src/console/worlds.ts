@@ -1,7 +1,8 @@
 // Worlds: the integration keys and the requests for worlds of the key that is signed in.
 
-import { find } from '../shared/dom';
+import { find, make } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
+import { api } from '../worlds/api';
 import { IntegrationKeys } from '../worlds/integration-keys';
 import { RequestLog } from '../worlds/request-log';
 import { WorldDialog } from '../worlds/world-dialog';
@@ -13,7 +14,7 @@ export class WorldsPage implements Page {
   readonly #log: RequestLog;
   readonly #keys: IntegrationKeys;
 
-  constructor(failed: Failed) {
+  constructor(private readonly failed: Failed) {
     const world = new WorldDialog(failed);
     const log = new RequestLog(failed, (id) => world.open(id));
     this.#log = log;
@@ -24,11 +25,24 @@ export class WorldsPage implements Page {
   show(): void {
     void this.#keys.load();
     void this.#log.load();
+    void this.#lookForRenderer();
   }
 
   hide(): void {
     this.#keys.clear();
     this.#log.clear();
+  }
+
+  /** Says what is missing where no world can be made. */
+  async #lookForRenderer(): Promise<void> {
+    try {
+      const { can_render: can, image } = await api.renderer();
+      const note = find('world-renderer');
+      note.hidden = can;
+      if (!can) note.replaceChildren(make('b', {}, 'No world can be made: the renderer is missing. '), 'This host has no image ', make('code', {}, image), '. To build it, run ', make('code', {}, 'scripts/images --scene'), '.');
+    } catch (error) {
+      this.failed(error);
+    }
   }
 
   heard({ type }: ServerEvent): void {

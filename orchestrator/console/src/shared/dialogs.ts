@@ -1,6 +1,6 @@
 // The page's own dialogs.
 
-import { find } from './dom';
+import { find, tell } from './dom';
 
 /** Opens a dialog whose buttons with `data-close` close it. */
 export function openDialog(id: string): HTMLDialogElement {
@@ -46,7 +46,7 @@ export async function submit(form: HTMLFormElement, act: () => Promise<void>): P
     await act();
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    if (problem) problem.textContent = error.message;
+    if (problem) tell(problem, error.message);
     const field = 'field' in error && typeof error.field === 'string' ? error.field : undefined;
     const input = field ? form.elements.namedItem(field) : null;
     if (input instanceof HTMLElement) {

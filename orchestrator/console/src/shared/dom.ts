@@ -19,3 +19,17 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   element.append(...children);
   return element;
 }
+
+/** A message of the daemon's with its `code` as such. */
+export function inline(text: string): (Node | string)[] {
+  const parts = text.split('`');
+  // One without its partner belongs to the text.
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? make('code', {}, part) : part)) : [text];
+}
+
+/** Puts a message of the daemon's in the place of what an element says. A live region speaks when it is written to, even the same text. */
+export function tell(element: HTMLElement, message: string): void {
+  if (element.dataset['said'] === message && element.textContent !== '') return;
+  element.dataset['said'] = message;
+  element.replaceChildren(...inline(message));
+}

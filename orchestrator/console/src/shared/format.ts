@@ -18,6 +18,13 @@ export function shortMoment(timestamp: number, now = Date.now()): string {
   return (sameDay ? clock : second).format(timestamp);
 }
 
+/** A moment as a part of a file's name, in the visitor's time zone. */
+export function fileMoment(timestamp: number): string {
+  const date = new Date(timestamp);
+  const two = (value: number) => String(value).padStart(2, '0');
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}.${two(date.getMinutes())}.${two(date.getSeconds())}`;
+}
+
 export function counted(count: number, one: string, many: string): string {
   return `${count.toLocaleString()} ${count === 1 ? one : many}`;
 }

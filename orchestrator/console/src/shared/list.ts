@@ -1,6 +1,6 @@
 // A list from the API: filtered by a form, in pages, and redrawn without losing the focus.
 
-import { find } from './dom';
+import { find, tell } from './dom';
 import { watchFilters } from './filters';
 import { counted } from './format';
 import { Refusal } from './request';
@@ -85,7 +85,7 @@ export class List<T> {
         // Rows of another filter would mislead.
         [this.#page, this.#pages, this.#total] = [1, 1, 0];
         this.#print([]);
-        write(this.#find('problem'), error.message);
+        tell(this.#find('problem'), error.message);
         this.#find('empty').hidden = true;
       }
     } finally {

@@ -29,6 +29,8 @@ export interface LoggedRequest {
   status: string;
   latency: string;
   world_id: string | null;
+  /** How far its world is; nothing once that was deleted. */
+  world_status: World['status'] | null;
 }
 
 export interface RequestPage {
@@ -54,5 +56,7 @@ export const api = {
     json<NewKey>('POST', `v1/integration-keys/${encodeURIComponent(id)}/rotate`, { keep_old_for: seconds }),
   revokeKey: (id: string) => json<IntegrationKey>('DELETE', `v1/integration-keys/${encodeURIComponent(id)}`),
   requests: (query: URLSearchParams) => json<RequestPage>('GET', `v1/requests?${query}`),
+  /** Whether worlds can be made on this host. */
+  renderer: () => json<{ can_render: boolean; image: string }>('GET', 'console/api/worlds'),
   world: (id: string) => json<World>('GET', `v1/worlds/${encodeURIComponent(id)}`),
 };

@@ -6,6 +6,9 @@ export function tone(status: string): 'good' | 'wait' | 'bad' {
   return first === '5' ? 'bad' : first === '4' ? 'wait' : 'good';
 }
 
+/** How the status of a world is shown. */
+export const WORLD_TONES = { ready: 'good', failed: 'bad', rendering: 'accent', queued: 'wait' } as const;
+
 export interface Filter {
   patient_id: string;
   environment_type: string;

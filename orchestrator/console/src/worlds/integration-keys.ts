@@ -1,7 +1,7 @@
 // The table of integration keys and their actions.
 
 import { confirmAct } from '../shared/confirm';
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import { moment } from '../shared/format';
 import { KeyForms } from '../shared/key-forms';
 import { Refusal } from '../shared/request';
@@ -33,7 +33,7 @@ export class IntegrationKeys {
       find('world-keys-problem').textContent = '';
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal) find('world-keys-problem').textContent = error.message;
+      if (error instanceof Refusal) tell(find('world-keys-problem'), error.message);
     }
   }
 
@@ -73,12 +73,12 @@ export class IntegrationKeys {
     return row(
       { 'data-state': key.state },
       ['Name', make('span', { class: 'name' }, key.name)],
-      ['State', badge(key.state, active ? 'good' : 'off')],
+      ['State', badge(key.state.toLowerCase(), active ? 'good' : 'off')],
       ['Kind', badge(key.kind, key.kind === 'live' ? 'accent' : 'plain')],
       ['Key', make('code', {}, key.key)],
       ['Created', make('time', { class: 'when', datetime: new Date(key.created_at).toISOString() }, moment(key.created_at))],
       ['Last used', make('span', { class: 'when', title: key.last_used_at === null ? '' : moment(key.last_used_at) }, used)],
-      ['Worlds', key.worlds_generated.toLocaleString()],
+      ['Worlds', make('span', { class: 'number' }, key.worlds_generated.toLocaleString())],
       ['', active ? make('span', { class: 'actions' }, button('Rotate', rotate), button('Revoke', revoke)) : ''],
     );
   }

@@ -1,6 +1,6 @@
 // The log of requests: filtered, page by page, or as they come in.
 
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import { follow } from '../shared/events';
 import { watchFilters } from '../shared/filters';
 import { counted, exactMoment, shortMoment } from '../shared/format';
@@ -8,12 +8,15 @@ import { write } from '../shared/list';
 import { Refusal, request, Unreachable } from '../shared/request';
 import { badge, row } from '../shared/table';
 import { api, type IntegrationKey, type LoggedRequest } from './api';
-import { type Filter, query, tone } from './format';
+import { type Filter, query, tone, WORLD_TONES } from './format';
 
 /** With more than these, the oldest rows of the live log leave the page. */
 const MOST_ROWS = 200;
 /** Before a stream that ended is opened again. */
 const RETURN = 1000;
+/** Between two looks at worlds that are being made, and at how many. */
+const LOOK = 3000;
+const MOST_LOOKS = 10;
 
 export class RequestLog {
   readonly #rows = find('world-log-rows');
@@ -25,6 +28,9 @@ export class RequestLog {
   #total = 0;
   #stream: AbortController | undefined;
   #loading = 0;
+  /** Where worlds are shown that are being made. */
+  #pending = new Map<HTMLElement, string>();
+  #looking: ReturnType<typeof setInterval> | undefined;
 
   constructor(private readonly failed: (error: unknown) => void, private readonly open: (world: string) => void) {
     this.#cancel = watchFilters(this.#form, () => this.#restart());
@@ -49,6 +55,7 @@ export class RequestLog {
 
   async load(): Promise<void> {
     this.#stop();
+    this.#looking ??= setInterval(() => void this.#look(), LOOK);
     const loading = ++this.#loading;
     find('world-log').setAttribute('aria-busy', 'true');
     try {
@@ -76,7 +83,7 @@ export class RequestLog {
         // Rows of another filter would mislead.
         this.#rows.replaceChildren();
         [this.#page, this.#pages, this.#total] = [1, 1, 0];
-        write(find('world-log-problem'), error.message);
+        tell(find('world-log-problem'), error.message);
       }
     } finally {
       if (loading === this.#loading) find('world-log').removeAttribute('aria-busy');
@@ -87,6 +94,9 @@ export class RequestLog {
   clear(): void {
     this.#loading += 1;
     this.#stop();
+    clearInterval(this.#looking);
+    this.#looking = undefined;
+    this.#pending.clear();
     this.#rows.replaceChildren();
   }
 
@@ -136,7 +146,7 @@ export class RequestLog {
   }
 
   #add(logged: LoggedRequest): void {
-    const added = this.#row(logged);
+    const added = this.#row(logged, true);
     added.dataset['new'] = '';
     this.#rows.prepend(added);
     while (this.#rows.children.length > MOST_ROWS) this.#rows.lastElementChild?.remove();
@@ -158,7 +168,35 @@ export class RequestLog {
     write(find('world-live-note'), paused ? 'New requests appear on the first page.' : '');
   }
 
-  #row(logged: LoggedRequest): HTMLElement {
+  /** How far a request's world is: of one that came just now, the stream does not know. */
+  #world({ world_id: id, world_status: status }: LoggedRequest, streamed: boolean): Node | string {
+    if (!id) return '–';
+    if (!status && !streamed) return make('span', { class: 'none' }, 'deleted');
+    const shown = make('span', {}, status ? badge(status, WORLD_TONES[status]) : '…');
+    if (status !== 'ready' && status !== 'failed') this.#pending.set(shown, id);
+    return shown;
+  }
+
+  /** Looks again at the worlds of this page that are being made. */
+  async #look(): Promise<void> {
+    const pending = [...this.#pending].filter(([shown]) => shown.isConnected).slice(0, MOST_LOOKS);
+    this.#pending = new Map(pending);
+    if (document.visibilityState !== 'visible') return;
+    for (const [shown, id] of pending) {
+      try {
+        const { status } = await api.world(id);
+        shown.replaceChildren(badge(status, WORLD_TONES[status]));
+        if (status === 'ready' || status === 'failed') this.#pending.delete(shown);
+      } catch (error) {
+        // Deleted meanwhile, or the daemon is away, which the page says.
+        if (!(error instanceof Refusal)) return;
+        shown.textContent = '–';
+        this.#pending.delete(shown);
+      }
+    }
+  }
+
+  #row(logged: LoggedRequest, streamed = false): HTMLElement {
     const { world_id: world } = logged;
     let open: Node | string = '';
     if (world) {
@@ -173,8 +211,9 @@ export class RequestLog {
       ['Environment', logged.environment_type ?? '–'],
       ['Content', make('span', { class: 'payload' }, logged.payload ?? '–')],
       ['Key', logged.key ? make('code', {}, logged.key) : '–'],
-      ['Status', badge(logged.status, tone(logged.status))],
+      ['Answer', badge(logged.status, tone(logged.status))],
       ['Latency', make('span', { class: 'number' }, logged.latency)],
+      ['World', this.#world(logged, streamed)],
       ['', open],
     );
   }

@@ -1,15 +1,15 @@
 // One world, opened from a row of the log.
 
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import { openDialog } from '../shared/dialogs';
 import { badge } from '../shared/table';
 import { sentence } from '../shared/text';
 import { api, type World } from './api';
+import { WORLD_TONES } from './format';
 
 /** Between two looks at a world that is being made. */
 const LOOK = 2000;
 const KINDS: Record<string, string> = { image: 'Picture', video: 'Film', belonging: 'Keepsake' };
-const TONES: Record<World['status'], string> = { ready: 'good', failed: 'bad', rendering: 'wait', queued: 'wait' };
 
 export class WorldDialog {
   readonly #dialog = find<HTMLDialogElement>('world-dialog');
@@ -51,7 +51,7 @@ export class WorldDialog {
     } catch (error) {
       if (this.#world !== id) return;
       this.failed(error);
-      if (error instanceof Error) find('world-problem').textContent = error.message;
+      if (error instanceof Error) tell(find('world-problem'), error.message);
     }
     find('world-busy').hidden = true;
   }
@@ -61,7 +61,7 @@ export class WorldDialog {
     find('world-title').textContent = environment.charAt(0).toUpperCase() + environment.slice(1);
     const percent = world.status === 'rendering' && world.progress !== undefined ? ` ${Math.round(world.progress * 100)} %` : '';
     const facts: [string, Node | string][] = [
-      ['Status', badge(`${world.status}${percent}`, TONES[world.status] ?? 'plain')],
+      ['Status', badge(`${world.status}${percent}`, WORLD_TONES[world.status])],
       ['Id', make('code', {}, world.world_id)],
     ];
     find('world-facts').replaceChildren(...facts.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]));

@@ -56,6 +56,8 @@ pub(super) enum Notice<'a> {
         text: bool,
         browser_type: Engine,
         mode: Mode,
+        /// Whether the picture has the browser's own tabs and address bar.
+        bars: bool,
         /// After this many milliseconds of silence the connection counts as dead.
         silence: u64,
     },

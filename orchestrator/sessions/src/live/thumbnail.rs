@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::devtools::DevTools;
 use super::display::{Display, DisplayError};
+use super::last_pictures::LastPictures;
 use super::screencast::{Frame, Pictures, Screencast, ScreencastSettings};
 use crate::session::Session;
 use warmpool_config::Config;
@@ -54,6 +55,7 @@ struct Cameras {
     width: u32,
     /// The sessions that somebody watches.
     watched: Mutex<HashMap<SessionId, WatchedSession>>,
+    last: Mutex<LastPictures>,
 }
 
 struct WatchedSession {
@@ -99,8 +101,12 @@ impl Thumbnails {
     /// Takes pictures as `console.thumbnail_interval` and `console.thumbnail_width` say.
     pub fn new(config: &Config) -> Self {
         let console = &config.console;
-        let cameras =
-            Cameras { interval: console.thumbnail_interval, width: console.thumbnail_width, watched: Mutex::default() };
+        let cameras = Cameras {
+            interval: console.thumbnail_interval,
+            width: console.thumbnail_width,
+            watched: Mutex::default(),
+            last: Mutex::default(),
+        };
         Self { cameras: Arc::new(cameras) }
     }
 
@@ -112,7 +118,11 @@ impl Thumbnails {
         if camera.taken.is_none_or(|taken| taken.elapsed() >= self.cameras.interval) {
             let taking = camera.take(session, self.cameras.width);
             match timeout(TAKE_TIMEOUT, taking).await.unwrap_or(Err(ThumbnailError::Late)) {
-                Ok(Some(jpeg)) => camera.last = Some(Thumbnail::new(jpeg)),
+                Ok(Some(jpeg)) => {
+                    let thumbnail = Thumbnail::new(jpeg);
+                    self.cameras.last.lock().put(&session.id, thumbnail.clone());
+                    camera.last = Some(thumbnail);
+                }
                 Ok(None) => {}
                 Err(error) => {
                     tracing::debug!(session = %session.id, %error, "no thumbnail");
@@ -122,6 +132,11 @@ impl Thumbnails {
             camera.taken = Some(Instant::now());
         }
         camera.last.clone()
+    }
+
+    /// Returns the last picture of a session that may have ended, if one was taken and is still kept.
+    pub fn last(&self, session: &SessionId) -> Option<Thumbnail> {
+        self.cameras.last.lock().get(session)
     }
 
     fn camera(&self, session: &SessionId) -> Arc<tokio::sync::Mutex<Camera>> {

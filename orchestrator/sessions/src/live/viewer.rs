@@ -187,6 +187,8 @@ impl Viewer {
             text: options.engine == Engine::Chromium,
             browser_type: options.engine,
             mode: options.mode,
+            // WebKit's window has none.
+            bars: self.picture == Picture::Display && options.engine != Engine::Webkit && !options.launch.kiosk,
             silence: millis(self.times.silence()),
         };
         let bytes = metrics::counter!("warmpool_live_bytes_total");

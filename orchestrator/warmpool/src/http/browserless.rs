@@ -14,14 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::{KeyToken, StatusCaller, verify};
-use super::console;
 use super::create;
 use super::devtools::{self, TARGET};
 use super::headers::wants;
 use super::openapi::{Access, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::query::Query;
 use super::reply::{json_reply, unknown_path};
 use super::route::{Policy, Segment, Traffic};
+use super::site;
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
@@ -155,10 +156,10 @@ struct Pressure {
 }
 
 /// `GET /` as a websocket, or as a page for people.
-async fn root(State(app): State<App>, request: Request) -> Result<Response, Error> {
+async fn root(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if relay::check_handshake(request.headers()).is_err() {
         if wants(request.headers(), "text/html") {
-            return Ok(console::welcome());
+            return Ok(site::start(&app, &base));
         }
         return Err(unknown_path(request).await);
     }

@@ -18,18 +18,22 @@ mod sampling;
 mod state;
 mod thumbnails;
 
-use axum::extract::Path;
+use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, REFERRER_POLICY};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use rust_embed::RustEmbed;
+use serde_json::json;
 use tower_http::compression::CompressionLayer;
 
+use super::App;
+use super::auth::Scope;
 use super::openapi::{Access, Routes};
+use super::reply::json_reply;
 use super::route::{Policy, Segment, Traffic};
 use super::sign_in;
-use crate::http::error::Error;
+use super::site::not_found;
 use events::EventTopics;
 pub(super) use requests::RequestLine;
 pub(super) use sampling::run as take_samples;
@@ -51,40 +55,32 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const MISSING: &str = "<!doctype html><html lang=en><title>Warmpool</title>\
                        <p>This daemon was built without its pages: run scripts/console and build it again.\n";
 
-/// For people who open the daemon's address in a browser.
-const WELCOME: &str = "<!doctype html><html lang=en><meta charset=utf-8>\
-<meta name=viewport content='width=device-width'><title>Warmpool</title>\
-<h1>Warmpool</h1>\
-<p>This daemon hands fresh browsers to programs. A program asks for one with <code>POST /sessions/create</code> and its \
-key in the header <code>service-secret-key</code>; <code>orchestrator/docs</code> of the source has the guides.\
-<ul>\
-<li><a href=/console/>Console</a>: sessions, tasks, keys, the log and worlds, for those who have a key\
-<li><a href=/status>Status</a>: the pool, the sessions and the queue as JSON\
-<li><a href=/metrics>Metrics</a>: the same and more, for Prometheus\
-<li><a href=/readyz>Readiness</a>: whether a session would be served now\
-</ul>\n";
-
 const CONTENT_SECURITY_POLICY: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 
 /// `GET /console/<file>`: a script or a style sheet. These are public.
-pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
-    let file = Files::get(&name).filter(|_| !name.ends_with(".html"));
-    let Some(file) = file else {
-        return Err(Error::UnknownPath {
-            method: Method::GET.to_string(), path: "/console/…".to_owned(), meant: None
-        });
+async fn file(Path(name): Path<String>, headers: HeaderMap, request: Request) -> Response {
+    match asset(&name, &headers) {
+        Some(found) => found,
+        None => not_found(request).await,
+    }
+}
+
+/// A script, a style sheet or a picture of the pages; not a page itself.
+pub(super) fn asset(name: &str, headers: &HeaderMap) -> Option<Response> {
+    let kind = match name.rsplit_once('.')?.1 {
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" => "image/jpeg",
+        _ => return None,
     };
+    let file = Files::get(name)?;
     let hash = file.metadata.sha256_hash();
     // A weak tag: it identifies the file, however it is compressed.
     let tag = format!("W/\"{}\"", hex::encode(&hash[..12]));
     let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_response() };
-    let kind = match name.rsplit_once('.').map(|(_, end)| end) {
-        Some("js") => "text/javascript; charset=utf-8",
-        Some("css") => "text/css; charset=utf-8",
-        Some("svg") => "image/svg+xml",
-        _ => "application/octet-stream",
-    };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     // Browsers revalidate each time, because a newer daemon serves other files under the same names.
@@ -93,7 +89,7 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
     if let Ok(tag) = HeaderValue::try_from(tag) {
         headers.insert(ETAG, tag);
     }
-    Ok(response)
+    Some(response)
 }
 
 /// The console's own page: nobody may frame it, and it frames live views.
@@ -109,7 +105,6 @@ const PAGE: Policy =
 pub(super) fn routes(routes: Routes) -> Routes {
     let api = PAGE.access(Access::Operator);
     let pages = [
-        ("/docs", get(docs).layer(CompressionLayer::new()), PAGE.of(Traffic::Calls).suggested()),
         ("/console", get(async || Redirect::permanent("console/")), PAGE),
         ("/console/", get(page_of_console).layer(CompressionLayer::new()), PAGE.suggested()),
         ("/console/worlds", get(async || Redirect::permanent("./#/worlds")), PAGE.suggested()),
@@ -123,17 +118,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
         ("/console/api/thumbnails", get(thumbnails::follow), api.takes::<ShownSessions>()),
         ("/console/api/log", get(log::show), api),
         ("/console/api/doctor", get(doctor::show), api),
+        ("/console/api/worlds", get(worlds), api),
         ("/console/api/keys", get(keys::list).post(keys::create), api),
         ("/console/api/keys/{id}", delete(keys::revoke), api),
         ("/console/api/keys/{id}/rotate", post(keys::rotate), api),
         ("/console/{file}", get(file).layer(CompressionLayer::new()), PAGE),
     ];
     pages.into_iter().fold(routes, |routes, (path, handlers, policy)| routes.undescribed(path, handlers, policy))
-}
-
-/// `GET /docs`: the description of the interface, for people.
-async fn docs() -> Response {
-    page(StatusCode::OK, "docs.html", &[])
 }
 
 /// `GET /console/`: every page of the console; the fragment of the URL names the page.
@@ -143,9 +134,16 @@ async fn page_of_console() -> Response {
     response
 }
 
-/// `GET /` in a browser.
-pub(super) fn welcome() -> Response {
-    html(StatusCode::OK, WELCOME)
+/// `GET /console/api/worlds`: whether worlds can be made here, and how many are on their way.
+async fn worlds(State(app): State<App>, _: Scope) -> Response {
+    let (queued, rendering) = app.worlds.counts();
+    let body = json!({
+        "can_render": app.worlds.can_render().await,
+        "image": app.config.world.image,
+        "queued": queued,
+        "rendering": rendering,
+    });
+    json_reply(StatusCode::OK, &body)
 }
 
 /// A page with its placeholders (`{{name}}`) filled in and escaped.
@@ -156,6 +154,11 @@ pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> R
         text = text.replace(&format!("{{{{{placeholder}}}}}"), &escaped(value));
     }
     html(status, text)
+}
+
+/// A page without placeholders, if there is one of this name.
+pub(super) fn page_named(name: &str) -> Option<Response> {
+    Some(html(StatusCode::OK, Files::get(name)?.data))
 }
 
 fn html(status: StatusCode, text: impl IntoResponse) -> Response {

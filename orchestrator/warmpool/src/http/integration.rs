@@ -240,7 +240,12 @@ pub(super) async fn requests(
         let events = rows.map(|row| Event::default().event("request").json_data(row.map_err(axum::Error::new)?));
         return Ok(sse::respond(events));
     }
-    let (rows, total) = app.worlds.log().list(&query).await?;
+    let (mut rows, total) = app.worlds.log().list(&query).await?;
+    let worlds: Vec<_> = rows.iter().filter_map(|row| row.world_id.clone()).collect();
+    let statuses = app.worlds.statuses(&worlds).await?;
+    for row in &mut rows {
+        row.world_status = row.world_id.as_ref().and_then(|world| statuses.get(world).copied());
+    }
     let meta = PageMeta::new(total as u64, query.limit as u64, query.page as u64);
     Ok(json_reply(StatusCode::OK, &RequestPage { requests: rows, meta }))
 }

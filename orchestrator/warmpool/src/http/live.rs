@@ -47,6 +47,8 @@ pub(super) struct ViewQuery {
     theme: Theme,
     /// Whether the viewer may take the session over.
     enable_actions: bool,
+    /// Whether the view shows tabs and an address of its own also where the picture has the browser's.
+    address_bar: bool,
 }
 
 /// The colours of a page.
@@ -168,6 +170,7 @@ pub(super) async fn page(
                 ("theme", view.theme.as_str()),
                 ("token", if recorded { &view.token } else { "" }),
                 ("actions", "false"),
+                ("bar", "false"),
                 ("state", if failed { "failed" } else { state }),
                 ("recording", if recorded { "true" } else { "false" }),
                 ("message", &past.as_ref().map_or_else(|| message(&error), ended)),
@@ -176,11 +179,12 @@ pub(super) async fn page(
         }
     };
     // By the key in its header, a page has no token in its address that its websocket could carry.
-    let token = if view.token.is_empty() { session.view_token().to_owned() } else { view.token };
+    let token = if view.token.is_empty() { session.view_token() } else { view.token.as_str() };
     let values = [
         ("theme", view.theme.as_str()),
-        ("token", &token),
+        ("token", token),
         ("actions", if rights.may_act { "true" } else { "false" }),
+        ("bar", if view.address_bar { "true" } else { "false" }),
         ("state", "live"),
         ("recording", "false"),
         ("message", ""),
@@ -288,7 +292,7 @@ mod tests {
     fn an_address_says_what_it_wants_or_what_is_wrong() {
         let rule = Rule::at_least::<ViewQuery>();
         let view: ViewQuery = read(rule, "token=T&enable_actions=true&theme=dark&utm=x").unwrap();
-        assert_eq!(view, ViewQuery { token: "T".into(), theme: Theme::Dark, enable_actions: true });
+        assert_eq!(view, ViewQuery { token: "T".into(), theme: Theme::Dark, enable_actions: true, address_bar: false });
         for query in ["", "theme=", "theme=system", "enable_actions="] {
             assert_eq!(read::<ViewQuery>(rule, query).unwrap(), ViewQuery::default());
         }

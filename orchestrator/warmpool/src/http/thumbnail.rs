@@ -1,4 +1,4 @@
-//! `/sessions/<id>/thumbnail`: a small picture of a session as it is.
+//! `/sessions/<id>/thumbnail`: a small picture of a session as it is, or as it was last.
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
@@ -12,14 +12,18 @@ use super::route::Traffic;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
+use warmpool_core::ids::SessionId;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let policy = OF_SESSION.of(Traffic::Commands);
     routes.get(
         "/sessions/{id}/thumbnail",
         fetch,
-        Operation::new("get_thumbnail", "A small picture of a running session", policy)
-            .about("It is taken when somebody asks, and no more often than `console.thumbnail_interval` says.")
+        Operation::new("get_thumbnail", "A small picture of a session", policy)
+            .about(
+                "It is taken when somebody asks, and no more often than `console.thumbnail_interval` says. Of a session that has \
+                 ended, it is the last one that was taken, as long as the daemon has it in memory.",
+            )
             .writes_bytes("image/jpeg", "The picture.")
             .empty(204, "The browser gives none.")
             .empty(304, "The caller has this picture; the header `If-None-Match` named it.")
@@ -34,10 +38,14 @@ pub(super) async fn fetch(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let session = app.sessions.find_live(&id, &key)?;
-    let Some(thumbnail) = app.thumbnails.newest(&session).await else {
-        return Ok(StatusCode::NO_CONTENT.into_response());
+    let thumbnail = match app.sessions.find_live(&id, &key) {
+        Ok(session) => app.thumbnails.newest(&session).await,
+        Err(error @ warmpool_sessions::Error::SessionEnded { .. }) => {
+            Some(app.thumbnails.last(&SessionId::from(id.as_str())).ok_or(error)?)
+        }
+        Err(error) => return Err(error.into()),
     };
+    let Some(thumbnail) = thumbnail else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let tag = format!("\"{}\"", thumbnail.tag);
     let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { thumbnail.jpeg.into_response() };

@@ -1,6 +1,6 @@
 //! `GET /console/api/thumbnails`: small pictures of the sessions that a page shows, as server-sent events.
 //!
-//! The page names the sessions on its screen, and asks anew when they are others. Each event has a picture that differs from
+//! Those that have ended show their last one, if it is still kept. The page names the sessions on its screen, and asks anew when they are others. Each event has a picture that differs from
 //! the one before.
 
 use std::collections::VecDeque;
@@ -23,6 +23,7 @@ use super::super::sse;
 use super::events::{self, Follower};
 use crate::http::error::Error;
 use warmpool_core::drain::Phase;
+use warmpool_core::ids::SessionId;
 
 /// Pictures that are taken at the same time.
 const AT_ONCE: usize = 4;
@@ -96,7 +97,7 @@ impl Source {
         self.app.config.console.thumbnail_interval
     }
 
-    /// Takes a picture of each session that still runs.
+    /// Takes a picture of each session that still runs; the others' last ones are shown once.
     async fn look(&mut self) {
         let shown = std::mem::take(&mut self.shown).into_iter();
         let shown: Vec<_> = shown.filter(|shown| self.follower.sees_session(&self.app, &shown.id)).collect();
@@ -108,13 +109,15 @@ impl Source {
     }
 }
 
-/// Looks at one session; nothing once it has ended, and no event while its picture is the same.
+/// Looks at one session; nothing where it has ended without a picture, and no event while its picture is the same.
 async fn look(app: App, mut shown: Shown) -> Option<(Shown, Option<Result<Event, axum::Error>>)> {
-    let session = app.sessions.live(&shown.id).ok()?;
-    let Some(thumbnail) = app.thumbnails.newest(&session).await else { return Some((shown, None)) };
-    if shown.tag == thumbnail.tag {
+    let thumbnail = match app.sessions.live(&shown.id) {
+        Ok(session) => app.thumbnails.newest(&session).await,
+        Err(_) => Some(app.thumbnails.last(&SessionId::from(shown.id.as_str()))?),
+    };
+    let Some(thumbnail) = thumbnail.filter(|thumbnail| thumbnail.tag != shown.tag) else {
         return Some((shown, None));
-    }
+    };
     shown.tag = thumbnail.tag;
     let picture = Picture { session_id: &shown.id, jpeg: STANDARD.encode(&thumbnail.jpeg) };
     let event = Event::default().event("thumbnail").json_data(picture);

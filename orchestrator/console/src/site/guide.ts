@@ -1,0 +1,5 @@
+// A guide.
+
+import { prepareContents } from './contents';
+
+prepareContents();
