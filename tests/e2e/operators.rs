@@ -20,6 +20,7 @@ pub(crate) fn group() -> Group {
         ],
         full: [
             doctor_finds_nothing_wrong,
+            a_second_daemon_announces_no_address,
             doctor_says_what_is_wrong,
             every_wrong_setting_is_reported,
             the_sample_configuration_works,
@@ -168,6 +169,14 @@ async fn doctor_says_what_is_wrong(stage: Stage) -> Result<()> {
     ensure!(!output.status.success(), "{said}");
     ensure!(said.contains("/nowhere/docker.sock"), "{said}");
     ensure!(said.contains("1000TiB") || said.contains("min_free"), "{said}");
+    Ok(())
+}
+
+async fn a_second_daemon_announces_no_address(stage: Stage) -> Result<()> {
+    let mut second = stage.daemon()?.command(&["serve"]);
+    second.env("WARMPOOL_SERVER_LISTEN", "127.0.0.1:0");
+    let output = tokio::process::Command::from(second).kill_on_drop(true).output().await?;
+    ensure!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
     Ok(())
 }
 

@@ -256,6 +256,23 @@ async fn the_command_line_runs_tasks(stage: Stage) -> Result<()> {
     ensure!(code == Some(65) && problem.contains("site"), "{code:?} {problem}");
     let (code, _, problem) = run(&["run", "nowhere.json"]).await?;
     ensure!(code == Some(64) && problem.contains("nowhere.json"), "{code:?} {problem}");
+    // Who reads the error wrote options and files, and no JSON.
+    let table = folder.path().join("table.csv");
+    std::fs::write(&table, "q\n\"green tea\"\n\"never closed\n1\n")?;
+    let table = table.to_string_lossy();
+    let odd = file("odd.json", json!({"steps": [{"type": "wink"}]}))?;
+    for (arguments, wanted, words) in [
+        (&["run", &recording, "--timeout", "999h"][..], 65, "--timeout must"),
+        (&["run", &odd], 65, "odd.json: `steps[0].type`"),
+        (&["fleet", &recording, "--inputs", &table], 64, "line 3"),
+        (&["tasks", "list", "--limit", "500"], 65, "--limit must"),
+        (&["tasks", "list", "--key-file", "/dev/null"], 77, ".warmpool/env"),
+        (&["tasks", "list", "--key-file", &odd], 77, "does not know this key"),
+    ] {
+        let (code, _, problem) = run(arguments).await?;
+        ensure!(code == Some(wanted) && problem.contains(words), "{arguments:?} {code:?} {problem}");
+        ensure!(!problem.contains("(field"), "{problem}");
+    }
     let (code, _, problem) = run(&["tasks", "list", "--service", "http://127.0.0.1:9"]).await?;
     ensure!(code == Some(69), "{code:?} {problem}");
     let (code, listed, _) = run(&["tasks", "list", "--type", "extract", "--limit", "1"]).await?;

@@ -9,6 +9,7 @@ use warmpool_core::browser::Engine;
 use warmpool_core::clock::millis;
 
 use super::error::ClientError;
+use super::naming::{SetBy, given};
 use super::values;
 
 /// Where the daemon is, and who asks.
@@ -118,6 +119,21 @@ pub struct TaskArguments {
 }
 
 impl TaskArguments {
+    /// The options that were given, by the fields that they set.
+    pub(super) fn given(&self) -> Vec<SetBy> {
+        given([
+            (self.name.is_some(), "name", "--name"),
+            (self.browser_type.is_some(), "browser_type", "--browser-type"),
+            (self.headed, "headless", "--headed"),
+            (self.timeout.is_some(), "timeout", "--timeout"),
+            (self.service_passcode.is_some(), "service_passcode", "--service-passcode"),
+            (self.safe_to_repeat, "safe_to_repeat", "--safe-to-repeat"),
+            (!self.inputs.is_empty(), "inputs", "--input"),
+            (!self.secrets.is_empty(), "secrets", "--secret"),
+            (self.idempotency_key.is_some(), "idempotency-key", "--idempotency-key"),
+        ])
+    }
+
     /// Adds the options of the command line to a request.
     pub(super) fn add_to(&self, body: &mut Map<String, Value>) -> Result<(), ClientError> {
         put(

@@ -4,17 +4,25 @@ use http::StatusCode;
 
 use crate::exit::Exit;
 
+/// Where people find a key.
+const KEYS: &str = "put one into WARMPOOL_SECRET_KEY, or name a file that holds one by --key-file. After scripts/up, \
+                    `set -a; . .warmpool/env` sets it; the file `first-key` in the daemon's data directory has the first \
+                    one; `warmpool key create NAME` makes another";
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Something on the command line, or in a file that it names.
     #[error("{0}")]
     Usage(String),
+    /// There is no key, or the daemon does not take it.
+    #[error("{0}: {KEYS}")]
+    Key(String),
     /// The daemon did not answer as it should.
     #[error("{0}")]
     Unreachable(String),
     /// The daemon answered with an error.
-    #[error("{message}{}", field.as_ref().map(|field| format!(" (field {field})")).unwrap_or_default())]
+    #[error("{message}")]
     Refused {
         /// The HTTP status.
         status: StatusCode,
@@ -36,6 +44,7 @@ impl ClientError {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
+            Self::Key(_) => Exit::NoPermission,
             Self::Unreachable(_) => Exit::Unavailable,
             Self::Refused { status, .. } => match status.as_u16() {
                 401 | 403 => Exit::NoPermission,

@@ -16,6 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::Url;
 use warmpool_api::error::ErrorBody;
+use warmpool_core::error::Code;
 
 use super::arguments::Service;
 use super::error::ClientError;
@@ -98,6 +99,9 @@ impl Caller {
         }
         let status = response.status();
         let (message, field) = match read_json::<ErrorBody>(response).await {
+            Ok(ErrorBody { error }) if error.code == Code::InvalidKey.as_str() => {
+                return Err(ClientError::Key(format!("the daemon at {} does not know this key", self.base)));
+            }
             Ok(ErrorBody { error }) => (error.message, error.field),
             Err(_) => (format!("the daemon answered {status}"), None),
         };
@@ -141,10 +145,12 @@ fn secret_key(service: &Service) -> Result<HeaderValue, ClientError> {
     let key = match &service.key_file {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", path.display())))?,
-        None => std::env::var("WARMPOOL_SECRET_KEY").map_err(|_| {
-            ClientError::Usage("no key: put it into WARMPOOL_SECRET_KEY, or name its file by --key-file".to_owned())
-        })?,
+        None => std::env::var("WARMPOOL_SECRET_KEY").unwrap_or_default(),
     };
+    if key.trim().is_empty() {
+        let empty = service.key_file.as_ref().map(|path| format!("no key, since {} is empty", path.display()));
+        return Err(ClientError::Key(empty.unwrap_or_else(|| "no key".to_owned())));
+    }
     header(&key)
 }
 

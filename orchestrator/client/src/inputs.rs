@@ -25,6 +25,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Value>, ClientError> {
 
 /// A row is an item, and the first one has the names. An empty cell is an empty text.
 fn table(text: &str) -> Result<Vec<Value>, String> {
+    if let Some(line) = unclosed_quote(text) {
+        return Err(format!(
+            "line {line}: the quote that begins there is not closed; inside a quoted cell, write \"\" for one"
+        ));
+    }
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers().map_err(|error| error.to_string())?.clone();
     let item = |row: Result<csv::StringRecord, csv::Error>| {
@@ -33,6 +38,25 @@ fn table(text: &str) -> Result<Vec<Value>, String> {
         Ok(Value::Object(pairs.collect::<Map<_, _>>()))
     };
     reader.records().map(item).collect()
+}
+
+/// The line of a quote that nothing closes. The reader of the table would take all the rest for one cell.
+fn unclosed_quote(text: &str) -> Option<usize> {
+    let (mut line, mut start) = (1, 1);
+    // Inside quotes; right behind a quote that closes, or is the first of two; where a cell begins.
+    let (mut is_quoted, mut has_closed, mut begins_cell) = (false, false, true);
+    for character in text.chars() {
+        let was_closed = std::mem::take(&mut has_closed);
+        match character {
+            '"' if is_quoted => (is_quoted, has_closed) = (false, true),
+            '"' if was_closed => is_quoted = true,
+            '"' if begins_cell => (is_quoted, start) = (true, line),
+            _ => {}
+        }
+        begins_cell = !is_quoted && matches!(character, ',' | '\n' | '\r');
+        line += usize::from(character == '\n');
+    }
+    is_quoted.then_some(start)
 }
 
 fn lines(text: &str) -> Result<Vec<Value>, String> {
@@ -57,6 +81,12 @@ mod tests {
         assert_eq!(table("q, n\r\n\"green, tea\",3\r\n,true\r\n").unwrap(), items);
         assert_eq!(lines("{\"q\": \"green, tea\", \"n\": 3}\n\n{\"q\":\"\",\"n\":true}").unwrap(), items);
         assert_eq!(lines("{}\n[]").unwrap_err(), "line 2 is not a JSON object");
+        let unclosed = table("a,b\n1,\"x \"\"y\"\" z\"\n\"2\n,3\n").unwrap_err();
+        assert!(unclosed.starts_with("line 3: the quote"), "{unclosed}");
+        assert_eq!(
+            table("a\n5\" pipe\n\"\"\n\"\"\"\"\n").unwrap(),
+            [json!({"a": "5\" pipe"}), json!({"a": ""}), json!({"a": "\""})]
+        );
         assert!(table("a,b\n1\n").unwrap_err().contains("line: 2"));
     }
 }

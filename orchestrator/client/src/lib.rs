@@ -16,7 +16,7 @@
 //! | `show`      | progress and lists, on a terminal; `table` lays out what has columns |
 //! | `open`      | addresses that people look at, in their browser |
 //! | `output`    | results, as JSON on standard output |
-//! | `error`     | why a command fails |
+//! | `error`     | why a command fails; `naming` names the options that are at fault |
 //! | [`exit`]    | the exit codes of all commands |
 //!
 //! The crate may use `warmpool-api`, by whose types it reads answers, and `warmpool-core`, and knows nothing else of the daemon.
@@ -29,6 +29,7 @@ pub mod exit;
 mod http;
 mod inputs;
 mod list;
+mod naming;
 mod open;
 mod output;
 mod sessions;

@@ -8,7 +8,11 @@ use url::form_urlencoded::Serializer;
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::Caller;
+use super::naming::SetBy;
 use super::output::{for_people, print, write};
+
+/// The options of every list.
+const OPTIONS: &[SetBy] = &[("page", "--page"), ("limit", "--limit")];
 
 /// Which page of a list to print, and how.
 #[derive(Debug, Clone, Args)]
@@ -28,19 +32,22 @@ pub struct ListArguments {
 }
 
 impl ListArguments {
-    /// Asks for the list at `path` and prints it: on a terminal as `table` draws it, otherwise as JSON.
+    /// Asks for the list at `path` and prints it: on a terminal as `table` draws it, otherwise as JSON. `options` set the
+    /// query.
     pub(super) async fn print<T: DeserializeOwned>(
         &self,
         path: &str,
         mut query: Serializer<'_, String>,
+        options: &[SetBy],
         table: fn(&T) -> String,
     ) -> Result<(), ClientError> {
+        let named = |error: ClientError| error.named(options, None).named(OPTIONS, None);
         query.append_pair("page", &self.page.to_string()).append_pair("limit", &self.limit.to_string());
         let (caller, path) = (Caller::new(&self.service)?, format!("{path}?{}", query.finish()));
         if for_people(self.json) {
-            write(&table(&caller.get(&path).await?));
+            write(&table(&caller.get(&path).await.map_err(named)?));
         } else {
-            print(&caller.get::<Value>(&path).await?);
+            print(&caller.get::<Value>(&path).await.map_err(named)?);
         }
         Ok(())
     }

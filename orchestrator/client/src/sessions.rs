@@ -16,6 +16,7 @@ use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, broken};
 use super::list::ListArguments;
+use super::naming::SetBy;
 use super::output::{for_people, print, tell, write};
 use super::{open, show, values};
 use crate::exit::Exit;
@@ -99,6 +100,10 @@ pub struct SessionFilter {
     pub service_passcode: Option<String>,
 }
 
+/// The options of [`SessionFilter`].
+const OPTIONS: &[SetBy] =
+    &[("status", "--status"), ("browser_type", "--browser-type"), ("service_passcode", "--service-passcode")];
+
 impl SessionFilter {
     fn query(&self) -> Serializer<'static, String> {
         let mut query = Serializer::new(String::new());
@@ -123,11 +128,14 @@ pub(super) async fn carry_out(command: SessionsCommand) -> Result<Exit, ClientEr
         }
         SessionsCommand::Share { id, act, ttl, json, service } => {
             let body = json!({"enable_actions": act, "ttl": ttl.map(|ttl| ttl.as_secs())});
-            let link: Value = Caller::new(&service)?.json(Method::POST, &path(&id, "/share"), Some(&body)).await?;
+            let link = Caller::new(&service)?.json::<Value>(Method::POST, &path(&id, "/share"), Some(&body)).await;
+            let link = link.map_err(|error| error.named(&[("ttl", "--ttl"), ("enable_actions", "--act")], None))?;
             let url = link["url"].as_str().unwrap_or_default().to_owned();
             tell(&link, json, || url);
         }
-        SessionsCommand::List { filter, list } => list.print("/sessions", filter.query(), show::sessions).await?,
+        SessionsCommand::List { filter, list } => {
+            list.print("/sessions", filter.query(), OPTIONS, show::sessions).await?
+        }
         SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get::<Value>(&path(&id, "")).await?),
         SessionsCommand::End { ids, json, service } => {
             let caller = Caller::new(&service)?;

@@ -14,6 +14,7 @@ use super::error::ClientError;
 use super::events::{Event, Events};
 use super::http::{self, Caller};
 use super::inputs;
+use super::naming::{SentFile, SetBy};
 use super::output::{for_people, print, write};
 use super::show::{self, Progress};
 use super::summary::summary;
@@ -24,57 +25,96 @@ use crate::exit::Exit;
 const RESUME_FOR: Duration = Duration::from_secs(60);
 const RESUME_EVERY: Duration = Duration::from_millis(500);
 
-/// A complete request, or one made from an exported recording.
-fn wrap_recording(file: Map<String, Value>) -> Map<String, Value> {
-    let exported = ["title", "steps", "timeout", "selectorAttribute"];
-    if file.keys().all(|name| exported.contains(&name.as_str())) { wrap("recording", file) } else { file }
+/// A request on its way: its body, and where its members come from.
+struct Order {
+    body: Map<String, Value>,
+    file: SentFile,
+    options: Vec<SetBy>,
 }
 
-/// A complete request, or one made from a schema. A schema may have fields of any name, such as `url`.
-fn wrap_schema(file: Map<String, Value>) -> Map<String, Value> {
-    let request = file.get("schema").is_some_and(Value::is_object) || file.get("builtins").is_some_and(Value::is_array);
-    if request { file } else { wrap("schema", file) }
-}
+impl Order {
+    /// Reads the file of a command.
+    fn read(path: &Path) -> Result<Self, ClientError> {
+        Ok(Self { body: read(path)?, file: SentFile::new(path), options: Vec::new() })
+    }
 
-fn wrap(member: &str, file: Map<String, Value>) -> Map<String, Value> {
-    Map::from_iter([(member.to_owned(), Value::Object(file))])
+    /// Makes the file's content a member of the request.
+    fn wrap(&mut self, member: &str) {
+        self.file.put_into(member);
+        let content = std::mem::take(&mut self.body);
+        self.body.insert(member.to_owned(), Value::Object(content));
+    }
+
+    /// Wraps an exported recording; leaves a whole request as it is.
+    fn wrap_recording(&mut self) {
+        let exported = ["title", "steps", "timeout", "selectorAttribute"];
+        if self.body.keys().all(|name| exported.contains(&name.as_str())) {
+            self.wrap("recording");
+        }
+    }
+
+    /// Wraps a schema; leaves a whole request as it is. A schema may have fields of any name, such as `url`.
+    fn wrap_schema(&mut self) {
+        let body = &self.body;
+        let request =
+            body.get("schema").is_some_and(Value::is_object) || body.get("builtins").is_some_and(Value::is_array);
+        if !request {
+            self.wrap("schema");
+        }
+    }
+
+    /// Adds what an option says, if it was given.
+    fn set(&mut self, field: &'static str, option: &'static str, value: impl Into<Value>) {
+        let value = value.into();
+        if !value.is_null() {
+            self.options.push((field, option));
+            put(&mut self.body, json!({field: value}));
+        }
+    }
+
+    /// Sends it with the options of all tasks, and follows the task.
+    async fn submit(mut self, to: &str, task: &TaskArguments) -> Result<Exit, ClientError> {
+        let caller = Caller::new(&task.service)?;
+        task.add_to(&mut self.body)?;
+        self.options.extend(task.given());
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &task.idempotency_key {
+            let wrong = |_| ClientError::Usage("--idempotency-key takes printable ASCII characters".to_owned());
+            headers.insert(HeaderName::from_static("idempotency-key"), HeaderValue::from_str(key).map_err(wrong)?);
+        }
+        let ended = follow(&caller, to, &Value::Object(self.body), task.detach, headers, &task.result).await;
+        ended.map_err(|error| error.named(&self.options, Some(&self.file)))
+    }
 }
 
 pub(super) async fn run(arguments: RunArguments) -> Result<Exit, ClientError> {
-    submit("/lam/run", wrap_recording(read(&arguments.file)?), &arguments.task).await
+    let mut order = Order::read(&arguments.file)?;
+    order.wrap_recording();
+    order.submit("/lam/run", &arguments.task).await
 }
 
 pub(super) async fn extract(arguments: ExtractArguments) -> Result<Exit, ClientError> {
-    let mut body = wrap_schema(read(&arguments.file)?);
-    put(&mut body, json!({"url": arguments.page}));
-    submit("/lam/extract", body, &arguments.task).await
+    let mut order = Order::read(&arguments.file)?;
+    order.wrap_schema();
+    order.set("url", "--page", arguments.page);
+    order.submit("/lam/extract", &arguments.task).await
 }
 
 pub(super) async fn fleet(arguments: FleetArguments) -> Result<Exit, ClientError> {
-    let mut body = wrap_recording(read(&arguments.file)?);
-    if body.contains_key("recording") {
-        body = wrap("run", body);
+    let mut order = Order::read(&arguments.file)?;
+    order.wrap_recording();
+    if order.body.contains_key("recording") {
+        order.wrap("run");
     }
-    let inputs = arguments.table.as_deref().map(inputs::read).transpose()?;
-    put(&mut body, json!({"inputs": inputs, "concurrency": arguments.concurrency}));
+    order.set("inputs", "--inputs", arguments.table.as_deref().map(inputs::read).transpose()?);
+    order.set("concurrency", "--concurrency", arguments.concurrency);
     if let Some(retries) = arguments.retries
-        && let Value::Object(retry) = body.entry("retry").or_insert_with(|| json!({}))
+        && let Value::Object(retry) = order.body.entry("retry").or_insert_with(|| json!({}))
     {
         retry.insert("max".to_owned(), Value::from(retries));
+        order.options.push(("retry.max", "--retries"));
     }
-    submit("/lam/fleet", body, &arguments.task).await
-}
-
-/// Sends a request with the command line's options.
-async fn submit(to: &str, mut body: Map<String, Value>, order: &TaskArguments) -> Result<Exit, ClientError> {
-    let caller = Caller::new(&order.service)?;
-    order.add_to(&mut body)?;
-    let mut headers = HeaderMap::new();
-    if let Some(key) = &order.idempotency_key {
-        let wrong = |_| ClientError::Usage("--idempotency-key takes printable ASCII characters".to_owned());
-        headers.insert(HeaderName::from_static("idempotency-key"), HeaderValue::from_str(key).map_err(wrong)?);
-    }
-    follow(&caller, to, &Value::Object(body), order.detach, headers, &order.result).await
+    order.submit("/lam/fleet", &arguments.task).await
 }
 
 /// Reads a file that holds a JSON object.

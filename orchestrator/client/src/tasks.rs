@@ -16,6 +16,7 @@ use super::arguments::{ResultArguments, Service};
 use super::error::ClientError;
 use super::http::{Caller, broken, read_lines, save};
 use super::list::ListArguments;
+use super::naming::SetBy;
 use super::output::{for_people, print, write};
 use super::submit::follow;
 use super::{show, values};
@@ -136,6 +137,17 @@ pub struct TaskFilter {
     pub ascend: bool,
 }
 
+/// The options of [`TaskFilter`].
+const OPTIONS: &[SetBy] = &[
+    ("executionType", "--type"),
+    ("service_passcode", "--service-passcode"),
+    ("task_id", "--task-id"),
+    ("start_time", "--since"),
+    ("end_time", "--until"),
+    ("sort_by", "--sort-by"),
+    ("sort_order", "--ascend"),
+];
+
 impl TaskFilter {
     fn query(&self) -> Serializer<'static, String> {
         let mut query = Serializer::new(String::new());
@@ -158,7 +170,7 @@ impl TaskFilter {
 
 pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError> {
     match command {
-        TasksCommand::List { filter, list } => list.print("/lam/tasks", filter.query(), show::tasks).await?,
+        TasksCommand::List { filter, list } => list.print("/lam/tasks", filter.query(), OPTIONS, show::tasks).await?,
         TasksCommand::Show(task) => {
             let answer: Value = Caller::new(&task.service)?.get(&task.path("")).await?;
             print(&answer);

@@ -54,7 +54,8 @@ pub enum Error {
     Service(#[from] ServiceError),
     /// The key is unknown, revoked or malformed.
     #[error(
-        "the key is not valid: send one of `warmpool key list` in the header `service-secret-key`, whole and unchanged"
+        "the key is not valid: send one that `warmpool key create` printed, or the first one, of the file `first-key` in the \
+         data directory, in the header `service-secret-key`"
     )]
     InvalidKey,
     /// There is no such key.

@@ -6,6 +6,7 @@ mod open;
 mod start;
 mod stop;
 
+use std::io;
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -59,17 +60,20 @@ struct Daemon {
     stop: CancellationToken,
 }
 
-/// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left, or its time is over.
+/// Runs the daemon until `shutdown`; `listener` is bound already, and `announce` says so once the data directory and the workers
+/// are this daemon's. Returns when nothing of it is left, or its time is over.
 /// Errors: when the data directory, the store or the keys cannot be used, when other hosts could reach a daemon without a
-/// key, or when workers could reach one another.
+/// key, when workers could reach one another, or when `announce` fails.
 pub(crate) async fn run(
     config: Arc<Config>,
     listener: Listener,
     metrics: PrometheusHandle,
     shutdown: Shutdown,
+    announce: impl FnOnce() -> io::Result<()>,
 ) -> Result<End, StartError> {
     let Some(daemon) = Daemon::open(config, metrics, &shutdown.drain).await? else { return Ok(End::Drained) };
     let mut started = daemon.start(listener).await?;
+    announce().map_err(StartError::Output)?;
     let cause = daemon.wait(&mut started, &shutdown).await;
     daemon.stop(started, cause, &shutdown.force).await
 }

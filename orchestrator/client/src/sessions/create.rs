@@ -12,6 +12,7 @@ use super::watch;
 use crate::arguments::{Service, put};
 use crate::error::ClientError;
 use crate::http::Caller;
+use crate::naming::{SentFile, SetBy, given};
 use crate::output::tell;
 use crate::submit::read;
 use crate::{show, values};
@@ -60,6 +61,20 @@ pub struct CreateArguments {
 }
 
 impl CreateArguments {
+    /// The options that were given, by the fields that they set.
+    fn given(&self) -> Vec<SetBy> {
+        given([
+            (self.page.is_some(), "url", "--page"),
+            (self.browser_type.is_some(), "browser_type", "--browser-type"),
+            (self.headed, "headless", "--headed"),
+            (self.session_timeout.is_some(), "session_timeout", "--session-timeout"),
+            (self.idle_timeout.is_some(), "idle_timeout", "--idle-timeout"),
+            (self.keep_alive, "keep_alive", "--keep-alive"),
+            (self.block_ads, "advanced.block_ads", "--block-ads"),
+            (self.service_passcode.is_some(), "service_passcode", "--service-passcode"),
+        ])
+    }
+
     /// The request: that of the file, with the options of the command line.
     fn body(&self) -> Result<Map<String, Value>, ClientError> {
         let mut body = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
@@ -90,7 +105,9 @@ impl CreateArguments {
 pub(super) async fn carry_out(arguments: CreateArguments) -> Result<(), ClientError> {
     let caller = Caller::new(&arguments.service)?;
     let path = if arguments.webdriver { "/sessions/webdriver/create" } else { "/sessions/create" };
-    let made: Value = caller.json(Method::POST, path, Some(&Value::Object(arguments.body()?))).await?;
+    let made = caller.json::<Value>(Method::POST, path, Some(&Value::Object(arguments.body()?))).await;
+    let file = arguments.file.as_deref().map(SentFile::new);
+    let made = made.map_err(|error| error.named(&arguments.given(), file.as_ref()))?;
     tell(&made, arguments.json, || show::created(&made));
     for warning in made["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         eprintln!("warning: {}", show::plain(warning));

@@ -20,7 +20,10 @@ use warmpool_api::session::CreatedSession;
 use super::TunnelArguments;
 use crate::error::ClientError;
 use crate::http::Caller;
+use crate::naming::SetBy;
 
+/// The options of a tunnel, by the fields that they set.
+const OPTIONS: &[SetBy] = &[("url", "--page"), ("headless", "--headed"), ("session_timeout", "--session-timeout")];
 /// Commands that may wait to be sent.
 const QUEUE: usize = 64;
 
@@ -52,7 +55,8 @@ impl Session {
         if let Some(timeout) = arguments.session_timeout {
             body["session_timeout"] = json!(timeout.as_secs());
         }
-        let made: CreatedSession = caller.json(Method::POST, "/sessions/create", Some(&body)).await?;
+        let made = caller.json::<CreatedSession>(Method::POST, "/sessions/create", Some(&body)).await;
+        let made = made.map_err(|error| error.named(OPTIONS, None))?;
         let odd = || ClientError::Unreachable("the daemon's answer names no websocket".to_owned());
         let url = Url::parse(&made.websocket_url).map_err(|_| odd())?;
         let token = url.query_pairs().find(|(name, _)| name == "token").ok_or_else(odd)?.1.into_owned();

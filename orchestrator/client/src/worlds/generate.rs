@@ -17,6 +17,7 @@ use crate::error::ClientError;
 use crate::events::Events;
 use crate::exit::Exit;
 use crate::http::{Caller, broken};
+use crate::naming::{SentFile, SetBy, given};
 use crate::output::{print, tell};
 use crate::show::{Progress, plain};
 use crate::submit::read;
@@ -60,6 +61,18 @@ pub struct GenerateArguments {
 }
 
 impl GenerateArguments {
+    /// The options that were given, by the fields that they set.
+    fn given(&self) -> Vec<SetBy> {
+        given([
+            (self.environment.is_some(), "environment_type", "--environment"),
+            (self.patient_id.is_some(), "patient_id", "--patient-id"),
+            (self.patient_name.is_some(), "patient_name", "--patient-name"),
+            (self.variation.is_some(), "variation", "--variation"),
+            (!self.images.is_empty(), "images", "--image"),
+            (!self.belongings.is_empty(), "belongings", "--belonging"),
+        ])
+    }
+
     /// The request: that of the file, with the options of the command line.
     fn body(&self) -> Result<Map<String, Value>, ClientError> {
         let mut body = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
@@ -110,7 +123,9 @@ pub(super) async fn carry_out(arguments: GenerateArguments) -> Result<Exit, Clie
         }
     };
     let caller = Caller::of_integration(&arguments.service, &key)?;
-    let mut answer: Value = caller.json(Method::POST, "/v1/world/generate", Some(&Value::Object(body))).await?;
+    let answer = caller.json::<Value>(Method::POST, "/v1/world/generate", Some(&Value::Object(body))).await;
+    let file = arguments.file.as_deref().map(SentFile::new);
+    let mut answer = answer.map_err(|error| error.named(&arguments.given(), file.as_ref()))?;
     let mut world = view(&answer)?;
     if arguments.detach {
         print(&answer);

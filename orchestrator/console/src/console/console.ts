@@ -175,7 +175,13 @@ form.addEventListener('submit', (event) => {
   event.preventDefault();
   const key = find<HTMLInputElement>('key');
   void submit(form, async () => {
-    await json<void>('POST', 'console/sign-in', { key: key.value.trim() });
+    if (!key.value.trim()) throw new Refusal(401, 'missing_key', 'No key. Paste one into the field above.', 'key');
+    try {
+      await json<void>('POST', 'console/sign-in', { key: key.value.trim() });
+    } catch (error) {
+      if (!(error instanceof Refusal && error.code === 'invalid_key')) throw error;
+      throw new Refusal(401, error.code, 'Warmpool does not know this key. It may be cut off, revoked, or another daemon’s.', 'key');
+    }
     key.value = '';
     find('signed-out').textContent = '';
     await start();

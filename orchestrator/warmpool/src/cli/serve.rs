@@ -32,12 +32,12 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
         .await
         .with_context(|| format!("cannot listen on {}: set server.listen to a free address", config.server.listen))?;
     let listener = Listener { socket, tls };
-    // Programs that start the daemon on port 0 read this line.
-    println!("listening on {}://{}", listener.scheme(), listener.socket.local_addr()?);
-    io::stdout().flush()?;
+    let line = format!("listening on {}://{}", listener.scheme(), listener.socket.local_addr()?);
+    // Programs that start the daemon on port 0 read it.
+    let announce = || writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
     let shutdown = Shutdown::default();
     tokio::spawn(follow_signals(shutdown.clone())?);
-    let end = daemon::run(config, listener, metrics, shutdown).await;
+    let end = daemon::run(config, listener, metrics, shutdown, announce).await;
     traces.shutdown().await;
     match end? {
         End::Drained => Ok(Exit::Success),

@@ -30,13 +30,13 @@ pub(crate) enum OrderError {
     SeveralDaemons(Vec<PathBuf>),
     /// There is no store.
     #[error(
-        "there is no store in {}, and no daemon of this user runs: name the daemon's data directory by \
-         --store-data-dir or WARMPOOL_STORE_DATA_DIR, or by the same --config as the daemon's", .0.display()
+        "there is no store in {}, and {}: name the daemon's data directory by --store-data-dir or \
+         WARMPOOL_STORE_DATA_DIR, or by the same --config as the daemon's", .0.display(), others(.1)
     )]
-    NoStore(PathBuf),
+    NoStore(PathBuf, Vec<SeenDaemon>),
     /// No daemon answers.
-    #[error("no daemon runs on {}", .0.display())]
-    NoDaemon(PathBuf),
+    #[error("no daemon runs on {}, and {}", .0.display(), others(.1))]
+    NoDaemon(PathBuf, Vec<SeenDaemon>),
     /// The daemon refused it.
     #[error("{0}")]
     Refused(String),
@@ -55,8 +55,68 @@ impl OrderError {
         match self {
             Self::SeveralDaemons(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
-            Self::NoStore(_) | Self::NoDaemon(_) | Self::Connection(_) | Self::Store(_) => Exit::Unavailable,
+            Self::NoStore(..) | Self::NoDaemon(..) | Self::Connection(_) | Self::Store(_) => Exit::Unavailable,
         }
+    }
+}
+
+/// A daemon that runs on this host, as far as this user can see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenDaemon {
+    data_dir: PathBuf,
+    /// Whose it is, where that can be seen; none where it is this user's own.
+    of: Option<Owner>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Owner {
+    User(String),
+    Unseen,
+}
+
+impl SeenDaemon {
+    /// All of them.
+    fn all() -> Vec<Self> {
+        let sockets = std::fs::read_to_string(SOCKETS).unwrap_or_default();
+        directories(&sockets).into_iter().map(Self::at).collect()
+    }
+
+    fn at(data_dir: PathBuf) -> Self {
+        let of = match std::fs::metadata(socket(&data_dir)) {
+            Ok(file) if file.uid() == nix::unistd::geteuid().as_raw() => None,
+            Ok(file) => {
+                let user = nix::unistd::User::from_uid(file.uid().into()).ok().flatten();
+                Some(Owner::User(user.map_or_else(|| format!("user {}", file.uid()), |user| user.name)))
+            }
+            Err(_) => Some(Owner::Unseen),
+        };
+        Self { data_dir, of }
+    }
+
+    /// Whether it is this user's, and its store is where it should be.
+    fn is_ours(&self) -> bool {
+        self.of.is_none() && Store::exists(&self.data_dir)
+    }
+}
+
+impl std::fmt::Display for SeenDaemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dir = self.data_dir.display();
+        match &self.of {
+            None => write!(f, "{dir}"),
+            Some(Owner::User(name)) => write!(f, "{dir} (of {name})"),
+            Some(Owner::Unseen) => write!(f, "{dir} (of another user)"),
+        }
+    }
+}
+
+/// Which daemons there are where none is meant.
+fn others(seen: &[SeenDaemon]) -> String {
+    let shown: Vec<String> = seen.iter().map(ToString::to_string).collect();
+    match shown.as_slice() {
+        [] => "none runs on this host, as far as this user can see".to_owned(),
+        [one] => format!("one runs on {one}"),
+        several => format!("others run on {}", several.join(", ")),
     }
 }
 
@@ -72,8 +132,8 @@ pub(crate) async fn store_directory(config: &Config) -> Result<PathBuf, OrderErr
     if config.names("store.data_dir") || UnixStream::connect(socket(own)).await.is_ok() {
         return Ok(own.clone());
     }
-    let mut running = std::fs::read_to_string(SOCKETS).map_or_else(|_| Vec::new(), |text| directories(&text));
-    running.retain(|dir| is_ours(dir));
+    let ours = SeenDaemon::all().into_iter().filter(SeenDaemon::is_ours);
+    let mut running: Vec<PathBuf> = ours.map(|daemon| daemon.data_dir).collect();
     match running.len() {
         0 => Ok(own.clone()),
         1 => Ok(running.remove(0)),
@@ -93,12 +153,6 @@ fn directories(sockets: &str) -> Vec<PathBuf> {
     listening.collect()
 }
 
-/// Whether this is a data directory of this user.
-fn is_ours(dir: &Path) -> bool {
-    let owned = std::fs::metadata(socket(dir)).is_ok_and(|file| file.uid() == nix::unistd::geteuid().as_raw());
-    owned && Store::exists(dir)
-}
-
 /// Has an order carried out by the daemon that runs on a data directory, or by this process where none runs. Only what makes
 /// something also makes a store.
 /// Errors: every [`OrderError`].
@@ -112,7 +166,7 @@ pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<Co
         match Store::exists(data_dir) {
             true => eprintln!("data directory: {shown}; no daemon runs on it"),
             false if makes => eprintln!("data directory: {shown}, a new one; no daemon runs on it"),
-            false => return Err(OrderError::NoStore(data_dir.to_owned())),
+            false => return Err(OrderError::NoStore(data_dir.to_owned(), SeenDaemon::all())),
         }
         let opened = Store::open(data_dir, StoreOptions::default())?;
         let keys = Keys::load(opened.store.clone()).await?;
@@ -132,7 +186,7 @@ pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<Co
 pub(crate) async fn check_daemon(data_dir: &Path) -> Result<(), OrderError> {
     let answered = timeout(ANSWER_TIMEOUT, send(data_dir, &ControlRequest::ListKeys)).await;
     let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    answered.map(drop).ok_or_else(|| OrderError::NoDaemon(data_dir.to_owned()))
+    answered.map(drop).ok_or_else(|| OrderError::NoDaemon(data_dir.to_owned(), SeenDaemon::all()))
 }
 
 /// Has the running daemon carry an order out that only it can, without a word on the terminal.
@@ -141,7 +195,7 @@ pub(crate) async fn ask_daemon(order: &ControlRequest, data_dir: &Path) -> Resul
     match send(data_dir, order).await? {
         Some(ControlReply::Refused(why)) => Err(OrderError::Refused(why)),
         Some(reply) => Ok(reply),
-        None => Err(OrderError::NoDaemon(data_dir.to_owned())),
+        None => Err(OrderError::NoDaemon(data_dir.to_owned(), SeenDaemon::all())),
     }
 }
 
@@ -176,5 +230,16 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 126 @/abstract/control.sock\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 127\n";
         assert_eq!(directories(text), [PathBuf::from("/home/ann/wp data")]);
+    }
+
+    #[test]
+    fn who_looks_in_vain_hears_which_daemons_there_are() {
+        let of = |of| SeenDaemon { data_dir: PathBuf::from("/srv/a"), of };
+        let seen = [of(None), of(Some(Owner::User("ann".to_owned()))), of(Some(Owner::Unseen))];
+        assert_eq!(others(&[]), "none runs on this host, as far as this user can see");
+        assert_eq!(others(&seen[..1]), "one runs on /srv/a");
+        assert_eq!(others(&seen), "others run on /srv/a, /srv/a (of ann), /srv/a (of another user)");
+        let nowhere = SeenDaemon::at(PathBuf::from("/no/such/place"));
+        assert_eq!((nowhere.of.as_ref(), nowhere.is_ours()), (Some(&Owner::Unseen), false));
     }
 }

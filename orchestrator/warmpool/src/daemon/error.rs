@@ -36,6 +36,9 @@ pub(crate) enum StartError {
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),
+    /// Nobody can read where the daemon listens.
+    #[error("standard output: {0}")]
+    Output(std::io::Error),
     /// The secrets of `captcha` cannot be used.
     #[error(transparent)]
     Captchas(#[from] CaptchaError),

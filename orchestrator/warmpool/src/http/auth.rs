@@ -144,7 +144,8 @@ impl FromRequestParts<App> for GridKey {
 /// Checks the key of a websocket client, or of one that looks for a websocket: it may be in the URL as well.
 pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<KeyId, Error> {
     let basic = basic_parts(headers);
-    let candidates = token.or_else(|| sent_key(headers)).into_iter().chain(basic.iter().map(String::as_str));
+    let in_url = token.filter(|token| !token.is_empty());
+    let candidates = in_url.or_else(|| sent_key(headers)).into_iter().chain(basic.iter().map(String::as_str));
     let mut found = Err(Error::MissingKey);
     for key in candidates {
         match check(app, key) {
@@ -196,9 +197,9 @@ fn missing_key(headers: &HeaderMap) -> Error {
     }
 }
 
-/// The key in its own header, or as a bearer token.
+/// The key in its own header, or as a bearer token. An empty one is none.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
-    text(headers, SECRET_KEY).or_else(|| bearer(headers))
+    text(headers, SECRET_KEY).filter(|key| !key.trim().is_empty()).or_else(|| bearer(headers))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(crate) enum Error {
         message: String,
     },
     /// No key was sent.
-    #[error("no key: send it in the header `service-secret-key`")]
+    #[error("no key: send one in the header `service-secret-key`; `warmpool key create NAME` makes one")]
     MissingKey,
     /// The key stands where this route does not read it.
     #[error("no key in the header `service-secret-key`: {place} is not read here, so send the key in that header")]

@@ -120,6 +120,9 @@ pub(super) async fn sign_in(
     body: Body,
 ) -> Result<Response, Error> {
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
+    if credentials.key.trim().is_empty() {
+        return Err(Error::MissingKey);
+    }
     // A right key always passes: to check it takes one hash, and others may have used up what this address may get wrong.
     let Some(key) = app.keys.verify(credentials.key.trim()) else {
         let counted = app.sign_ins.attempts.fail(address, app.config.server.failed_sign_ins, Instant::now());
