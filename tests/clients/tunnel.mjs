@@ -1,11 +1,11 @@
 // chrome-remote-interface on `warmpool tunnel`: it knows a host and a port, and nothing of keys or sessions.
-//   TUNNEL=http://127.0.0.1:9222 SITE_URL=… node tunnel.mjs
+//   TUNNEL=http://127.0.0.1:9222 SITE_URL=… HEADED=… node tunnel.mjs
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import CDP from 'chrome-remote-interface';
 import puppeteer from 'puppeteer-core';
 
-const { TUNNEL, SITE_URL } = process.env;
+const { TUNNEL, SITE_URL, HEADED } = process.env;
 const { hostname: host, port } = new URL(TUNNEL);
 const at = { host, port: Number(port) };
 
@@ -24,6 +24,10 @@ await Page.enable();
 await Promise.all([Page.loadEventFired(), Page.navigate({ url: `${SITE_URL}/tab/2` })]);
 const { result } = await Runtime.evaluate({ expression: 'document.title' });
 assert.equal(result.value, 'Tab 2');
+// Whoever reads the description meets the browser that it describes.
+const agent = await Runtime.evaluate({ expression: 'navigator.userAgent' });
+assert.equal(version['User-Agent'], agent.result.value);
+assert.equal(agent.result.value.includes('HeadlessChrome'), !HEADED);
 await client.close();
 await CDP.Activate({ ...at, id: target.id });
 await CDP.Close({ ...at, id: target.id });

@@ -40,8 +40,16 @@ async fn selenium_python_quits(stage: Stage) -> Result<()> {
 }
 
 async fn a_tunnel_is_a_debugging_port(stage: Stage) -> Result<()> {
+    for headed in [false, true] {
+        tunnel(&stage, headed).await?;
+    }
+    Ok(())
+}
+
+async fn tunnel(stage: &Stage, headed: bool) -> Result<()> {
     let daemon = stage.daemon()?;
     let mut command = daemon.command(&["tunnel", "--port", "0"]);
+    command.args(headed.then_some("--headed"));
     command.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key());
     command.stdout(Stdio::piped());
     let mut tunnel = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
@@ -50,6 +58,7 @@ async fn a_tunnel_is_a_debugging_port(stage: Stage) -> Result<()> {
     let address = line.strip_prefix("listening on ").with_context(|| line.clone())?;
     let program = Program::node(&programs::clients(), "tunnel.mjs").await?;
     let program = program.env("TUNNEL", address).env("SITE_URL", &stage.site_for(daemon).await?);
+    let program = program.env("HEADED", if headed { "1" } else { "" });
     ensure!(program.run().await?.contains("title: Test site"));
     // Its last client closed the browser.
     let ended = tokio::time::timeout(Duration::from_secs(30), tunnel.wait()).await.context("the tunnel goes on")??;

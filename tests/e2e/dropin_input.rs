@@ -311,7 +311,13 @@ async fn json_describes_the_browser(stage: Stage) -> Result<()> {
         stranger.get(path).await?.fault(401)?;
     }
     let version = api.get("/json/version/").await?.ok()?;
-    ensure!(version["Browser"].as_str().is_some_and(|name| name.starts_with("Chrome/")), "{version}");
+    let headed = api.get("/json/version?headless=false").await?.ok()?;
+    let own = api.get("/json/version?--user-agent=Me/1").await?.ok()?;
+    for (said, product) in [(&version, "HeadlessChrome/"), (&headed, "Chrome/")] {
+        ensure!(said["Browser"].as_str().is_some_and(|name| name.starts_with("Chrome/")), "{said}");
+        ensure!(said["User-Agent"].as_str().is_some_and(|name| name.contains(&format!(" {product}"))), "{said}");
+    }
+    ensure!(own["User-Agent"] == "Me/1", "{own}");
     ensure!(
         version["webSocketDebuggerUrl"] == format!("{}/chromium", daemon.url().replace("http:", "ws:")),
         "{version}"
@@ -323,7 +329,11 @@ async fn json_describes_the_browser(stage: Stage) -> Result<()> {
     no_session_lives(daemon).await?;
 
     let mut cdp = Cdp::connect(socket).await?;
-    cdp.call("Browser.getVersion", json!({})).await?;
+    let browser = cdp.call("Browser.getVersion", json!({})).await?;
+    ensure!(
+        by_url["Browser"] == browser["product"] && by_url["User-Agent"] == browser["userAgent"],
+        "{by_url} {browser}"
+    );
     let targets = api.get("/json/list").await?.ok()?;
     let target = targets[0]["webSocketDebuggerUrl"].as_str().with_context(|| targets.to_string())?;
     let mut page = Cdp::connect(target).await?;

@@ -154,6 +154,12 @@ impl Pool {
         self.lock().ready(engine).map(|worker| worker.snapshot.borrow().clone())
     }
 
+    /// Returns what the warm worker says of itself that [`Pool::lease`] would hand out now for these settings.
+    pub fn next_snapshot(&self, plain: PoolKey, settings: &Settings) -> Option<Snapshot> {
+        let key = self.kind_for(plain, settings);
+        self.lock().next(key).map(|worker| worker.snapshot.borrow().clone())
+    }
+
     /// How many callers wait.
     pub fn waiting(&self) -> usize {
         self.lock().waiters.len()

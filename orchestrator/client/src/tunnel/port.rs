@@ -90,10 +90,18 @@ fn is_local(host: &str, origin: Option<&HeaderValue>) -> bool {
     address == Some(true) && origin.is_none_or(own)
 }
 
+/// What the session's own browser says of itself. The daemon describes the one that a new session would get, which may
+/// have a display where this one has none.
 async fn version(session: &Session, host: &str) -> Result<Value, ClientError> {
-    let mut version: Value = session.caller.get("/json/version").await?;
-    version["webSocketDebuggerUrl"] = json!(format!("ws://{host}/devtools/browser/{}", session.id));
-    Ok(version)
+    let said = session.command("Browser.getVersion", json!({})).await;
+    let said = said.ok_or_else(|| ClientError::Unreachable("the session's browser does not answer".to_owned()))?;
+    Ok(json!({
+        "Browser": said["product"],
+        "Protocol-Version": said["protocolVersion"],
+        "User-Agent": said["userAgent"],
+        "V8-Version": said["jsVersion"],
+        "webSocketDebuggerUrl": format!("ws://{host}/devtools/browser/{}", session.id),
+    }))
 }
 
 /// The session's targets, with websockets of this port.
@@ -158,7 +166,7 @@ async fn relay(session: &Session, path: &str, mut request: Request<Incoming>) ->
 fn failed(error: &ClientError) -> Reply {
     let status = match error {
         ClientError::Refused { status, .. } => *status,
-        ClientError::Usage(_) | ClientError::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        ClientError::Usage(_) | ClientError::Key(_) | ClientError::Unreachable(_) => StatusCode::BAD_GATEWAY,
     };
     plain(status, &error.to_string())
 }

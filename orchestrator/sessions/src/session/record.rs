@@ -61,7 +61,8 @@ pub struct Options {
 
 impl Options {
     /// The kind of browsers without settings that a worker for it may have.
-    pub(crate) const fn pool_key(&self) -> PoolKey {
+    /// The kind of worker that it needs.
+    pub const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
     }
 

@@ -1,6 +1,8 @@
 //! The browser's own HTTP addresses, as clients know them from a debugging port: `/json/version` and its kin. Asking for
 //! a version makes no session; the websocket that it names does.
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
@@ -22,9 +24,11 @@ use super::reply::json_reply;
 use super::route::Policy;
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
-use warmpool_core::browser::Engine;
+use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{Code, FieldFault as _};
-use warmpool_sessions::session::Session;
+use warmpool_keys::KeyId;
+use warmpool_protocol::Identity;
+use warmpool_sessions::session::{Options, Session};
 
 const POLICY: Policy = Policy::rest(Access::Socket, &[TARGET]).takes_at_least::<KeyToken>();
 
@@ -98,9 +102,8 @@ async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Resp
 async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
-    verify(&app, request.headers(), query.token.as_deref())?;
-    let known = app.known_snapshot(Engine::Chromium).unwrap_or_default().identity;
-    let browser = known.browser.map(|name| name.replace("Chromium/", "Chrome/"));
+    let caller = verify(&app, request.headers(), query.token.as_deref())?;
+    let described = described(&app, &caller, &query.options(&app.config)?);
     let mut next: String = text.to_owned();
     // Clients send their headers to the websocket too. What they said in the URL has to be in the next one.
     if query.token.is_none() && !in_header(request.headers()) {
@@ -112,12 +115,40 @@ async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> R
     }
     let mark = if next.is_empty() { "" } else { "?" };
     let body = Version {
-        browser: browser.unwrap_or_else(|| "Chrome".to_owned()),
+        browser: described.browser.unwrap_or_else(|| "Chrome".to_owned()),
         protocol_version: "1.3",
-        user_agent: known.user_agent,
+        user_agent: described.user_agent,
         websocket_url: base.socket_url(&format!("/chromium{mark}{next}")),
     };
     Ok(json_reply(StatusCode::OK, &body))
+}
+
+/// The browser that the websocket of these options leads to: that of the session that it joins, or of the worker that is handed
+/// out next.
+fn described(app: &App, caller: &KeyId, options: &Options) -> Identity {
+    let live = app.sessions.all_live();
+    let joined = live
+        .iter()
+        .find(|session| options.name.is_some() && session.owner == *caller && session.options.name == options.name);
+    let of_session = |session: &Arc<Session>| session.worker.snapshot.borrow().identity.clone();
+    let next = || app.pool.next_snapshot(options.pool_key(), &options.launch.settings);
+    // While none is warm, another one: it is of the same image, most likely.
+    let known = || next().or_else(|| app.known_snapshot(options.engine)).unwrap_or_default().identity;
+    let mode = joined.map_or(options.mode, |session| session.options.mode);
+    let identity = in_mode(joined.map_or_else(known, of_session), mode);
+    let chosen = joined.map_or(options, |session| &session.options).launch.settings.user_agent.clone();
+    Identity { user_agent: chosen.or(identity.user_agent), ..identity }
+}
+
+/// How a Chromium names itself with a display, or without. Its product is the same.
+fn in_mode(known: Identity, mode: Mode) -> Identity {
+    let product = if mode == Mode::Headless { "HeadlessChrome/" } else { "Chrome/" };
+    let renamed = |text: String| text.replace("HeadlessChrome/", "Chrome/").replace("Chrome/", product);
+    Identity {
+        browser: known.browser.map(|name| name.replace("Chromium/", "Chrome/")),
+        user_agent: known.user_agent.map(renamed),
+        ..known
+    }
 }
 
 /// `GET /json/list`: the pages of the session that the headers name, else the targets of the caller's Chromium
@@ -165,4 +196,26 @@ async fn protocol(State(app): State<App>, request: Request) -> Result<Response, 
 async fn needs_session() -> Error {
     let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
     Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_named_as_the_websocket_will_have_it() {
+        let known = |user_agent: &str| Identity {
+            browser: Some("Chromium/130.0.1.2".to_owned()),
+            user_agent: Some(user_agent.to_owned()),
+            ..Identity::default()
+        };
+        for of in ["X Chrome/130.0.0.0 Safari", "X HeadlessChrome/130.0.0.0 Safari"] {
+            let headless = in_mode(known(of), Mode::Headless);
+            assert_eq!(headless.browser.as_deref(), Some("Chrome/130.0.1.2"));
+            assert_eq!(headless.user_agent.as_deref(), Some("X HeadlessChrome/130.0.0.0 Safari"));
+            let headed = in_mode(known(of), Mode::Headed);
+            assert_eq!(headed.browser.as_deref(), Some("Chrome/130.0.1.2"));
+            assert_eq!(headed.user_agent.as_deref(), Some("X Chrome/130.0.0.0 Safari"));
+        }
+    }
 }

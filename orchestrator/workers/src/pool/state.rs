@@ -124,6 +124,12 @@ pub(super) struct PoolState {
 }
 
 impl PoolState {
+    /// The warm worker of this kind that is handed out next.
+    pub(super) fn next(&self, key: PoolKey) -> Option<&Arc<Worker>> {
+        let ready = self.workers.values().filter(|entry| entry.key == key && entry.ready().is_some());
+        ready.min_by_key(|entry| entry.since)?.ready()
+    }
+
     /// A warm worker of this engine.
     pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
         self.workers.values().filter(|entry| entry.key.engine == engine).find_map(PooledWorker::ready)
@@ -196,9 +202,8 @@ impl PoolState {
 
     /// Takes the worker that is warm the longest: it has had the most time to settle.
     pub(super) fn take_ready(&mut self, key: PoolKey, owner: &KeyId) -> Option<Arc<Worker>> {
-        let ready = self.workers.values_mut().filter(|entry| entry.key == key && entry.ready().is_some());
-        let entry = ready.min_by_key(|entry| entry.since)?;
-        let worker = Arc::clone(entry.ready()?);
+        let worker = Arc::clone(self.next(key)?);
+        let entry = self.workers.get_mut(&worker.id)?;
         entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
         self.moved = Instant::now();
         Some(worker)
