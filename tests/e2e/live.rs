@@ -234,6 +234,18 @@ async fn nothing_is_shown_without_a_token(stage: Stage) -> Result<()> {
     ensure!(other.get(&stream).await?.status == 404);
     session.delete().await?.ok()?;
     ensure!(get(format!("{stream}?{token}")).await?.fault(404)?.code == "session_ended");
+    ensure!(daemon.api().get(&format!("{stream}/state")).await?.fault(404)?.code == "session_ended");
+    // Nobody else learns that there was a session.
+    for place in ["stream?token=x", "stream", "stream/recording?token=x", "devtools?token=x"] {
+        let refused = get(format!("/sessions/{}/{place}", session.id)).await?.fault(404)?;
+        let unknown = get(format!("/sessions/ses_0/{place}")).await?.fault(404)?;
+        ensure!(refused.code == unknown.code, "{place}: {} {}", refused.code, unknown.code);
+        ensure!(
+            refused.message.replace(session.id.as_str(), "ses_0") == unknown.message,
+            "{place}: {}",
+            refused.message
+        );
+    }
     Ok(())
 }
 

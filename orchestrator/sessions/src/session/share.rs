@@ -9,7 +9,6 @@ use super::{Session, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Deadline, Now, millis};
 use warmpool_core::ids::ShareId;
-use warmpool_core::secret;
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,16 +124,23 @@ impl Sessions {
     /// The link whose token this is.
     /// Errors: `InvalidToken`, also for a link that has ended.
     pub fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
-        let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
-        let genuine = self.share_proof(session, id);
-        if !secret::equal(&genuine, proof) {
-            return Err(Error::InvalidToken);
-        }
+        let id = self.share_of(session.id.as_str(), token).ok_or(Error::InvalidToken)?;
         session.shares.current().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
     }
 
+    /// Whether a token opens, or opened, the live view of a session: the session's own, or a link's.
+    pub fn is_view_token(&self, session: &str, token: &str) -> bool {
+        self.is_token(session, "view", token) || self.share_of(session, token).is_some()
+    }
+
+    /// The id of the session's link for which this instance made this token; the link may have ended.
+    fn share_of<'t>(&self, session: &str, token: &'t str) -> Option<&'t str> {
+        let (id, proof) = token.split_once('.')?;
+        self.is_token(session, &share_purpose(id), proof).then_some(id)
+    }
+
     fn share_proof(&self, session: &Session, id: &str) -> String {
-        self.shared.instance.session_token(session.id.as_str(), &format!("share {id}"))
+        self.shared.instance.session_token(session.id.as_str(), &share_purpose(id))
     }
 
     /// Writes the end of a link to the store, so that no older backup makes it work again. A failure is logged.
@@ -146,6 +152,11 @@ impl Sessions {
             tracing::error!(session = %session.id, %error, "the end of a link was not written");
         }
     }
+}
+
+/// What the proof of a link is derived for.
+fn share_purpose(id: &str) -> String {
+    format!("share {id}")
 }
 
 #[cfg(test)]

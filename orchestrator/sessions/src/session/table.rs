@@ -168,8 +168,27 @@ impl Sessions {
         session.end_persisted.cancel();
     }
 
-    /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
-    /// the key works that made it.
+    /// Finds a live session by the token in its client URLs.
+    /// Errors: `InvalidToken`, and those of [`Sessions::live`]. Whoever has another token than that of a session that is not
+    /// live does not learn that there was one.
+    pub fn live_by_token(&self, id: &str, token: &str) -> Result<Arc<Session>, Error> {
+        match self.live(id) {
+            Ok(session) => session.check_token(token).map(|()| session),
+            Err(error) => Err(self.told(id, self.is_token(id, "client", token), error)),
+        }
+    }
+
+    /// The error for requests to a session that is not live: to those who do not know the session, as if there had been none.
+    pub fn told(&self, id: &str, knows_it: bool, error: Error) -> Error {
+        if knows_it { error } else { Error::UnknownSession { id: id.to_owned() } }
+    }
+
+    /// Whether a token was made for this purpose of this session, live or not.
+    pub(super) fn is_token(&self, id: &str, purpose: &str, token: &str) -> bool {
+        secret::equal(self.shared.instance.session_token(id, purpose), token)
+    }
+
+    /// Finds a live session without asking who calls. It is open for as long as the key works that made it.
     /// Errors: `UnknownSession`, `SessionEnded`.
     pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
         let session = match self.lock().get(&SessionId::from(id)) {
@@ -243,12 +262,14 @@ impl Sessions {
     }
 
     /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
-    /// Errors: `UnknownSession`, `InvalidToken`.
+    /// Errors: `UnknownSession`, also for a wrong token where the session is not live, and `InvalidToken`.
     pub fn find_by_view_token(&self, id: &str, token: &str) -> Result<SessionView, Error> {
         let entry = self.lock().get(&SessionId::from(id)).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
-        let expected = self.shared.instance.session_token(id, "view");
-        let opens = secret::equal(&expected, token);
+        let opens = self.is_token(id, "view", token);
+        if !opens && matches!(entry, SessionEntry::Past(_)) {
+            return Err(Error::UnknownSession { id: id.to_owned() });
+        }
         if !opens || !self.shared.keys.is_active(entry.owner()) {
             return Err(Error::InvalidToken);
         }

@@ -80,9 +80,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// The session that a websocket's URL names, if the token in it opens that.
 fn opened(app: &App, id: &str, by: &SessionToken) -> Result<Arc<Session>, Error> {
-    let session = app.sessions.live(id)?;
-    session.check_token(&by.token)?;
-    Ok(session)
+    Ok(app.sessions.live_by_token(id, &by.token)?)
 }
 
 /// `GET /sessions/<id>/devtools?token=…`: the browser's own target.
@@ -132,8 +130,7 @@ pub(super) async fn bidi(
     Path((id, token, driver)): Path<(String, String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = app.sessions.live(&id)?;
-    session.check_token(&token)?;
+    let session = app.sessions.live_by_token(&id, &token)?;
     connect_driver(&app, session, &driver, request).await
 }
 

@@ -162,7 +162,8 @@ pub(super) async fn page(
                 Code::RuntimeDown | Code::Starting => "unavailable",
                 _ => "denied",
             };
-            let past = app.sessions.past(&id);
+            // Others do not learn that there was a session.
+            let past = app.sessions.past(&id).filter(|_| error.code() == Code::SessionEnded);
             let failed = past.as_ref().is_some_and(|past| past.status == Status::Failure);
             let recorded = past.as_ref().is_some_and(|past| past.recording)
                 && app.sessions.find_by_view_token(&id, &view.token).is_ok();
@@ -250,7 +251,18 @@ async fn admit(
     view: &ViewQuery,
     parts: &mut Parts,
 ) -> Result<(Arc<Session>, ViewerRights), Error> {
-    let session = app.sessions.live(id)?;
+    let session = match app.sessions.live(id) {
+        Ok(session) => session,
+        Err(error) => {
+            let knows_it = if view.token.is_empty() {
+                let caller = Caller::from_request_parts(parts, app).await.ok();
+                caller.is_some_and(|Caller(key)| app.sessions.owner(id) == Some(key))
+            } else {
+                app.sessions.is_view_token(id, &view.token)
+            };
+            return Err(app.sessions.told(id, knows_it, error).into());
+        }
+    };
     if view.token.is_empty() {
         let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error.code() {
             Code::MissingKey => warmpool_sessions::Error::InvalidToken.into(),

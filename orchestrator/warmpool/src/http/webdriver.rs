@@ -127,9 +127,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
-    let session = app.sessions.live(id)?;
-    session.check_token(token)?;
-    Ok(session)
+    Ok(app.sessions.live_by_token(id, token)?)
 }
 
 /// Types that a web page can send to another site without asking.
