@@ -19,6 +19,7 @@ pub(crate) fn group() -> Group {
             generated_typescript_client,
             the_docs_work_in_a_browser,
             generated_python_client,
+            it_keeps_the_standard,
             every_answer_fits,
         ],
     )
@@ -117,6 +118,13 @@ async fn generated_typescript_client(stage: Stage) -> Result<()> {
         .with_context(|| compiler.display().to_string())?;
     let program = Program::node_file(&made.path().join("client.mjs"))?;
     check(&program.of(stage.daemon()?).results().await?)
+}
+
+async fn it_keeps_the_standard(stage: Stage) -> Result<()> {
+    let file = tempfile::Builder::new().suffix(".json").tempfile()?;
+    std::fs::write(file.path(), stage.daemon()?.command(&["openapi"]).output()?.stdout)?;
+    let program = Program::python(&folder(), ".venv/bin/openapi-spec-validator").await?;
+    program.arg("--validation-errors").arg("all").arg(file.path().to_string_lossy()).run().await.map(drop)
 }
 
 async fn generated_python_client(stage: Stage) -> Result<()> {

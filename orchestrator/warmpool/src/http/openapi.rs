@@ -153,6 +153,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_always_there_has_no_default() {
+        fn check(place: &str, value: &Value) {
+            for name in value["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                assert!(value["properties"][name].get("default").is_none(), "{place} {name}");
+            }
+            match value {
+                Value::Object(members) => {
+                    members.iter().for_each(|(name, value)| check(&format!("{place}/{name}"), value))
+                }
+                Value::Array(values) => values.iter().for_each(|value| check(place, value)),
+                _ => {}
+            }
+        }
+        check("", &description());
+    }
+
+    #[test]
     fn every_operation_is_whole() {
         let description = description();
         let mut ids = std::collections::BTreeSet::new();

@@ -23,7 +23,10 @@ impl Schemas {
             // Makers of clients expect objects, and enumerations of names.
             let mut objects = ReplaceBoolSchemas::default();
             objects.skip_additional_properties = true;
-            settings.with_transform(objects).with_transform(RecursiveTransform(enumerate_names))
+            settings
+                .with_transform(objects)
+                .with_transform(RecursiveTransform(enumerate_names))
+                .with_transform(RecursiveTransform(leave_out_defaults))
         };
         Self { reading: settings().into_generator(), writing: settings().for_serialize().into_generator() }
     }
@@ -54,6 +57,20 @@ impl Schemas {
             schemas.insert(name, schema);
         }
         (schemas, clashes)
+    }
+}
+
+/// Removes the defaults of members that are always there: they stand for what a reader fills in.
+fn leave_out_defaults(schema: &mut Schema) {
+    let required: Vec<String> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map_or_else(Vec::new, |required| required.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for name in required {
+        if let Some(member) = members.get_mut(&name).and_then(Value::as_object_mut) {
+            member.remove("default");
+        }
     }
 }
 
