@@ -1,4 +1,4 @@
-// The items of a fleet, a hundred at a time.
+// The items of a fleet, a hundred at a time. Their numbers are those of the API, from 0.
 
 import { find, inline, make, tell } from '../shared/dom';
 import { duration, shortened, statusTone } from '../shared/format';
@@ -75,7 +75,7 @@ export class TaskItems {
       find('task-items-empty').hidden = page.items.length > 0;
       const last = page.items.at(-1);
       const first = page.items[0];
-      find('task-items-count').textContent = first && last ? `Items ${first.index + 1} to ${last.index + 1} of ${(page.counts?.total ?? 0).toLocaleString()}` : '';
+      find('task-items-count').textContent = first && last ? `Items ${first.index} to ${last.index}; ${(page.counts?.total ?? 0).toLocaleString()} in all` : '';
       find<HTMLButtonElement>('task-items-previous').disabled = this.#after === undefined;
       find<HTMLButtonElement>('task-items-next').disabled = this.#next === undefined;
     } catch (error) {
@@ -89,7 +89,7 @@ export class TaskItems {
     const result = item.error ? [failureCode(item.error.code), ' ', ...inline(shortened(item.error.message, 300))] : [shortened(item.output.length ? JSON.stringify(item.output) : '–', 300)];
     return row(
       {},
-      ['Item', make('span', { class: 'number' }, String(item.index + 1))],
+      ['Item', make('span', { class: 'number' }, String(item.index))],
       ['Status', badge(item.status, statusTone(item.status))],
       ['Tries', make('span', { class: 'number' }, String(item.attempts))],
       ['Duration', make('span', { class: 'number' }, item.executionTime ? duration(item.executionTime) : '–')],

@@ -1,4 +1,4 @@
-// The steps of a task: those of its recording, with their times, as they are done.
+// The steps of a task: those of its recording, with their times, as they are done. Their numbers are those of the API, from 0.
 
 import { find, make } from '../shared/dom';
 import { duration, shortened } from '../shared/format';
@@ -21,6 +21,8 @@ type Progress =
 
 const MOST_STEPS = 500;
 const MOST_TEXT = 200_000;
+
+const count = (steps: number): string => `${steps.toLocaleString()} ${steps === 1 ? 'step' : 'steps'}`;
 
 /** What a step does, in a few words. */
 export function describe(step: Step): string {
@@ -64,9 +66,9 @@ export class TaskSteps {
 
   heard(progress: Progress): void {
     const live = find('task-live');
-    const item = progress.item === undefined ? '' : `Item ${progress.item + 1}: `;
+    const item = progress.item === undefined ? '' : `Item ${progress.item}: `;
     if (progress.type === 'step_started') {
-      live.textContent = `${item}step ${progress.step + 1} of ${progress.steps}, ${progress.kind}`;
+      live.textContent = `${item}step ${progress.step}, ${progress.kind} (of ${count(progress.steps)})`;
       if (progress.item === undefined) this.#current = progress.step;
     } else if (progress.type === 'step_finished') {
       if (progress.item === undefined) {

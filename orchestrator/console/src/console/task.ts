@@ -126,7 +126,7 @@ export class TaskPage implements Page {
     const problem = task.error ?? task.waiting;
     const shown = find('task-error');
     shown.hidden = !problem;
-    const step = problem?.step === undefined ? '' : ` at step ${problem.step + 1}`;
+    const step = problem?.step === undefined ? '' : ` at step ${problem.step}`;
     shown.dataset['tone'] = task.error ? 'bad' : 'wait';
     if (problem) shown.replaceChildren(make('b', {}, `${task.error ? 'It failed' : 'It waits'}${step}: `), task.error ? failureCode(problem.code) : make('code', {}, problem.code), ' ', ...inline(sentence(problem.message)));
     const progress = find('task-progress');
