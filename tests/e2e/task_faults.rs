@@ -2,15 +2,16 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::task::{artifact, engines, fails};
-use warmpool_tests::{Group, Settings, Stage, eventually, group};
+use warmpool_tests::task::{artifact, ended, engines, fails};
+use warmpool_tests::upstream::{Scheme, Upstream};
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("TASKS_STEP_TIMEOUT", "1500ms").set("TASKS_MAX_OUTPUT", "64KiB");
     group!(Some(settings),
         quick: [what_cannot_be_read_is_refused],
         full: [steps_fail_with_a_picture_in_chromium, steps_fail_with_a_picture_in_firefox,
-            steps_fail_with_a_picture_in_webkit, a_page_that_never_loads_is_left, a_browser_that_dies_ends_its_task,
+            steps_fail_with_a_picture_in_webkit, a_page_that_did_not_come_is_no_data, a_page_that_never_loads_is_left, a_browser_that_dies_ends_its_task,
             a_closed_shadow_root_stays_closed, secrets_stay_secret, too_much_output_fails, a_cancelled_task_ends],
     )
 }
@@ -74,8 +75,11 @@ async fn steps_fail_with_a_picture(stage: &Stage, engine: &str) -> Result<()> {
             "assertion_failed",
         ),
         (json!({"type": "navigate", "url": "http://nowhere.invalid/"}), "navigation_failed"),
-        // A port that browsers refuse to speak to.
-        (json!({"type": "navigate", "url": "http://127.0.0.1:9/"}), "navigation_failed"),
+        // A port that browsers refuse to speak to; WebKit asks for it.
+        (
+            json!({"type": "navigate", "url": "http://127.0.0.1:9/"}),
+            if engine == "webkit" { "refused_by_policy" } else { "navigation_failed" },
+        ),
         (json!({"type": "scroll", "selectors": ["body"], "frame": [7]}), "no_match"),
     ] {
         let body = json!({"steps": [open, step], "browser_type": engine});
@@ -84,6 +88,65 @@ async fn steps_fail_with_a_picture(stage: &Stage, engine: &str) -> Result<()> {
         ensure!(artifact(&api, &task, "failure-step-1.png").await?.starts_with(b"\x89PNG"), "{step}");
     }
     Ok(())
+}
+
+/// What stands in the place of a page that the policy, a proxy or a certificate keeps away is neither a result nor a page without
+/// what is looked for.
+async fn a_page_that_did_not_come_is_no_data(stage: Stage) -> Result<()> {
+    let (strict, untrusted) =
+        (Upstream::start(Scheme::Http, "word").await?, Upstream::start(Scheme::Https, "word").await?);
+    let table = format!("[{{ name = \"strict\", url = \"{}\", username = \"u\" }}]", strict.url());
+    let settings = Settings::on_demand().set("TASKS_STEP_TIMEOUT", "1500ms").set("EGRESS_UPSTREAMS", table);
+    let daemon = Daemon::start(settings).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let (refused, open) = ("10.255.255.1", untrusted.address());
+    let (away, tls) = (format!("https://{refused}/"), format!("https://{open}/"));
+    let plain = format!("http://{refused}/");
+    // A page may say what it likes.
+    let fake = "data:text/html,<meta name=warmpool-refusal content=AAAAAAAAAAAAAAAAAAAAAA><h1>Refused by Warmpool</h1>";
+    let redirected = [&plain, &away].map(|to| format!("{site}/redirect?to={to}"));
+    let urls = json!([plain, away, redirected[0], redirected[1], tls, fake]);
+    let link = json!({"type": "navigate", "url": "data:text/html,<a href='{{input.to}}' style='display:block'>go</a>"});
+    let wait = json!({"type": "waitForElement", "selectors": [["#x"]]});
+    let read = json!({"schema": {"title": "h1"}, "url": "{{input.url}}"});
+    for engine in engines() {
+        let fleet = async |mut body: Value, codes: &[&str]| -> Result<Value> {
+            body["browser_type"] = json!(engine);
+            let task = ended(&api, "/lam/fleet", &body).await?;
+            let path = format!("/lam/tasks/{}/items", task["taskId"].as_str().context("taskId")?);
+            let items = api.get(&path).await?.ok()?["items"].take();
+            let found: Vec<&str> = items
+                .as_array()
+                .context("items")?
+                .iter()
+                .map(|item| item["error"]["code"].as_str().unwrap_or_default())
+                .collect();
+            ensure!(found == codes, "{engine}: {items:#}");
+            let said = |item: &Value| item["error"]["message"].as_str().unwrap_or_default().contains("`egress.allow`");
+            for item in items.as_array().into_iter().flatten() {
+                ensure!(said(item) == (item["error"]["code"] == "refused_by_policy"), "{engine}: {item:#}");
+                ensure!(item["error"].is_null() || item["output"] == json!([]), "{engine}: {item:#}");
+            }
+            Ok(items)
+        };
+        let mut codes = vec!["refused_by_policy"; 4];
+        codes.extend(["tls_failed", ""]);
+        let items = fleet(json!({"extract": read, "urls": urls}), &codes).await?;
+        ensure!(items[5]["output"][0]["title"] == "Refused by Warmpool", "{engine}: {items:#}");
+        let inputs = json!([{"to": plain}, {"to": away}, {"to": tls}]);
+        let steps = json!({"steps": [link, click("a"), wait]});
+        let codes = ["refused_by_policy", "refused_by_policy", "tls_failed"];
+        fleet(json!({"run": steps, "inputs": inputs}), &codes).await?;
+        let items = fleet(
+            json!({"extract": read, "urls": ["http://a.example/", "https://a.example/"], "advanced": {"proxy": {}},
+                "retry": {"max": 0}}),
+            &["proxy_failed", "proxy_failed"],
+        )
+        .await?;
+        let said = items[0]["error"]["message"].as_str().unwrap_or_default();
+        ensure!(said.contains("the proxy does not take the credentials"), "{engine}: {items:#}");
+    }
+    daemon.assert_idle().await
 }
 
 /// As for the Recorder, whose own `pierce/` goes into open ones alone.

@@ -12,7 +12,7 @@ use super::naming::SetBy;
 use super::output::{for_people, print, write};
 
 /// The options of every list.
-const OPTIONS: &[SetBy] = &[("page", "--page"), ("limit", "--limit")];
+pub(super) const OPTIONS: &[SetBy] = &[("page", "--page"), ("limit", "--limit")];
 
 /// Which page of a list to print, and how.
 #[derive(Debug, Clone, Args)]

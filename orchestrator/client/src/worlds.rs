@@ -17,6 +17,7 @@ use warmpool_core::address::path_segment;
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, broken};
+use super::list::OPTIONS;
 use super::output::{for_people, print, write};
 use super::show::{moment, place, plain};
 use super::table::{Column, table};
@@ -126,7 +127,7 @@ pub(super) async fn carry_out(command: WorldsCommand) -> Result<Exit, ClientErro
 
 /// Prints the worlds of a page of the log, each once, with their state now. One that was deleted since has none.
 async fn list(caller: &Caller, path_of_log: &str, json: bool) -> Result<(), ClientError> {
-    let log: RequestPage = caller.get(path_of_log).await?;
+    let log = caller.get::<RequestPage>(path_of_log).await.map_err(|error| error.named(OPTIONS, None))?;
     let mut seen = BTreeSet::new();
     let requests: Vec<RequestView> =
         log.requests.into_iter().filter(|request| seen.insert(request.world_id.clone())).collect();

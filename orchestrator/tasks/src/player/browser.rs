@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fantoccini::Client;
 use serde_json::{Value, json};
+use url::Url;
 
 pub(crate) use command::DriverCommand;
 pub(crate) use context::DriverContext;
@@ -21,6 +22,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::session::{Session, Sessions};
 use warmpool_sessions::webdriver;
+use warmpool_workers::egress::NoConnection;
 
 /// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.
 const ANSWER_ROOM: u64 = 64 << 20;
@@ -42,6 +44,16 @@ impl Browser {
 
     pub(crate) fn engine(&self) -> Engine {
         self.session.options.engine
+    }
+
+    /// Why the last connection to the site of an address failed, if it did.
+    pub(crate) fn failure_at(&self, url: &Url) -> Option<NoConnection> {
+        self.session.egress.failure_at(url)
+    }
+
+    /// What a page stands for that carries this mark, if the daemon made it.
+    pub(crate) fn refusal(&self, mark: &str) -> Option<NoConnection> {
+        self.session.egress.shown_with(mark)
     }
 
     /// Waits until it is gone, and says how that came.

@@ -41,7 +41,7 @@ impl From<CmdError> for StepError {
             | ErrorStatus::NoSuchShadowRoot
             | ErrorStatus::NoSuchFrame
             | ErrorStatus::NoSuchWindow => (FailureCode::NoMatch, true),
-            ErrorStatus::InsecureCertificate => (FailureCode::NavigationFailed, false),
+            ErrorStatus::InsecureCertificate => (FailureCode::TlsFailed, false),
             ErrorStatus::UnknownCommand
             | ErrorStatus::UnknownMethod
             | ErrorStatus::UnknownPath
@@ -64,13 +64,17 @@ fn plain_words(message: &str) -> String {
         words = rest;
     }
     // Firefox gives the address of its error page, which has the reason in it.
-    if let Some((_, page)) = words.split_once("about:neterror?") {
-        let reason = url::form_urlencoded::parse(page.as_bytes()).find(|(name, _)| name == "e");
-        if let Some((_, reason)) = reason {
-            return reason.into_owned();
-        }
+    if let Some(reason) = neterror(words) {
+        return reason;
     }
     words.chars().take(WORDS).collect()
+}
+
+/// The reason in the address of Firefox's error page.
+pub(super) fn neterror(text: &str) -> Option<String> {
+    let (_, page) = text.split_once("about:neterror?").or_else(|| text.split_once("about:certerror?"))?;
+    let reason = url::form_urlencoded::parse(page.as_bytes()).find(|(name, _)| name == "e");
+    reason.map(|(_, reason)| reason.into_owned())
 }
 
 #[cfg(test)]

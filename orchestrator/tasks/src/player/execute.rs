@@ -74,6 +74,14 @@ async fn failure(
 }
 
 async fn carry_out(playback: &mut Playback<'_>, work: &TaskWork) -> Result<(), StepError> {
+    let done = do_work(playback, work).await;
+    match (done, playback.opened()) {
+        (Err(error), Some(page)) => Err(page.explained(error).await),
+        (done, _) => done,
+    }
+}
+
+async fn do_work(playback: &mut Playback<'_>, work: &TaskWork) -> Result<(), StepError> {
     match work {
         TaskWork::Run(run) => {
             let first = run.recording.steps.first();
@@ -82,6 +90,11 @@ async fn carry_out(playback: &mut Playback<'_>, work: &TaskWork) -> Result<(), S
             playback.open(timeout).await?;
             playback.browser.mark_dirty().await;
             play(playback, &run.recording).await?;
+            // The last step may have led to a page that did not come.
+            if let Some(last) = run.recording.steps.len().checked_sub(1) {
+                playback.step = Some(last);
+                playback.page()?.check_shown().await?;
+            }
         }
         TaskWork::Extract(work) => {
             playback.open(playback.limits.navigation_timeout).await?;

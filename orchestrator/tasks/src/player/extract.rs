@@ -185,6 +185,7 @@ async fn read_now(
     }
     let arguments = vec![request.clone(), json!(limit)];
     let answer: Answer = page.script(FUNCTION, "return extract(...arguments);", arguments).await?;
+    page.check_came(&answer.r#where).await?;
     if answer.matched == 0 && has_selectors(plan) {
         let what = match &plan.rows {
             Some(rows) => format!("nothing matches `rows`, which is {rows}, on `{}`", answer.r#where.href),

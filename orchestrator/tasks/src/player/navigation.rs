@@ -14,37 +14,27 @@ use warmpool_core::browser::Engine;
 pub(super) async fn open(page: &mut Page, url: &str) -> Result<(), StepError> {
     let gone = page.client.issue_cmd(DriverCommand::navigate(url)).await.map_err(StepError::from);
     let gone = match gone {
-        Ok(_) if page.engine != Engine::Firefox => check_for_error_page(page, url).await,
+        Ok(_) => check_for_error_page(page, url).await,
         gone => gone.map(drop),
     };
-    gone.map_err(|error| {
-        let (code, what) = match error.code {
-            FailureCode::BrowserDied => return error,
-            FailureCode::Timeout => (FailureCode::Timeout, format!("`{url}` did not load in time")),
-            _ => (FailureCode::NavigationFailed, format!("`{url}` could not be opened")),
-        };
-        StepError { code, is_passing: false, ..error }.about(&what)
-    })
+    let Err(error) = gone else { return Ok(()) };
+    let error = page.reason(url, error).await;
+    let (code, what) = match error.code {
+        FailureCode::BrowserDied => return Err(error),
+        FailureCode::Timeout => (FailureCode::Timeout, format!("`{url}` did not load in time")),
+        code if code.is_of_the_way() => (code, format!("`{url}` could not be opened")),
+        _ => (FailureCode::NavigationFailed, format!("`{url}` could not be opened")),
+    };
+    Err(StepError { code, is_passing: false, ..error }.about(&what))
 }
 
-/// WebKit's driver accepts all error pages as pages, and Chromium's some of them.
+/// WebKit's driver accepts all error pages as pages, and Chromium's some of them. All accept the daemon's.
 async fn check_for_error_page(page: &Page, url: &str) -> Result<(), StepError> {
-    let script = "return [location.href, document.body?.textContent.slice(0, 300) ?? '', \
-                  document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? ''];";
-    let shown: Result<(String, String, String), StepError> = match page.client.execute(script, Vec::new()).await {
-        Ok(answer) => serde_json::from_value(answer).map_err(|error| StepError::internal(&error)),
-        Err(error) => Err(error.into()),
-    };
-    match shown {
-        Ok((href, _, reason)) if href == "chrome-error://chromewebdata/" => {
-            Err(StepError::new(FailureCode::NavigationFailed, reason))
-        }
-        Ok((href, text, _)) if page.engine == Engine::Webkit && href == "about:blank" && url != href => {
-            Err(StepError::new(FailureCode::NavigationFailed, text.trim()))
-        }
+    match page.any_document_state().await {
+        Ok(state) if page.engine != Engine::Webkit || url != state.href => page.check_opened(&state).await,
         // A page that has loaded and is leaving again, or asks something, is not one that could not be opened.
-        Err(error) if page.engine == Engine::Chromium && error.is_passing => Ok(()),
-        shown => shown.map(drop),
+        Err(error) if page.engine == Engine::Webkit || !error.is_passing => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -294,6 +294,10 @@ const page = (() => {
     href: location.href,
     ready: document.readyState,
     title: document.title.slice(0, 2000),
+    // Firefox leaves the address of a page that did not come in its place.
+    uri: document.documentURI.slice(0, 2000),
+    // By which the daemon knows its own page again.
+    refusal: document.querySelector('meta[name="warmpool-refusal"]')?.content?.slice(0, 64) ?? null,
   });
 
   const frame_time = () => new Promise((done) => {

@@ -34,6 +34,12 @@ pub(crate) struct DocumentState {
     /// `loading`, `interactive` or `complete`.
     pub(crate) ready: String,
     pub(crate) title: String,
+    /// Its address, or that of what the browser shows in its place.
+    #[serde(default)]
+    pub(crate) uri: String,
+    /// The mark of a page that stands for a refusal, or what passes for one.
+    #[serde(default)]
+    pub(crate) refusal: Option<String>,
 }
 
 impl DocumentState {
@@ -80,7 +86,7 @@ pub(super) struct Page {
     /// The driver.
     pub(crate) client: Client,
     pub(crate) engine: Engine,
-    browser: Browser,
+    pub(super) browser: Browser,
     timeouts: Timeouts,
     /// The first window, once that had to be known.
     main: Option<WindowHandle>,
@@ -148,7 +154,15 @@ impl Page {
         understand(self.client.execute_async(&script, arguments).await)
     }
 
+    /// The document that commands reach.
+    /// Errors: also when it stands for a page that the egress policy refuses, or whose site or proxy could not be reached.
     pub(crate) async fn document_state(&self) -> Result<DocumentState, StepError> {
+        let state = self.any_document_state().await?;
+        self.check_came(&state).await?;
+        Ok(state)
+    }
+
+    pub(super) async fn any_document_state(&self) -> Result<DocumentState, StepError> {
         self.call("where", Vec::new()).await
     }
 
@@ -272,13 +286,13 @@ impl Page {
         for window in windows.iter().filter(|window| **window != main) {
             self.client.switch_to_window(window.clone()).await?;
             self.in_main = false;
-            if same_address(&self.document_state().await?.href, target) {
+            if same_address(&self.any_document_state().await?.href, target) {
                 return Ok(());
             }
         }
         self.client.switch_to_window(main).await?;
         self.in_main = true;
-        let here = self.document_state().await?;
+        let here = self.any_document_state().await?;
         if same_address(&here.href, target) {
             return Ok(());
         }
@@ -291,7 +305,7 @@ impl Page {
         for frame in &frames.elements {
             self.element(frame)?.enter_frame().await?;
             self.in_frame = true;
-            if same_address(&self.document_state().await?.href, target) {
+            if same_address(&self.any_document_state().await?.href, target) {
                 self.around = Some(here);
                 return Ok(());
             }

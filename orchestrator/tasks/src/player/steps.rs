@@ -116,7 +116,10 @@ async fn if_exists(
     };
     let steps = match found {
         Ok(()) => then,
-        Err(error) if matches!(error.code, FailureCode::NoMatch | FailureCode::Timeout) => otherwise,
+        Err(error) if matches!(error.code, FailureCode::NoMatch | FailureCode::Timeout) => {
+            page.check_shown().await?;
+            otherwise
+        }
         Err(error) => return Err(error),
     };
     for step in steps {

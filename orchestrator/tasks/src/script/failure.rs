@@ -35,6 +35,12 @@ codes! {
     InvalidSelector = "invalid_selector",
     /// A page could not be opened.
     NavigationFailed = "navigation_failed",
+    /// The egress policy refuses the page's address.
+    RefusedByPolicy = "refused_by_policy",
+    /// The proxy gave the page no connection.
+    ProxyFailed = "proxy_failed",
+    /// The page's site has no certificate that the browser takes, or speaks no TLS with it.
+    TlsFailed = "tls_failed",
     /// The page did not go where the recording says.
     NavigationMismatch = "navigation_mismatch",
     /// What was waited for did not come in time.
@@ -62,11 +68,21 @@ codes! {
 }
 
 impl FailureCode {
+    /// Whether a page that never came is the reason, and a way to it that is closed.
+    pub(crate) const fn is_of_the_way(self) -> bool {
+        matches!(self, Self::RefusedByPolicy | Self::ProxyFailed | Self::TlsFailed)
+    }
+
     /// Whether the same task may well succeed when it is tried again.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(
             self,
-            Self::NavigationFailed | Self::Timeout | Self::TaskTimeout | Self::BrowserDied | Self::DriverError
+            Self::NavigationFailed
+                | Self::ProxyFailed
+                | Self::Timeout
+                | Self::TaskTimeout
+                | Self::BrowserDied
+                | Self::DriverError
         )
     }
 }

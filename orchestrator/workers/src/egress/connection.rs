@@ -15,7 +15,7 @@ use url::Host;
 
 use super::proxy::{self, Proxy, ProxyError, Site};
 use super::socks::{self, Reply, Target};
-use super::{Route, Shared, refusal};
+use super::{NoConnection, Route, Shared, refusal};
 use crate::worker::AgentStream;
 use warmpool_dial::DialError;
 
@@ -69,6 +69,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
     };
     match connect(&shared, &host, port).await {
         Ok((site, peer)) => {
+            shared.verdicts.connected(&shown, port);
             let answered = match peer {
                 Some(peer) => socks::answer_connected(&mut tunnel, peer).await,
                 None => socks::answer(&mut tunnel, Reply::Succeeded).await,
@@ -79,16 +80,23 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
         }
         Err(ConnectError::Dial(DialError::Refused(refused))) => {
             record_refusal(&shared, &shown, port, refused.code());
+            let why = NoConnection::refused(&shown, port, refused);
+            shared.verdicts.failed(&shown, port, why.clone());
             if port == HTTPS {
                 let _ = socks::answer(&mut tunnel, Reply::NotAllowed).await;
             } else if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
-                refusal::show(&mut tunnel, &shown, port, refused.problem()).await;
+                refusal::show(&mut tunnel, &shown, port, refused.problem(), || shared.verdicts.show(why)).await;
             }
         }
         Err(error) => {
-            if let ConnectError::Proxy(proxy) = &error {
-                record_refusal(&shared, &shown, port, proxy.code());
-            }
+            let why = match &error {
+                ConnectError::Proxy(proxy) => {
+                    record_refusal(&shared, &shown, port, proxy.code());
+                    NoConnection::by_proxy(proxy)
+                }
+                ConnectError::Dial(error) => NoConnection::Unreachable(error.to_string()),
+            };
+            shared.verdicts.failed(&shown, port, why);
             tracing::debug!(worker = %shared.worker.id, port, %error, "a page's connection failed");
             let _ = socks::answer(&mut tunnel, error.reply()).await;
         }

@@ -12,12 +12,18 @@ use crate::worker::AgentStream;
 const MAX_HEAD: usize = 16 << 10;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers a request for a page with a page that says why it was refused. Anything else is only closed: to scripts, images
-/// and other protocols, nobody listens at the address.
-pub(super) async fn show(tunnel: &mut AgentStream, host: &str, port: u16, problem: &str) {
+/// Answers a request for a page with a page that says why it was refused, and carries the mark that `mark` makes. Anything else is
+/// only closed: to scripts, images and other protocols, nobody listens at the address.
+pub(super) async fn show(
+    tunnel: &mut AgentStream,
+    host: &str,
+    port: u16,
+    problem: &str,
+    mark: impl FnOnce() -> String,
+) {
     let head = timeout(HEAD_TIMEOUT, read_head(tunnel, MAX_HEAD, is_http)).await;
     if matches!(head, Ok(Ok(head)) if wants_page(&head)) {
-        let _ = tunnel.write_all(response(host, port, problem).as_bytes()).await;
+        let _ = tunnel.write_all(response(host, port, problem, &mark()).as_bytes()).await;
         let _ = tunnel.shutdown().await;
     }
 }
@@ -34,10 +40,11 @@ fn wants_page(head: &[u8]) -> bool {
     head.lines().any(page)
 }
 
-fn response(host: &str, port: u16, problem: &str) -> String {
+fn response(host: &str, port: u16, problem: &str, mark: &str) -> String {
     let escaped = host.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
     let body = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Refused by Warmpool</title>\
+        "<!doctype html><html lang=en><meta charset=utf-8>\
+         <meta name=warmpool-refusal content=\"{mark}\"><title>Refused by Warmpool</title>\
          <body style=\"font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em\">\
          <h1>Refused by Warmpool</h1><p><b>{escaped}:{port}</b> {problem}, and sessions may reach public addresses only.</p>\
          <p>To allow it, add it to <code>egress.allow</code> in warmpool.toml and restart the daemon:</p>\
@@ -65,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_host_brings_no_markup() {
-        let page = response("<b>\"&", 80, "is a private address");
+        let page = response("<b>\"&", 80, "is a private address", "m");
         assert!(page.contains("&lt;b>&quot;&amp;:80") && !page.contains("<b>\"&"), "{page}");
     }
 }

@@ -30,6 +30,7 @@ pub(super) async fn screenshot(
     timeout: StepTimeout,
 ) -> Result<(), StepError> {
     let page = playback.page()?;
+    page.check_shown().await?;
     let bytes = match &options.selectors {
         Some(selectors) => {
             let found = page.find(selectors, Readiness::Visible, None, timeout.deadline).await?;
@@ -91,6 +92,7 @@ pub(super) async fn pdf(playback: &mut Playback<'_>, options: &Pdf) -> Result<()
         "margin": {"top": margin, "bottom": margin, "left": margin, "right": margin},
     });
     let page = playback.page()?;
+    page.check_shown().await?;
     let printed =
         page.client.issue_cmd(DriverCommand::post("print", body)).await.map_err(StepError::from).map_err(|error| {
             if error.code == FailureCode::NotSupported {
