@@ -214,6 +214,24 @@ impl Drop for Machine {
     }
 }
 
+/// Links of the packed guides lead somewhere, and so do their pictures.
+async fn documents_hold_together(package: &Path) -> Result<()> {
+    let unpacked = tempfile::tempdir()?;
+    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(unpacked.path())).await?;
+    let folder = unpacked.path().join("usr/share/doc/warmpool");
+    let mut pages = vec!["examples/tasks/README.md".to_owned()];
+    for place in ["", "guides/"] {
+        for entry in std::fs::read_dir(folder.join(place))?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") {
+                pages.push(format!("{place}{name}"));
+            }
+        }
+    }
+    ensure!(pages.len() > 15, "{pages:?}");
+    crate::readme::follow_links(&folder, &pages)
+}
+
 async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     clear().await?;
     let packed = pack("--deb").await?;
@@ -248,6 +266,8 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     for file in ["man/man1/warmpool.1.gz", "bash-completion/completions/warmpool", "doc/warmpool/copyright"] {
         ensure!(contents.contains(&format!("./usr/share/{file}")), "{file} is missing: {contents}");
     }
+
+    documents_hold_together(&package).await?;
 
     // The same package once more is an upgrade to dpkg.
     machine.run(&["dpkg", "--install", "/tmp/warmpool.deb"]).await?;

@@ -104,7 +104,11 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn read(path: &str) -> Result<Self> {
-        let text = std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
+        Self::read_in(&root(), path)
+    }
+
+    fn read_in(root: &Path, path: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned())?;
         let (mut blocks, mut prose) = (Vec::new(), String::new());
         let mut lines = text.lines();
         let mut above = "";
@@ -128,10 +132,6 @@ impl Page {
             above = line;
         }
         Ok(Self { path: path.to_owned(), blocks, prose })
-    }
-
-    fn folder(&self) -> PathBuf {
-        root().join(&self.path).parent().map(Path::to_path_buf).unwrap_or_default()
     }
 
     /// The blocks that run, as one script.
@@ -230,19 +230,24 @@ async fn examples_are_the_files(_: Stage) -> Result<()> {
 }
 
 async fn links_lead_somewhere(_: Stage) -> Result<()> {
-    let mut pages = pages()?;
-    for path in LINKING_PAGES {
-        pages.push(Page::read(path)?);
-    }
+    let mut paths: Vec<String> = pages()?.into_iter().map(|page| page.path).collect();
+    paths.extend(LINKING_PAGES.map(str::to_owned));
+    follow_links(&root(), &paths)
+}
+
+/// Follows the links of pages below a folder.
+pub(crate) fn follow_links(root: &Path, paths: &[String]) -> Result<()> {
+    let pages = paths.iter().map(|path| Page::read_in(root, path)).collect::<Result<Vec<_>>>()?;
     let mut anchors = BTreeMap::new();
     for page in &pages {
-        anchors.insert(root().join(&page.path).canonicalize()?, page.anchors());
+        anchors.insert(root.join(&page.path).canonicalize()?, page.anchors());
     }
     let mut followed = 0;
     for page in &pages {
+        let own = root.join(&page.path);
         for link in page.links() {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { root().join(&page.path) } else { page.folder().join(file) };
+            let target = if file.is_empty() { own.clone() } else { own.with_file_name(file) };
             let Ok(target) = target.canonicalize() else { bail!("{} links to {link}, which is not there", page.path) };
             if !anchor.is_empty() {
                 let known = anchors.get(&target).with_context(|| format!("{}: {link} has no headings", page.path))?;
