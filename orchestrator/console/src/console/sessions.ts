@@ -108,7 +108,7 @@ export async function keepPicture(id: string): Promise<void> {
 /** Why a session ended; a failure stands out. */
 export function reasonOf(session: Session): HTMLElement {
   const failed = session.status === 'failure' && session.reason;
-  return make('span', { class: 'note' }, failed ? failureCode(failed) : (session.reason ?? '').replaceAll('_', ' '));
+  return make('span', { class: 'note' }, failed ? failureCode(failed) : session.reason === 'deleted' ? 'by request' : (session.reason ?? '').replaceAll('_', ' '));
 }
 
 function tickOne(element: HTMLElement): void {
