@@ -65,9 +65,14 @@ async function says(page, selector, wanted) {
 async function sessions() {
   const page = await open(`${env.WARMPOOL_URL}/console/`);
   await page.waitForSelector('#sign-in', { state: 'visible' });
+  // People hear what is missing, and where it is.
+  assert.match(await text(page, 'sign-in-hint'), /\.warmpool\/env.*first-key.*warmpool key create/);
+  await page.fill('#key', ' ');
+  await page.keyboard.press('Enter');
+  await says(page, '#sign-in-problem', 'No key');
   await page.fill('#key', 'wp_wrong');
   await page.keyboard.press('Enter');
-  await until('the refusal', async () => (await text(page, 'sign-in-problem')) !== '');
+  await says(page, '#sign-in-problem', 'does not know this key');
   await look(page, 'sign-in');
   await page.fill('#key', env.WARMPOOL_SECRET_KEY);
   await page.keyboard.press('Enter');

@@ -5,6 +5,7 @@
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
+//! `page_error` says why the first page did not load.
 
 mod active;
 mod activity;
@@ -17,6 +18,7 @@ mod gate;
 mod grid_ids;
 mod journal;
 mod names;
+mod page_error;
 mod record;
 mod recover;
 mod request;

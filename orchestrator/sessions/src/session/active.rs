@@ -12,6 +12,7 @@ use super::activity::{Activity, Attachment, CommandGuard};
 use super::gate::Gate;
 use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
+use super::page_error::PageError;
 use super::record::{Options, Record};
 use super::share::Shares;
 use super::{Ending, Status};
@@ -76,6 +77,7 @@ pub struct Session {
     /// Cancelled once the end is in the table and in the store.
     pub(super) end_persisted: CancellationToken,
     pub(super) driver: Mutex<DriverSession>,
+    pub(super) page_error: PageError,
 }
 
 impl Session {
@@ -247,7 +249,7 @@ impl Session {
             shares: self.shares.current(),
             egress: Some(self.egress.summary()),
             captchas: self.captchas.ended(),
-            page_error: self.worker.snapshot.borrow().page_error.clone(),
+            page_error: self.page_error(),
             oom_kills: self.worker.snapshot.borrow().oom_kills,
             ended: None,
         }

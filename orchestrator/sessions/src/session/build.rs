@@ -12,6 +12,7 @@ use super::activity::Activity;
 use super::gate::Gate;
 use super::grid_ids::grid_id;
 use super::journal::Journal;
+use super::page_error::PageError;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
 use warmpool_config::{EgressRules, PoolPreset};
@@ -66,6 +67,7 @@ impl Sessions {
             activity: Activity::new(record.attached),
             ending: watch::Sender::new(None),
             end_persisted: CancellationToken::new(),
+            page_error: PageError::of_record(record.page_error),
             driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }
     }

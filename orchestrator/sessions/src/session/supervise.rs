@@ -56,7 +56,7 @@ impl Sessions {
 
 /// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
-    let told = tokio::spawn(tell_oom_kills(sessions.clone(), Arc::clone(&session)));
+    let told = tokio::spawn(follow_worker(sessions.clone(), Arc::clone(&session)));
     let ending = watch(&session, &sessions.shared.config.session).await;
     session.end(ending);
     // The first reason holds, and it may not be the one found here.
@@ -78,11 +78,13 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     drop(lease);
 }
 
-/// Says, and keeps, that a page or another process of the browser ended for lack of memory: the session may go on.
-async fn tell_oom_kills(sessions: Sessions, session: Arc<Session>) {
+/// Follows what the worker reports. Says, and keeps, that a page or another process of the browser ended for lack of memory: the
+/// session may go on. And looks for the reason why the first page did not load while it is known.
+async fn follow_worker(sessions: Sessions, session: Arc<Session>) {
     let mut snapshot = session.worker.snapshot.clone();
     let mut told = None;
     loop {
+        session.page_error();
         let kills = snapshot.borrow_and_update().oom_kills;
         if kills != told {
             told = kills;

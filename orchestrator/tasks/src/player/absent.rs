@@ -27,7 +27,7 @@ impl From<NoConnection> for StepError {
         let code = match why {
             NoConnection::Refused { .. } => FailureCode::RefusedByPolicy,
             NoConnection::Proxy(_) => FailureCode::ProxyFailed,
-            NoConnection::Unreachable(_) => FailureCode::NavigationFailed,
+            NoConnection::Unreachable { .. } => FailureCode::NavigationFailed,
         };
         Self::new(code, why.to_string())
     }

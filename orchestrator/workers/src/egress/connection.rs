@@ -94,7 +94,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
                     record_refusal(&shared, &shown, port, proxy.code());
                     NoConnection::by_proxy(proxy)
                 }
-                ConnectError::Dial(error) => NoConnection::Unreachable(error.to_string()),
+                ConnectError::Dial(error) => NoConnection::unreachable(error),
             };
             shared.verdicts.failed(&shown, port, why);
             tracing::debug!(worker = %shared.worker.id, port, %error, "a page's connection failed");

@@ -5,11 +5,11 @@
 //! one, whatever it shows.
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::{fmt, io};
 
 use parking_lot::Mutex;
 use warmpool_core::ids::random_text;
-use warmpool_dial::Refusal;
+use warmpool_dial::{DialError, Refusal};
 
 use super::proxy::ProxyError;
 
@@ -30,13 +30,43 @@ pub enum NoConnection {
     },
     /// The proxy gave none. The text says why.
     Proxy(&'static str),
-    /// The site could not be reached. The text says why.
-    Unreachable(String),
+    /// The site could not be reached.
+    Unreachable {
+        /// Why.
+        why: String,
+        /// Chromium's name for it.
+        name: &'static str,
+    },
 }
 
 impl NoConnection {
     pub(super) fn refused(host: &str, port: u16, refusal: Refusal) -> Self {
         Self::Refused { site: format!("{host}:{port}"), refusal }
+    }
+
+    pub(super) fn unreachable(error: &DialError) -> Self {
+        let name = match error {
+            DialError::Refused(_) => "net::ERR_NETWORK_ACCESS_DENIED",
+            DialError::UnknownHost => "net::ERR_NAME_NOT_RESOLVED",
+            DialError::TimedOut => "net::ERR_CONNECTION_TIMED_OUT",
+            DialError::Failed(error) => match error.kind() {
+                io::ErrorKind::ConnectionRefused => "net::ERR_CONNECTION_REFUSED",
+                io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => "net::ERR_ADDRESS_UNREACHABLE",
+                io::ErrorKind::TimedOut => "net::ERR_CONNECTION_TIMED_OUT",
+                _ => "net::ERR_CONNECTION_FAILED",
+            },
+        };
+        Self::Unreachable { why: error.to_string(), name }
+    }
+
+    /// Chromium's name for it, which people look up.
+    #[must_use]
+    pub const fn net_error(&self) -> &'static str {
+        match self {
+            Self::Refused { .. } => "net::ERR_NETWORK_ACCESS_DENIED",
+            Self::Proxy(_) => "net::ERR_PROXY_CONNECTION_FAILED",
+            Self::Unreachable { name, .. } => name,
+        }
     }
 
     /// Without the proxy's address, which may be the operator's own.
@@ -69,7 +99,7 @@ impl fmt::Display for NoConnection {
                 refusal.problem()
             ),
             Self::Proxy(why) => f.write_str(why),
-            Self::Unreachable(why) => f.write_str(why),
+            Self::Unreachable { why, .. } => f.write_str(why),
         }
     }
 }
