@@ -1,7 +1,7 @@
 // The guides as pages: Markdown from the source, which `build.mjs` puts beside the description of the interface.
 
 import { readFile, readdir } from 'node:fs/promises';
-import { posix } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { Marked } from 'marked';
 
 const FOLDER = '../docs';
@@ -20,7 +20,7 @@ export async function guides() {
     sources.map(async ([name, path]) => {
       const text = await readFile(path, 'utf8');
       const title = /^# (.*)$/m.exec(text)?.[1] ?? name;
-      return { name, title: name === 'start' ? 'Start' : title, path: posix.normalize(path), text };
+      return { name, title: name === 'start' ? 'Start' : title, path: resolve(path), text };
     }),
   );
 }
@@ -50,7 +50,8 @@ export function html(guide, all) {
       return to === undefined ? text : `<a href="${escaped(to)}">${text}</a>`;
     },
     image({ href, text }) {
-      return `<img src="${escaped(href)}" alt="${escaped(text)}" loading="lazy">`;
+      // Pictures stand beside the guides.
+      return `<img src="${escaped(basename(href))}" alt="${escaped(text)}" loading="lazy">`;
     },
     code({ text, lang }) {
       const label = lang ? ` aria-label="${escaped(lang)}"` : ' aria-label="Example"';
@@ -72,9 +73,9 @@ export function html(guide, all) {
 function target(href, guide, all) {
   if (/^[a-z]+:|^#/.test(href)) return href;
   const [file, anchor] = href.split('#');
-  const path = posix.normalize(posix.join(posix.dirname(guide.path), file));
+  const path = resolve(dirname(guide.path), file);
   const rest = anchor ? `#${anchor}` : '';
-  if (path === posix.normalize(`${FOLDER}/README.md`)) return '../docs';
+  if (path === resolve(FOLDER, 'README.md')) return '../docs';
   const found = all.find((one) => one.path === path);
   return found && `${found.name}${rest}`;
 }

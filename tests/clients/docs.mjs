@@ -50,10 +50,31 @@ async function guide() {
   const page = await open(`${url}/docs/live-view`);
   await until('the picture', () => page.$eval('.guide img', (image) => image.naturalWidth > 0));
   await look(page, 'guide');
-  const links = await page.$$eval('main a, #contents a', (all) => [...new Set(all.map((link) => link.href.split('#')[0]))]);
-  for (const link of links.filter((link) => link.startsWith(url))) assert.equal((await fetch(link)).status, 200, link);
+  const guides = await page.$$eval('#contents a', (all) => all.map((link) => link.href));
+  for (const guide of guides.filter((guide) => !guide.endsWith('/docs'))) await leads(guide);
   assert.deepEqual(page.problems, []);
   await page.context().close();
+}
+
+const texts = new Map();
+const read = async (address) => {
+  if (!texts.has(address)) texts.set(address, await fetch(address, { headers: { accept: 'text/html' } }).then(async (reply) => [reply.status, await reply.text()]));
+  return texts.get(address);
+};
+
+/** Every link of a guide leads to a page, and to a place in it; every picture is there. */
+async function leads(guide) {
+  const [status, html] = await read(guide);
+  assert.equal(status, 200, guide);
+  const targets = [...html.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, target]) => new URL(target, guide)).filter(({ origin }) => origin === new URL(url).origin);
+  for (const target of targets) {
+    const place = target.hash.slice(1);
+    target.hash = '';
+    const [found, text] = await read(target.href);
+    assert.equal(found, 200, `${guide} leads to ${target.href}`);
+    assert.ok(!place || text.includes(`id="${place}"`), `${guide} leads to #${place} of ${target.href}`);
+  }
+  if (guide.endsWith('/start')) assert.ok(targets.length > 40, 'the start leads to the guides');
 }
 
 async function unfold(page, call) {

@@ -66,6 +66,8 @@ async fn it_is_served(stage: Stage) -> Result<()> {
     ] {
         let page = anybody.send(Method::GET, path, people.clone(), Bytes::new()).await?;
         ensure!(page.status == status && page.text().contains(text), "{path}: {page}");
+        let policy = page.header("content-security-policy").context("a policy")?;
+        ensure!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
     }
     for path in ["/no/such/page", "/docs/no-such-guide", "/console/nonsense.js", "/console/console.html"] {
         ensure!(anybody.get(path).await?.fault(404)?.code == "unknown_path", "{path}");

@@ -37,7 +37,7 @@ class KeyNames {
     for (const select of document.querySelectorAll<HTMLSelectElement>('select[data-keys]')) {
       const chosen = select.value;
       const options = keys.map((key) => new Option(key.state === 'active' ? key.name : `${key.name} (revoked)`, key.key_id));
-      select.replaceChildren(new Option('All', ''), ...options);
+      select.replaceChildren(new Option('Any', ''), ...options);
       select.value = keys.some((key) => key.key_id === chosen) ? chosen : '';
     }
   }

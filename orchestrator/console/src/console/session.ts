@@ -154,7 +154,7 @@ export class SessionPage implements Page {
       ['Page', session.url ?? undefined],
       ['Page error', session.page_error],
       ['Created', exactMoment(session.timestamp)],
-      ['Lasted', live ? undefined : duration(session.execution_time)],
+      ['Duration', live ? undefined : duration(session.execution_time)],
       ['Time left', left === undefined ? undefined : duration(Math.ceil(left / 1000) * 1000)],
       ['Ends when idle', session.idle_timeout === undefined ? undefined : `for ${counted(session.idle_timeout, 'second', 'seconds')}`],
       ['Stays', session.keep_alive ? 'when its client disconnects' : undefined],

@@ -35,7 +35,7 @@ export class TaskArtifacts {
 
   #one(task: Task, artifact: Artifact): HTMLElement {
     const path = `lam/tasks/${segment(task.taskId)}/artifacts/${segment(artifact.name)}`;
-    const save = make('button', { type: 'button', class: 'small' }, 'Save', make('span', { class: 'unseen' }, ` ${artifact.name}`));
+    const save = make('button', { type: 'button', class: 'small' }, 'Download', make('span', { class: 'unseen' }, ` ${artifact.name}`));
     save.addEventListener('click', () => void download(path, artifact.name).catch((error) => this.#say(error)));
     const failed = artifact.name === task.error?.screenshot ? 'the page when it failed, ' : '';
     const caption = make('span', { class: 'name' }, artifact.name, make('span', { class: 'note' }, `${failed}${artifact.mediaType}, ${bytes(artifact.bytes)}`));

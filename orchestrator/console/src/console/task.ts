@@ -143,7 +143,7 @@ export class TaskPage implements Page {
       ['End user', task.servicePasscode ?? undefined],
       ['Accepted', exactMoment(task.timestamp)],
       ['Began', task.startedAt === undefined ? undefined : exactMoment(task.startedAt)],
-      ['Took', task.endedAt === undefined ? undefined : duration(task.executionTime)],
+      ['Duration', task.endedAt === undefined ? undefined : duration(task.executionTime)],
       ['Inputs', Object.keys(task.inputs).length ? make('code', {}, JSON.stringify(task.inputs)) : undefined],
       ['Retries', task.retryOf ? make('a', { href: `#/tasks/${segment(task.retryOf)}`, class: 'id' }, task.retryOf) : undefined],
     ];

@@ -34,7 +34,7 @@ async function shown(reply: Response, ms: number): Promise<HTMLElement[]> {
   const line = make('p', { class: 'member' }, make('code', { class: 'status', 'data-tone': tone }, String(reply.status)), make('span', { class: 'type' }, `${type || 'no content'}, ${bytes(content.size)}, ${duration(ms)}`));
   if (content.size === 0) return [line];
   if (!/^text\/|json/.test(type)) {
-    const button = make('button', { type: 'button', class: 'small' }, 'Save');
+    const button = make('button', { type: 'button', class: 'small' }, 'Download');
     button.addEventListener('click', () => save(content, 'answer'));
     return [line, button];
   }

@@ -4,7 +4,7 @@
 use axum::extract::{Path, Request};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
-use http::header::{ACCEPT, VARY};
+use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tower_http::compression::CompressionLayer;
 
@@ -17,6 +17,10 @@ use super::public_url::PublicUrl;
 use super::reply::unknown_path;
 use super::route::{Policy, Segment};
 use crate::http::error::Error;
+
+/// Nothing from other origins, nothing inline, no forms; and nobody may frame a page on which people enter keys.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+                              connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 /// Anybody may read these.
 const PAGE: Policy = Policy::rest(Access::Open, &[Segment::new("name", "The name of a guide, or of its picture.")]);
@@ -36,17 +40,18 @@ pub(super) fn start(app: &App, base: &PublicUrl) -> Response {
     let state = reason.map_or_else(|| "Ready".to_owned(), |reason| format!("Not ready: {reason}."));
     let ready = if reason.is_none() { "true" } else { "false" };
     let values = [("ready", ready), ("state", &state), ("url", &base.http()), ("version", env!("CARGO_PKG_VERSION"))];
-    with_vary(page(StatusCode::OK, "start.html", &values))
+    with_vary(unframed(page(StatusCode::OK, "start.html", &values)))
 }
 
 /// `GET /docs`: the description of the interface.
 async fn docs() -> Response {
-    page(StatusCode::OK, "docs.html", &[])
+    unframed(page(StatusCode::OK, "docs.html", &[]))
 }
 
 /// `GET /docs/<name>`: a guide, or a picture in one.
 async fn guide(Path(name): Path<String>, headers: HeaderMap, request: Request) -> Response {
-    let found = page_named(&format!("docs/{name}.html")).or_else(|| asset(&format!("docs/{name}"), &headers));
+    let found =
+        page_named(&format!("docs/{name}.html")).map(unframed).or_else(|| asset(&format!("docs/{name}"), &headers));
     match found {
         Some(found) => found,
         None => not_found(request).await,
@@ -76,7 +81,12 @@ pub(super) async fn not_found(request: Request) -> Response {
     if !is_for_people {
         return refused;
     }
-    with_vary(page(refused.status(), "not-found.html", &[("root", &root), ("message", &message)]))
+    with_vary(unframed(page(refused.status(), "not-found.html", &[("root", &root), ("message", &message)])))
+}
+
+fn unframed(mut page: Response) -> Response {
+    page.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
+    page
 }
 
 /// Another answer for those who accept something else.
