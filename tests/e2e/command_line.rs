@@ -182,7 +182,9 @@ async fn a_world_is_one_command(stage: Stage) -> Result<()> {
         ["--environment", "garden", "--patient-id", "p-1", "--patient-name", "Ann Lee", "--belonging", "radio"];
     let generate = [&["worlds", "generate"][..], &wanted, &["--detach"]].concat();
     let (code, _, problem) = in_pipe(daemon, &generate).await?;
-    ensure!(code == Some(64) && problem.contains("WARMPOOL_INTEGRATION_KEY"), "{code:?} {problem}");
+    ensure!(code == Some(77) && problem.contains("WARMPOOL_INTEGRATION_KEY"), "{code:?} {problem}");
+    let (code, _, problem) = in_pipe(daemon, &["worlds", "generate", "--environment", "garden"]).await?;
+    ensure!(code == Some(64) && problem.contains("--patient-name"), "{code:?} {problem}");
     let mine = [("WARMPOOL_INTEGRATION_KEY", key)];
     let (code, said) = on_terminal(daemon, 80, &generate, &mine).await?;
     ensure!(code == Some(0), "{code:?} {said}");

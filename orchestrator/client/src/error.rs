@@ -18,6 +18,12 @@ pub enum ClientError {
     /// There is no key, or the daemon does not take it.
     #[error("{0}: {KEYS}")]
     Key(String),
+    /// There is no integration key.
+    #[error(
+        "no integration key: put one into WARMPOOL_INTEGRATION_KEY, or name a file that holds one by --integration-key-file; \
+         `warmpool integration-key create NAME` makes one"
+    )]
+    NoIntegrationKey,
     /// The daemon did not answer as it should.
     #[error("{0}")]
     Unreachable(String),
@@ -44,7 +50,7 @@ impl ClientError {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
-            Self::Key(_) => Exit::NoPermission,
+            Self::Key(_) | Self::NoIntegrationKey => Exit::NoPermission,
             Self::Unreachable(_) => Exit::Unavailable,
             Self::Refused { status, .. } => match status.as_u16() {
                 401 | 403 => Exit::NoPermission,

@@ -166,7 +166,9 @@ async fn relay(session: &Session, path: &str, mut request: Request<Incoming>) ->
 fn failed(error: &ClientError) -> Reply {
     let status = match error {
         ClientError::Refused { status, .. } => *status,
-        ClientError::Usage(_) | ClientError::Key(_) | ClientError::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        ClientError::Usage(_) | ClientError::Key(_) | ClientError::NoIntegrationKey | ClientError::Unreachable(_) => {
+            StatusCode::BAD_GATEWAY
+        }
     };
     plain(status, &error.to_string())
 }

@@ -29,13 +29,13 @@ pub struct GenerateArguments {
     /// File with a request to POST /v1/world/generate, for what has no option here; - reads standard input.
     file: Option<PathBuf>,
     /// The kind of scene.
-    #[arg(long, value_name = "ENVIRONMENT", value_parser = values::environment())]
+    #[arg(long, value_name = "ENVIRONMENT", value_parser = values::environment(), required_unless_present = "file")]
     environment: Option<Environment>,
     /// The patient's id.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", required_unless_present = "file")]
     patient_id: Option<String>,
     /// The patient's name.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", required_unless_present = "file")]
     patient_name: Option<String>,
     /// A picture with its label: a file of this machine or an address; may be repeated.
     #[arg(long = "image", value_name = "LABEL=FILE or LABEL=URL")]
@@ -116,11 +116,7 @@ pub(super) async fn carry_out(arguments: GenerateArguments) -> Result<Exit, Clie
     let mut body = arguments.body()?;
     let key = match (arguments.integration.key()?, body.remove("api_key")) {
         (Some(key), _) | (None, Some(Value::String(key))) => key,
-        (None, _) => {
-            let how = "no integration key: put it into WARMPOOL_INTEGRATION_KEY, or name its file by --integration-key-file; \
-                       `warmpool integration-key create NAME` makes one";
-            return Err(ClientError::Usage(how.to_owned()));
-        }
+        (None, _) => return Err(ClientError::NoIntegrationKey),
     };
     let caller = Caller::of_integration(&arguments.service, &key)?;
     let answer = caller.json::<Value>(Method::POST, "/v1/world/generate", Some(&Value::Object(body))).await;
