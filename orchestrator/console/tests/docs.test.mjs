@@ -38,3 +38,10 @@ test('a key is named only where it is needed', () => {
 test('a body that is no JSON is shown as it is', () => {
   for (const language of ['python', 'javascript']) assert.ok(example(language, call('POST', '/a', body), 'http://h', { ...filled, body: '{"a"' }).includes('{\\"a\\"'), language);
 });
+
+test('bytes are not sent as a form', () => {
+  const bytes = { requestBody: { required: true, content: { 'application/octet-stream': { schema: {} } } } };
+  for (const language of ['curl', 'python', 'javascript']) {
+    assert.match(example(language, call('PUT', '/a', bytes), 'http://h', filled), /content-type["']?: ["']?application\/octet-stream/, language);
+  }
+});

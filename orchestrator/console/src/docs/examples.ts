@@ -72,7 +72,7 @@ function curl(call: Call, url: string, filled: Filled): string {
   for (const [name, value] of filled.headers) if (value) lines.push(`-H ${shell(`${name}: ${value}`)}`);
   const kind = kindOf(call, filled);
   if (kind === 'json') lines.push(`-H 'content-type: application/json'`, `-d ${shell(filled.body)}`);
-  if (kind === 'bytes') lines.push('--data-binary @FILE');
+  if (kind === 'bytes') lines.push(`-H 'content-type: ${bodyOf(call)?.type}'`, '--data-binary @FILE');
   if (isBytes(call)) lines.push('--output FILE');
   return lines.join(' \\\n  ');
 }
@@ -97,7 +97,8 @@ function python(call: Call, url: string, filled: Filled): string {
   const headers = [
     ...key(call).map(([header, variable]) => `        ${quoted(header)}: os.environ[${quoted(variable)}],\n`),
     ...filled.headers.filter(([, value]) => value).map(([name, value]) => `        ${quoted(name)}: ${quoted(value)},\n`),
-    ...(kind === 'json' ? ['        "content-type": "application/json",\n'] : []),
+    // Without one, urllib would say that it is a form.
+    ...(kind === 'none' ? [] : [`        "content-type": ${quoted(bodyOf(call)?.type ?? '')},\n`]),
   ];
   const value = parsed(filled.body);
   const data = {
@@ -120,7 +121,7 @@ function javascript(call: Call, url: string, filled: Filled): string {
   const headers = [
     ...key(call).map(([header, variable]) => `    '${header}': process.env.${variable},\n`),
     ...filled.headers.filter(([, value]) => value).map(([name, value]) => `    '${name}': ${quoted(value)},\n`),
-    ...(kind === 'json' ? ["    'content-type': 'application/json',\n"] : []),
+    ...(kind === 'none' ? [] : [`    'content-type': '${bodyOf(call)?.type}',\n`]),
   ];
   const value = parsed(filled.body);
   const body = {
