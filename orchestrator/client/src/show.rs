@@ -138,14 +138,14 @@ pub(super) fn tasks(list: &TaskPage) -> String {
     });
     let columns = [
         Column::new("TASK"),
-        Column::new("BEGUN (UTC)").optional(2),
-        Column::new("TYPE").optional(3),
+        Column::new("BEGUN (UTC)").optional(3),
+        Column::new("TYPE").optional(4),
         Column::new("STATUS"),
-        Column::new("TOOK").right().optional(1),
-        Column::new("BROWSER").optional(4),
-        Column::new("KEY").optional(5),
+        Column::new("TOOK").right().optional(2),
+        Column::new("BROWSER").optional(5),
+        Column::new("KEY").optional(6),
         Column::new("WHAT").cut(),
-        Column::new("ERROR").cut(),
+        Column::new("ERROR").cut().optional(1),
     ];
     format!("{}\n{}", table(columns, rows), place(list.meta, "task"))
 }
@@ -165,10 +165,10 @@ pub(super) fn items(items: &[ItemView]) -> String {
     let columns = [
         Column::new("ITEM").right(),
         Column::new("STATUS"),
-        Column::new("TRIES").right().optional(2),
-        Column::new("TOOK").right().optional(1),
+        Column::new("TRIES").right().optional(3),
+        Column::new("TOOK").right().optional(2),
         Column::new("INPUTS").cut(),
-        Column::new("ERROR").cut(),
+        Column::new("ERROR").cut().optional(1),
     ];
     table(columns, rows)
 }
@@ -190,14 +190,14 @@ pub(super) fn sessions(list: &SessionPage) -> String {
     });
     let columns = [
         Column::new("SESSION"),
-        Column::new("MADE (UTC)").optional(2),
-        Column::new("KIND").optional(4),
+        Column::new("MADE (UTC)").optional(3),
+        Column::new("KIND").optional(5),
         Column::new("STATUS"),
-        Column::new("LASTED").right().optional(1),
-        Column::new("BROWSER").cut().optional(3),
-        Column::new("KEY").optional(5),
+        Column::new("LASTED").right().optional(2),
+        Column::new("BROWSER").optional(4),
+        Column::new("KEY").optional(6),
         Column::new("PAGE").cut(),
-        Column::new("REASON").cut(),
+        Column::new("REASON").cut().optional(1),
     ];
     format!("{}\n{}", table(columns, rows), place(list.meta, "session"))
 }

@@ -35,9 +35,10 @@ pub(super) async fn carry_out(arguments: StatusArguments) -> Result<Exit, Client
 /// A daemon's state in a few lines.
 fn text(address: &str, status: &Status) -> String {
     let (sessions, queue, tasks, worlds) = (&status.sessions, &status.queue, &status.tasks, &status.worlds);
-    let ready = if status.value.ready { "ready" } else { "not ready" };
+    let message = plain(&status.value.message);
+    let state = if status.value.ready { message } else { format!("not ready: {message}") };
     let mut lines = vec![
-        format!("{address}: {ready} (Warmpool {}), {}", plain(&status.version), plain(&status.value.message)),
+        format!("{address}: {state} (Warmpool {})", plain(&status.version)),
         format!("sessions  {} of {}, {} waiting", sessions.live, sessions.max, queue.waiting),
         format!("tasks     {} running, {} queued, {} in the history", tasks.running, tasks.queued, tasks.kept),
     ];
