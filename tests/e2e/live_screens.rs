@@ -86,12 +86,12 @@ async fn an_ended_view_says_by_whom_and_links_its_recording(stage: Stage) -> Res
         listed["parts"][0]["size"].as_u64() > Some(0)
     })?;
     ends(&stage, &session, "delete", "The session has ended", "The session's owner ended it.").await?;
-    // Neither a link for somebody else nor the client's token opens the recording.
+    // Neither a link for somebody else nor the client's token opens the recording, or says that there was a session.
     let token = |url: &str| url.split_once("token=").map(|(_, token)| token.to_owned()).context("token");
     let linked = token(share["url"].as_str().context("url")?)?;
     for token in [linked, token(session.websocket_url()?)?, String::new()] {
         let address = format!("{path}/stream/recording?token={token}");
-        daemon.api().without_key().get(&address).await?.fault(401)?;
+        daemon.api().without_key().get(&address).await?.fault(404)?;
     }
     Ok(())
 }
