@@ -11,12 +11,14 @@ import { Daemon } from './daemon.mjs';
 import { gateway } from './docker.mjs';
 import { readOptions } from './options.mjs';
 import { ads } from './rows/ads.mjs';
+import { burst } from './rows/burst.mjs';
 import { consoleRow } from './rows/console.mjs';
 import { egress } from './rows/egress.mjs';
 import { engines } from './rows/engines.mjs';
 import { history } from './rows/history.mjs';
 import { hundred } from './rows/hundred.mjs';
 import { idle } from './rows/idle.mjs';
+import { life } from './rows/life.mjs';
 import { live } from './rows/live.mjs';
 import { names } from './rows/names.mjs';
 import { relay } from './rows/relay.mjs';
@@ -33,11 +35,11 @@ import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
 const RUN = {
-  size, idle, sessions, relay, webdriver, engines, ads, egress, names, sockets, live, console: consoleRow, throughput, tasks, worlds,
+  size, idle, sessions, relay, webdriver, engines, life, ads, egress, names, sockets, live, console: consoleRow, throughput, burst, tasks, worlds,
   history, hundred, swarm, thousand,
 };
 /** Rows that start what they measure themselves, in the order in which they run; the first one comes before all others. */
-const ALONE = ['size', 'engines', 'ads', 'egress', 'names', 'history', 'hundred', 'swarm', 'thousand'];
+const ALONE = ['size', 'engines', 'life', 'burst', 'ads', 'egress', 'names', 'history', 'hundred', 'swarm', 'thousand'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
   ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },

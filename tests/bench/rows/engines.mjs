@@ -92,7 +92,7 @@ async function commands(daemon, { engine, driver }, count, table) {
     const [ours, theirs] = await alternate([through, direct], count / BLOCK, (probe) => ask(probe)(BLOCK));
     table.add({
       ...{ measure: `${engine}: WebDriver execute/sync`, unit: 'ms', ...summary(ours) },
-      ...{ against: { name: 'beside the driver', ...summary(theirs) }, goal: goal.atMost(1.3) },
+      ...{ against: { name: 'beside the driver', ...summary(theirs) }, goal: goal.atMost(1.15) },
     });
   });
   await daemon.end(session);

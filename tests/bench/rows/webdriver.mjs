@@ -65,7 +65,7 @@ async function commands({ daemon, count, table }) {
     const [ours, theirs] = await alternate([through, direct], count / BLOCK, (probe) => ask(probe)(BLOCK));
     table.add({
       ...{ measure: 'WebDriver: execute/sync', unit: 'ms', ...summary(ours) },
-      ...{ against: { name: 'beside the driver', ...summary(theirs) }, goal: goal.atMost(1.3) },
+      ...{ against: { name: 'beside the driver', ...summary(theirs) }, goal: goal.atMost(1.15) },
     });
   });
   await daemon.end(session);
