@@ -8,6 +8,7 @@
 //! | [`webdriver`] | WebDriver commands between a client and a driver |
 //! | [`live`]      | the live view: people watch a session and take control of it |
 //! | [`video`]     | recordings of sessions |
+//! | `net_errors`  | the network's errors by their names, in what Chromium and its driver say |
 //! | [`targets`]   | the pages of browsers, as debugging ports list them |
 //! | `error`       | what can go wrong with sessions |
 //!
@@ -46,14 +47,15 @@
 //!
 //! The client's handshake goes to the browser as the client sent it, so the two ends agree on key, extensions and
 //! subprotocol between themselves. Afterwards the relay forwards bytes. It reads frame headers and counts payloads, which
-//! is enough for a message limit and an orderly Close between two frames. It unmasks, reassembles and queues nothing, and
+//! is enough for a message limit and an orderly Close between two frames. With Chromium it also looks at text messages of up to
+//! 64 KiB (`relay::reading`), which its handshake therefore keeps uncompressed. It reassembles and queues nothing, and
 //! a slow reader slows its sender. That is why it uses no websocket library: a library would take frames apart to put
 //! them together again. When the browser hangs up first, the relay waits a moment for the supervisor's verdict, to
 //! distinguish a crash from a close.
 //!
 //! # WebDriver
 //!
-//! Requests and answers stream through unchanged, but for three commands.
+//! Requests and answers stream through unchanged, but for three commands and the names of network errors.
 //!
 //! - *A new session* passes `webdriver::capabilities`, which is pure. It takes out what the warm browser fulfils, has the
 //!   agent start another browser in the same container for what needs one, and refuses by name what would reach around
@@ -109,6 +111,7 @@
 
 mod error;
 pub mod live;
+mod net_errors;
 pub mod relay;
 pub mod session;
 pub mod targets;

@@ -1,11 +1,16 @@
 //! The websocket relay between a client and the browser in its worker.
 //!
-//! It forwards bytes as they are: no unmasking, no copying of messages, no queue. `frames` keeps the frame boundaries
-//! in view, so that message sizes have a limit and a Close frame can be put between two frames; `pump` moves one
-//! direction. The client and the browser negotiate extensions and subprotocols between themselves.
+//! It forwards bytes as they are: no copying of messages, no queue. `frames` keeps the frame boundaries in view, so that message
+//! sizes have a limit and a Close frame can be put between two frames; `pump` moves one direction. The client and the
+//! browser negotiate extensions and subprotocols between themselves. With Chromium `reading` looks at messages:
+//! `client_messages` has the agent in the worker hear of a few commands before the browser does, and `browser_messages` puts in
+//! what Chromium cannot know.
 
+mod browser_messages;
+mod client_messages;
 pub mod frames;
 mod pump;
+mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +25,14 @@ use tracing::Instrument as _;
 
 use crate::Error;
 use crate::session::{Attachment, Ending, Kind, Session};
+use browser_messages::BrowserMessages;
+use client_messages::ClientMessages;
 use frames::{Frames, Sender};
 use pump::{Pump, PumpEnd};
+use reading::Reading;
 use warmpool_config::Config;
 use warmpool_core::trace::TRACES;
-use warmpool_workers::worker::{AgentStream, Upgrade};
+use warmpool_workers::worker::{AgentListener, Attachment as BrowserSide, PortStream};
 
 /// How long an unfinished frame may take before its connection is cut instead of closed.
 const FRAME_GRACE: Duration = Duration::from_secs(2);
@@ -38,8 +46,10 @@ pub struct Relay {
     is_first: bool,
     session: Arc<Session>,
     attachment: Attachment,
-    browser: AgentStream,
+    browser: PortStream,
     early: Bytes,
+    /// The agent, where it has to hear of the client's messages: with Chromium.
+    listener: Option<Box<AgentListener>>,
     limits: Limits,
     client_hangs_up_when_done: bool,
 }
@@ -69,14 +79,16 @@ pub async fn open(
     check_handshake(request)?;
     let mut attachment = session.attach(config.relay.max_sockets)?;
     let span = tracing::info_span!(target: TRACES, "open relay", warmpool.session = session.id.as_str());
-    let upgrade = session.worker.agent.upgrade(path, handshake_headers(request)).instrument(span).await;
-    let (headers, browser, early) = match upgrade {
-        Ok(Upgrade::Switched { headers, stream, early }) => (handshake_headers(&headers), stream, early),
+    let attached = session.worker.agent.attach(path, handshake_headers(request)).instrument(span).await;
+    let (headers, browser, early, listener) = match attached {
+        Ok(BrowserSide::Open { headers, stream, early, listener }) => {
+            (handshake_headers(&headers), stream, early, listener)
+        }
         // Chromium answers the second to the name of a target that is not there.
-        Ok(Upgrade::Declined(StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR)) => {
+        Ok(BrowserSide::Declined(StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR)) => {
             return Err(Error::UnknownTarget);
         }
-        Ok(Upgrade::Declined(status)) => {
+        Ok(BrowserSide::Declined(status)) => {
             return Err(Error::worker("the browser declined the websocket", format!("status {status}")));
         }
         Err(error) => return Err(Error::worker("the browser cannot be reached", error)),
@@ -89,6 +101,7 @@ pub async fn open(
         attachment,
         browser,
         early,
+        listener,
         limits,
         client_hangs_up_when_done: hangs_up_when_done(request),
     };
@@ -163,8 +176,17 @@ impl Relay {
         let (client_reader, client_writer) = tokio::io::split(client);
         let (browser_reader, browser_writer) = self.browser.into_split();
         let limit = self.limits.max_message;
-        let mut up = Pump::new(client_reader, browser_writer, Frames::new(Sender::Client, limit), Bytes::new());
-        let mut down = Pump::new(browser_reader, client_writer, Frames::new(Sender::Browser, limit), self.early);
+        let (client_reads, browser_reads) = match self.listener {
+            Some(agent) => {
+                let outcomes = Arc::clone(self.session.egress.outcomes());
+                let client = Reading::Client(Box::new(ClientMessages::new(*agent)));
+                (client, Reading::Browser(Box::new(BrowserMessages::new(outcomes))))
+            }
+            None => (Reading::Nothing, Reading::Nothing),
+        };
+        let (from_client, from_browser) = (Frames::new(Sender::Client, limit), Frames::new(Sender::Browser, limit));
+        let mut up = Pump::new(client_reader, browser_writer, from_client, client_reads, Bytes::new());
+        let mut down = Pump::new(browser_reader, client_writer, from_browser, browser_reads, self.early);
         let outcome = {
             let stall = self.limits.write_timeout;
             let moved_up = |bytes: usize| {

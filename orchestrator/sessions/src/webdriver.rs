@@ -13,14 +13,16 @@ mod window;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::HeaderName;
+use http::header::{CONTENT_LENGTH, HeaderName};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Body as _, Incoming};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::Error;
+use crate::net_errors;
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -36,6 +38,8 @@ pub use window::fill_screen;
 /// A driver's answer, streamed.
 pub type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 
+/// The largest answer of a driver that is searched for the name of an error, in bytes.
+const NAMED_LIMIT: u64 = 64 << 10;
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -136,8 +140,8 @@ pub async fn forward(
     let closes = window::closes(request.method(), &command);
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
-    let path = format!("/webdriver{}", command.path_in(id));
-    let sent = timeout(limit, session.worker.agent.forward(&path, request)).await;
+    let (path, passes_agent) = (command.path_in(id), command.passes_agent(session.options.engine));
+    let sent = timeout(limit, session.worker.driver.forward(&path, request, passes_agent)).await;
     match sent {
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
@@ -154,6 +158,11 @@ pub async fn forward(
                 let filled = filled.map_err(|_| Error::WorkerTimeout { after: limit })?;
                 return filled.map_err(|error| Error::worker("the driver's answer broke off", error));
             }
+            if let Some(name) = error_name(session, &response) {
+                return named(response, name)
+                    .await
+                    .map_err(|error| Error::worker("the driver's answer broke off", error));
+            }
             Ok(response.map(|body| {
                 let held = move |frame| {
                     let _ = &busy;
@@ -165,6 +174,24 @@ pub async fn forward(
         Ok(Err(error)) => Err(verdict(session, error).await),
         Err(_) => Err(Error::WorkerTimeout { after: limit }),
     }
+}
+
+/// The name of the network's error that this answer may speak of. Others are passed on as they come: a page may have filled them.
+fn error_name(session: &Session, answer: &Response<Incoming>) -> Option<&'static str> {
+    let is_small = answer.body().size_hint().upper().is_some_and(|size| size <= NAMED_LIMIT);
+    let may_have_it = is_small && answer.status() == StatusCode::INTERNAL_SERVER_ERROR;
+    session.egress.outcomes().error_name().filter(|_| may_have_it && session.options.engine == Engine::Chromium)
+}
+
+/// An answer with this name in the place of Chromium's vague one.
+async fn named(answer: Response<Incoming>, name: &str) -> Result<Response<Answer>, AgentError> {
+    let (mut parts, body) = answer.into_parts();
+    let mut body = window::whole(body).await?;
+    if let Some(named) = net_errors::named(name, &body) {
+        parts.headers.insert(CONTENT_LENGTH, named.len().into());
+        body = named.into();
+    }
+    Ok(Response::from_parts(parts, window::in_memory(body)))
 }
 
 /// Whether a text may be the id of a driver session: one plain segment of a path.

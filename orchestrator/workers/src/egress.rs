@@ -3,7 +3,7 @@
 //! A worker's network leads nowhere. Its agent hands each connection of the browser to the daemon through a tunnel that the
 //! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, to which `connection` connects by
 //! `dial` under the session's policy, or through a `proxy`: one of the operator's `upstreams`, or the client's own. `refusal` is
-//! what a page shows instead, `verdicts` what whoever drives the browser may ask about that, `traffic` what the session's record keeps about it.
+//! what a page shows instead, `outcomes` what whoever drives the browser may ask about it, `traffic` what the session's record keeps.
 //!
 //! Two things confine a page, and each alone would suffice: the proxy setting of its browser, which holds for every address
 //! without exception, and the network. With HTTP in place of SOCKS a refused connection would be a page with status 502. For a
@@ -13,13 +13,14 @@ mod client_proxy;
 mod connection;
 mod head;
 mod health;
+mod no_connection;
+mod outcomes;
 mod proxy;
 mod refusal;
 mod socks;
 mod traffic;
 mod tunnels;
 mod upstreams;
-mod verdicts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,19 +29,17 @@ use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use url::Url;
 
 pub use client_proxy::ClientProxy;
+pub use no_connection::NoConnection;
+pub use outcomes::Outcomes;
 pub use upstreams::{Location, Upstreams};
-pub use verdicts::NoConnection;
 
 use crate::worker::Worker;
 use traffic::Traffic;
 use upstreams::ChosenUpstream;
-use verdicts::Verdicts;
 use warmpool_api::session::EgressSummary;
 use warmpool_config::Config;
-use warmpool_core::address;
 use warmpool_dial::{Dialler, Lookups, Policy, Resolver};
 
 /// The way out of one session's worker; open until this is dropped.
@@ -108,7 +107,7 @@ struct Shared {
     /// The session's own, with which nobody else's interfere.
     lookups: Lookups,
     traffic: Traffic,
-    verdicts: Verdicts,
+    outcomes: Arc<Outcomes>,
     /// One permit for each connection.
     places: Arc<Semaphore>,
     route: RwLock<Route>,
@@ -136,7 +135,7 @@ impl Egress {
             dialler: Dialler::new(policy, lookups.clone(), config.egress.connect_timeout),
             lookups,
             traffic: Traffic::new(before),
-            verdicts: Verdicts::default(),
+            outcomes: Arc::default(),
             places: Arc::new(Semaphore::new(config.egress.max_connections)),
             // Before the first tunnel opens, because a loading page already waits for one.
             route: RwLock::new(
@@ -170,17 +169,10 @@ impl Egress {
         self.shared.traffic.summary()
     }
 
-    /// Why the last connection to the site of an address failed, if it did.
+    /// What came of its connections.
     #[must_use]
-    pub fn failure_at(&self, url: &Url) -> Option<NoConnection> {
-        let host = address::host(url.host_str()?)?;
-        self.shared.verdicts.failure_at(&host.to_string(), url.port_or_known_default()?)
-    }
-
-    /// What a page stands for that carries this mark; none for a page that the daemon did not make.
-    #[must_use]
-    pub fn shown_with(&self, mark: &str) -> Option<NoConnection> {
-        self.shared.verdicts.shown_with(mark)
+    pub fn outcomes(&self) -> &Arc<Outcomes> {
+        &self.shared.outcomes
     }
 
     /// Ends every connection.

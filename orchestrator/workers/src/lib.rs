@@ -24,6 +24,9 @@
 //!   unless somebody set its targets. Two failed starts in a row are an answer to those who wait.
 //! - **The agent learns its secret by the first call**, not by its environment, where `docker inspect` would show it. The secret
 //!   is derived from the instance's own, so a restarted daemon can speak to the containers that it finds.
+//! - **The agent hands over connected sockets** of the browser and the driver (`SCM_RIGHTS`), so that messages and commands do not pass
+//!   through one more program. A worker keeps such a socket too and may change its mode, so no call on it trusts that it does not
+//!   block (`worker::port`). A path in the shared folder would be an alternative, but nothing in a worker can write there.
 //! - **The stream of events is health check and lease in one.** It tells of the browser's end within milliseconds, three missed
 //!   beats mean a hung worker, and an agent that hears nothing of its daemon ends itself. When the stream breaks, only the
 //!   runtime can say whether the container lives; while it does not answer either, the worker's health is unknown. On a cluster

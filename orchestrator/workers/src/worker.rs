@@ -4,8 +4,11 @@
 //! decides when a worker is lost.
 
 mod agent;
+mod attachment;
 mod connection;
+mod driver;
 mod lines;
+mod port;
 mod watch;
 
 use std::fmt;
@@ -14,8 +17,11 @@ use std::sync::Arc;
 use tokio::sync::watch as channel;
 
 pub use agent::{Agent, AgentError, Body, Upgrade, full};
+pub use attachment::{AgentListener, Attachment};
 pub use connection::{AgentStream, ReadHalf, WriteHalf};
+pub use driver::Driver;
 pub use lines::Lines;
+pub use port::{HandedSocket, PortReadHalf, PortStream, PortWriteHalf};
 pub use watch::watch;
 
 use warmpool_protocol::{Secret, Size, Snapshot};
@@ -136,6 +142,8 @@ pub struct Worker {
     pub key: PoolKey,
     /// The way to its agent.
     pub agent: Agent,
+    /// The driver inside it.
+    pub driver: Driver,
     /// The id of the node that it runs on; none on this host.
     pub node: Option<String>,
     /// The agent's last report.
@@ -166,7 +174,8 @@ impl Worker {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
         let (health_in, health) = channel::channel(health);
         let agent = Agent::new(place.address, secret);
-        let worker = Self { id, key, agent, node: place.node, snapshot, health };
+        let driver = Driver::new(agent.clone());
+        let worker = Self { id, key, agent, driver, node: place.node, snapshot, health };
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
 

@@ -214,6 +214,7 @@ impl Claimed {
         // The first tab shows the blank page already.
         if let Some(url) = url.filter(|url| url != BLANK_PAGE) {
             let worker = Arc::clone(self);
+            worker.engine.expect_first_page();
             tokio::spawn(async move {
                 let failure = worker.engine.navigate(&url).await.unwrap_or_else(|error| Some(error.to_string()));
                 if let Some(reason) = failure {

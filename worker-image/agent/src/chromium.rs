@@ -26,20 +26,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::Response;
+use memchr::memmem;
 use parking_lot::Mutex;
 use serde_json::json;
-use warmpool_protocol::{Identity, Page, PageAction, Settings, Size};
+use warmpool_protocol::{DEVTOOLS_COMMANDS, Identity, Page, PageAction, Settings, Size};
 
 use crate::ads::{AdBlocker, AdRules};
+use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::cdp::CdpError;
 use crate::display::Display;
-use crate::endpoint::{Endpoint, Interception};
 use crate::error::{ApiError, BootError};
-use crate::net_errors::NamedErrors;
 use crate::ports::LocalPort;
-use crate::remote_addresses::TrueAddresses;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
 
@@ -49,8 +48,8 @@ use client::Client;
 use context_proxies::ContextProxies;
 use driver::Driver;
 
-/// Ends of driver paths by which a client sends a DevTools command through the driver.
-const DEVTOOLS_COMMANDS: [&str; 2] = ["/cdp/execute", "/chromium/send_command_and_get_result"];
+/// The end of the name of DevTools' command that sets a locale.
+const SETS_LOCALE: &[u8] = b"setLocaleOverride";
 
 /// Chromium, its driver and, unless headless, its display.
 pub(crate) struct Chromium {
@@ -241,6 +240,12 @@ impl Chromium {
         Ok(())
     }
 
+    pub(crate) fn expect_first_page(&self) {
+        if let Ok(browser) = self.browser() {
+            browser.targets.first_page.expect();
+        }
+    }
+
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
         let browser = self.browser()?;
         let loading = browser.targets.first_page.begin();
@@ -294,26 +299,16 @@ impl Chromium {
     /// concerns the agent as well.
     fn endpoint(&self, browser: &Browser, port: LocalPort, path: String) -> Endpoint {
         let (targets, proxies) = (Arc::clone(&browser.targets), Arc::clone(&self.context_proxies));
-        let up = Box::new(Client::new(targets, proxies, browser.cdp.clone()));
-        let egress = &self.worker.egress;
-        let addresses = TrueAddresses::new(Arc::clone(&egress.addresses));
-        let errors = NamedErrors::new(Arc::clone(&egress.errors));
-        Endpoint { port, path, interception: Some(Interception { up, addresses, errors }) }
-    }
-
-    pub(crate) fn intercepts(&self, path: &str) -> bool {
-        let sets_locale = || {
-            DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end))
-                && self.browser().is_ok_and(|browser| browser.targets.has_locale())
-        };
-        file_input::sends_keys(path).is_some() || sets_locale()
+        let client = Client::new(targets, proxies, browser.cdp.clone());
+        Endpoint { port, path, listener: Some(Box::new(client)) }
     }
 
     pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
         if file_input::sends_keys(path).is_some() {
             return self.refuse_missing_file(path, body).await;
         }
-        if body.windows(client::LOCALE.len()).any(|window| window == client::LOCALE) {
+        let is_devtools = DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end));
+        if is_devtools && memmem::find(body, SETS_LOCALE).is_some() {
             let browser = self.browser()?;
             browser.targets.yield_locale(&browser.cdp).await;
         }

@@ -12,10 +12,10 @@ use serde_json::Value;
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size};
 
 use crate::ads::AdRules;
+use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::chromium::Chromium;
-use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
@@ -122,6 +122,13 @@ impl Engine {
         each!(self, engine => engine.watch_captchas(captchas).await)
     }
 
+    /// Clients that attach from now on wait for the first page, until [`Engine::navigate`] is done.
+    pub(crate) fn expect_first_page(&self) {
+        if let Self::Chromium(engine) = self {
+            engine.expect_first_page();
+        }
+    }
+
     /// Opens a page in the first tab. Returns why it did not load, if it did not.
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
         each!(self, engine => engine.navigate(url).await)
@@ -162,13 +169,8 @@ impl Engine {
         each!(self, engine => engine.bidi(path))
     }
 
-    /// Whether a request to the driver at this path has to be shown to
-    /// [`Engine::before_command`] first.
-    pub(crate) fn intercepts(&self, path: &str) -> bool {
-        each!(self, engine => engine.intercepts(path))
-    }
-
-    /// Called with path and body of such a request, which waits until it is done. An answer takes the driver's place.
+    /// Called with path and body of a command that passes the agent, which waits until this is done. An answer takes the
+    /// driver's place.
     pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
         each!(self, engine => engine.before_command(path, body).await)
     }

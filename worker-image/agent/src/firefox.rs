@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::ads::{AdBlocker, AdRules};
+use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::display::Display;
-use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::worker::Worker;
@@ -177,7 +177,7 @@ impl Firefox {
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let port = self.browser()?.port;
         match path {
-            None => Ok(Endpoint { port, path: BIDI.to_owned(), interception: None }),
+            None => Ok(Endpoint { port, path: BIDI.to_owned(), listener: None }),
             Some(_) => Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets")),
         }
     }
@@ -198,11 +198,7 @@ impl Firefox {
 
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         // A driver's session has its websocket in the browser itself.
-        Ok(Endpoint { port: self.browser()?.port, path, interception: None })
-    }
-
-    pub(crate) fn intercepts(&self, _path: &str) -> bool {
-        false
+        Ok(Endpoint { port: self.browser()?.port, path, listener: None })
     }
 
     pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {

@@ -9,9 +9,8 @@
 //! | `status` | state and event stream, under one lock, so that the stream never contradicts `/health` |
 //! | `listener`, `server`, `body`, `percent`, `error` | that address: socket, routes, bodies, names, errors |
 //! | `own_network`, `ports` | the other programs' network, which leads nowhere, and their ports, hidden from pages |
-//! | `endpoint`, `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
+//! | `attach`, `handover`, `tunnel`, `upstream` | clients' websockets and commands on their way to browser and driver |
 //! | `egress`, `socks` | the browser's connections, handed to the daemon |
-//! | `net_errors`, `remote_addresses` | what Chromium's clients learn of these connections |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `ads` | which requests are for ads, and what pages hide |
@@ -48,7 +47,8 @@
 //!   `/usr/local/bin`. Above that stands Landlock (`domain`), which says nothing about memory, so the seccomp profile
 //!   lets nobody make memory that can be executed by name. The X server starts xkbcomp through a shell; a preloaded
 //!   library (`worker-image/xkbcomp`) takes the shell's place.
-//! - *Messages to and from Chromium are not compressed*, because `frames`, `net_errors` and `remote_addresses` read them.
+//! - *Messages do not pass through the agent*, which would cost each of them two more wake-ups. It hands the daemon connected
+//!   sockets (`handover`), and hears of the few messages that concern it (`attach`).
 //! - *A window manager of our own*, a thread of the agent: packaged ones would bring 60 MB and more, or a title bar, or
 //!   menus.
 //!
@@ -96,6 +96,7 @@
 mod ads;
 mod agent;
 mod archive;
+mod attach;
 mod body;
 mod captchas;
 mod cdp;
@@ -103,16 +104,14 @@ mod chromium;
 mod display;
 mod domain;
 mod egress;
-mod endpoint;
 mod engine;
 mod error;
 mod execution;
 mod files;
 mod firefox;
-mod frames;
 mod freeze;
+mod handover;
 mod listener;
-mod net_errors;
 mod oom;
 mod own_network;
 mod pages;
@@ -122,7 +121,6 @@ mod probe;
 mod process;
 mod program;
 mod recording;
-mod remote_addresses;
 mod server;
 mod shim;
 mod socks;

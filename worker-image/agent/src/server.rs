@@ -12,16 +12,19 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use warmpool_protocol::{BUILT_IN_LIST, Window};
+use warmpool_protocol::{BUILT_IN_LIST, DriverPort, Window};
 
 use crate::ads::AdRules;
 use crate::agent::Agent;
+use crate::attach;
 use crate::body::{Body, collect, empty, failure, full, json, read_json, read_json_within};
 use crate::error::ApiError;
 use crate::execution;
+use crate::handover;
 use crate::listener::Listener;
 use crate::pages;
 use crate::percent;
+use crate::ports::LocalPort;
 use crate::probe;
 use crate::recording;
 use crate::status;
@@ -103,9 +106,22 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             worker.close_context().await?;
             Ok(nothing())
         }
-        ("GET", "devtools", _) => {
-            let rest = Some(rest).filter(|rest| !rest.is_empty()).map(|rest| format!("{rest}{query}"));
-            tunnel::open(request, engine.devtools(rest.as_deref())?).await
+        ("GET", "attach", _) => {
+            let (kind, rest) = rest.split_once('/').unwrap_or((rest, ""));
+            let endpoint = match kind {
+                "devtools" => {
+                    let rest = Some(rest).filter(|rest| !rest.is_empty()).map(|rest| format!("{rest}{query}"));
+                    engine.devtools(rest.as_deref())?
+                }
+                "bidi" => engine.bidi(format!("/{rest}{query}"))?,
+                _ => return Err(ApiError::not_found("no such path")),
+            };
+            attach::open(request, endpoint)
+        }
+        ("GET", "ports", "driver") => json(&DriverPort { port: engine.driver()?.number() }),
+        ("GET", "ports", number) => {
+            let port = number.parse().map_err(|_| ApiError::bad_request("a port is a number"))?;
+            handover::open(request, LocalPort::new(port)).await
         }
         ("GET" | "PUT", "json", _) => {
             let to = engine.debugging()?;
@@ -116,17 +132,12 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             let to = engine.driver()?;
             check_command_path(rest)?;
             let path = format!("/{rest}{query}");
-            let (upstream, errors) = (&worker.shared.upstream, &worker.shared.egress.errors);
-            if engine.intercepts(rest) {
-                let (parts, body) = request.into_parts();
-                let body = collect(body).await?;
-                if let Some(answer) = engine.before_command(rest, &body).await? {
-                    return Ok(answer);
-                }
-                let request = Request::from_parts(parts, Full::new(body));
-                return errors.named(upstream.forward(request, to, &path).await?).await;
+            let (parts, body) = request.into_parts();
+            let body = collect(body).await?;
+            if let Some(answer) = engine.before_command(rest, &body).await? {
+                return Ok(answer);
             }
-            errors.named(upstream.forward(request, to, &path).await?).await
+            worker.shared.upstream.forward(Request::from_parts(parts, Full::new(body)), to, &path).await
         }
         ("GET", "pages", "") => pages::stream(engine.clone()).await,
         ("POST", "pages", page) => {
@@ -140,7 +151,6 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         }
         ("GET", "egress", "") => worker.shared.egress.open(request),
         ("GET", "screen", "") => tunnel::screen(request).await,
-        ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,
         ("GET", "files", "") => json(&files.list().await?),
         ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),
         ("GET", "files", name) => files.read(&percent::decode(name)?).await,

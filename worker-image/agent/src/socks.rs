@@ -1,12 +1,11 @@
-//! SOCKS version 5 (RFC 1928), which the browser speaks with the daemon: the agent speaks it, too, and reads along.
+//! SOCKS version 5 (RFC 1928), which the browser speaks with the daemon. The agent speaks it, too.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-pub(crate) use warmpool_protocol::socks::VERSION;
 use warmpool_protocol::socks::{
-    Address, CONNECT, FAILED, HEAD, NO_AUTHENTICATION, SUCCEEDED, address, address_length, message,
+    Address, CONNECT, FAILED, HEAD, NO_AUTHENTICATION, SUCCEEDED, VERSION, address, address_length, message,
 };
 
 /// A host, by name or address, and a port.
@@ -79,15 +78,6 @@ pub(crate) fn requested(request: &[u8]) -> Option<Site> {
     Some(Site { host, port })
 }
 
-/// The address that the daemon's answer says the connection leads to; none where it keeps that for itself.
-pub(crate) fn connected_to(answer: &[u8]) -> Option<SocketAddr> {
-    let &[VERSION, SUCCEEDED, _, kind, ref rest @ ..] = answer else { return None };
-    match address(kind, rest)? {
-        (Address::Ip(ip), port) if !ip.is_unspecified() => Some(SocketAddr::new(ip, port)),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_answers_are_read() {
+    fn requests_are_read() {
         let site = |request: &[u8]| requested(request).map(|site| (site.host, site.port));
         assert_eq!(site(b"\x05\x01\0\x03\x03a.x\0\x50"), Some(("a.x".to_owned(), 80)));
         assert_eq!(site(b"\x05\x01\0\x01\x7f\0\0\x01\x1f\x90"), Some(("127.0.0.1".to_owned(), 8080)));
@@ -124,11 +114,6 @@ mod tests {
         assert_eq!(site(&ipv6), Some(("::1".to_owned(), 80)));
         for cut in 0..ipv6.len() {
             assert_eq!(site(&ipv6[..cut]), None);
-        }
-        assert_eq!(connected_to(b"\x05\0\0\x01\x0a\0\0\x07\x1f\x90"), "10.0.0.7:8080".parse().ok());
-        for none in [&b"\x05\x05\0\x01\x0a\0\0\x07\x1f\x90"[..], b"\x05\0\0\x01\0\0\0\0\0\0", b"\x05\0\0\x01\x0a", b""]
-        {
-            assert_eq!(connected_to(none), None);
         }
     }
 }

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
 use crate::ads::AdRules;
+use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::display::Display;
-use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::worker::Worker;
@@ -141,7 +141,7 @@ impl Webkit {
 
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let path = path.map_or_else(|| "/devtools".to_owned(), |rest| format!("/devtools/{rest}"));
-        Ok(Endpoint { port: self.running()?.websockets, path, interception: None })
+        Ok(Endpoint { port: self.running()?.websockets, path, listener: None })
     }
 
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
@@ -160,11 +160,6 @@ impl Webkit {
 
     pub(crate) fn bidi(&self, _path: String) -> Result<Endpoint, ApiError> {
         Err(ApiError::not_found("WebKitGTK's driver does not speak WebDriver BiDi"))
-    }
-
-    #[expect(clippy::unused_self, reason = "the seam's other engines need it")]
-    pub(crate) fn intercepts(&self, path: &str) -> bool {
-        path.ends_with("/screenshot")
     }
 
     /// WebKit's driver takes the picture that was painted last, which may

@@ -27,3 +27,48 @@ pub struct Window {
     /// The window's WebDriver handle.
     pub window: String,
 }
+
+/// Whether the agent of this engine has to see a driver's command before the driver does; the others may pass it by. `command`
+/// is what follows the driver session's id in a path, decoded.
+#[must_use]
+pub fn passes_agent(engine: &str, command: &str) -> bool {
+    match engine {
+        // Files that a client sends to upload fields, and locales that it sets.
+        "chromium" => {
+            let sends_keys = command.strip_prefix("element/").is_some_and(|rest| rest.ends_with("/value"));
+            sends_keys || DEVTOOLS_COMMANDS.iter().any(|name| command.ends_with(name))
+        }
+        // Its driver takes the picture that was painted last.
+        "webkit" => command.ends_with("screenshot"),
+        _ => false,
+    }
+}
+
+/// Ends of a driver's commands by which a client sends a command of DevTools.
+pub const DEVTOOLS_COMMANDS: [&str; 2] = ["/cdp/execute", "chromium/send_command_and_get_result"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_agents_look_after_passes_them() {
+        for (engine, command) in [
+            ("chromium", "element/f.1/value"),
+            ("chromium", "goog/cdp/execute"),
+            ("chromium", "chromium/send_command_and_get_result"),
+            ("webkit", "screenshot"),
+            ("webkit", "element/E/screenshot"),
+        ] {
+            assert!(passes_agent(engine, command), "{engine} {command}");
+        }
+        for (engine, command) in [
+            ("chromium", "execute/sync"),
+            ("chromium", "screenshot"),
+            ("firefox", "element/E/value"),
+            ("webkit", "url"),
+        ] {
+            assert!(!passes_agent(engine, command), "{engine} {command}");
+        }
+    }
+}

@@ -10,7 +10,8 @@
 //! | `settings` | the locales, the user agent and the viewport that pages see, and their checks |
 //! | `state` | the worker's state and its events |
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
-//! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
+//! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
+//! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
 //! | [`socks`] | the messages by which a browser's connections name their sites |
 //! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
@@ -22,6 +23,7 @@ mod driver;
 mod files;
 pub mod firefox;
 mod pages;
+mod ports;
 pub mod preferences;
 mod probe;
 mod settings;
@@ -33,9 +35,12 @@ use serde::{Deserialize, Serialize};
 
 pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL};
 pub use claim::{Allowed, Claim, Secret};
-pub use driver::{DriverMode, NewDriverSession, Window};
+pub use driver::{DEVTOOLS_COMMANDS, DriverMode, NewDriverSession, Window, passes_agent};
 pub use files::{File, FileSource, StoredFile};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
+pub use ports::{
+    ATTACH_PROTOCOL, Attached, ClientSaid, DriverPort, Heeded, Heeds, LONGEST_COMMAND, LONGEST_LINE, PORT_PROTOCOL,
+};
 pub use probe::{Probe, ProbeWay, Probed, ProgramTry, ProgramsProbed};
 pub use settings::{Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent, check_viewport};
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
@@ -49,11 +54,6 @@ pub const PORT: u16 = 6669;
 
 /// The loopback port in a worker where its browser finds the SOCKS proxy that is its only way out.
 pub const EGRESS_PORT: u16 = 1080;
-/// Codes of the daemon's answers to SOCKS requests beside those of RFC 1928, which has none for them: the name has no address,
-/// and the proxy that leads to the site failed. The agent gives browsers a standard one.
-pub const SOCKS_UNKNOWN_HOST: u8 = 0xf0;
-/// See [`SOCKS_UNKNOWN_HOST`].
-pub const SOCKS_PROXY_FAILED: u8 = 0xf1;
 /// The name, in an upgrade, of a tunnel that carries one connection of the browser.
 pub const EGRESS_PROTOCOL: &str = "egress";
 /// The query of `PUT /ads` where the rules are those of the list that images are built with, and of no other.

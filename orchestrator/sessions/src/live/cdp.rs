@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::upstream;
 use crate::session::Session;
-use warmpool_workers::worker::{AgentError, AgentStream};
+use warmpool_workers::worker::{AgentError, PortStream};
 
 /// How long the browser may take to answer one command.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -72,12 +72,13 @@ struct Shared {
 impl Cdp {
     /// Connects to the browser as a whole.
     pub(super) async fn connect(session: &Session) -> Result<Self, CdpError> {
-        let socket = upstream::devtools(session).await?;
+        let (socket, listener) = upstream::devtools(session).await?;
         let (commands, to_send) = mpsc::channel(COMMANDS);
         let (shared, closed, end) = (Arc::<Shared>::default(), CancellationToken::new(), CancellationToken::new());
         let work = run(socket, to_send, Arc::clone(&shared));
         let (ended, told) = (end.clone(), closed.clone());
         tokio::spawn(async move {
+            let _listener = listener;
             tokio::select! {
                 () = work => {}
                 () = ended.cancelled() => {}
@@ -143,7 +144,7 @@ impl Cdp {
     }
 }
 
-async fn run(socket: WebSocketStream<AgentStream>, mut commands: mpsc::Receiver<String>, shared: Arc<Shared>) {
+async fn run(socket: WebSocketStream<PortStream>, mut commands: mpsc::Receiver<String>, shared: Arc<Shared>) {
     let (mut to, mut from) = socket.split();
     let send = async {
         while let Some(command) = commands.recv().await {

@@ -1,4 +1,5 @@
-//! Just enough of RFC 6455 to find the boundaries of frames: it reads headers and only counts payloads.
+//! Just enough of RFC 6455 to find the boundaries of frames: it reads headers and only counts payloads. Where text messages are to be
+//! read, it stops at each of them.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -33,8 +34,25 @@ pub(super) struct Scanned {
     pub(super) forward: usize,
     /// What is wrong with the bytes that follow.
     pub(super) violation: Option<FrameError>,
+    /// The text message that begins there, and goes on after [`Frames::let_pass`].
+    pub(super) text: Option<Text>,
 }
 
+/// The first frame of a text message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Text {
+    /// Bytes of its header.
+    pub(super) header: usize,
+    /// Bytes of its payload.
+    pub(super) payload: u64,
+    /// The payload's mask, all zero where there is none.
+    pub(super) mask: [u8; 4],
+    /// Whether it is the whole message.
+    pub(super) is_whole: bool,
+}
+
+/// The opcode of a frame with which a text message begins.
+const TEXT: u8 = 1;
 /// The longest header: two bytes, an eight-byte length, a mask.
 const MAX_HEADER: usize = 14;
 
@@ -48,6 +66,9 @@ pub(super) struct Frames {
     /// Bytes of the current message so far; `None` between messages.
     message: Option<u64>,
     closed: bool,
+    /// Whether to stop at text messages, and whether the next one is to pass.
+    stops: bool,
+    passes_next: bool,
 }
 
 struct Header {
@@ -56,11 +77,29 @@ struct Header {
     fin: bool,
     opcode: u8,
     masked: bool,
+    mask: [u8; 4],
+}
+
+impl Header {
+    const fn text(&self) -> Text {
+        Text { header: self.len, payload: self.payload, mask: self.mask, is_whole: self.fin }
+    }
 }
 
 impl Frames {
     pub(super) const fn new(sender: Sender, limit: u64) -> Self {
-        Self { sender, limit, payload: 0, message: None, closed: false }
+        Self { sender, limit, payload: 0, message: None, closed: false, stops: false, passes_next: false }
+    }
+
+    /// Stops at each text message.
+    pub(super) const fn stopping(mut self) -> Self {
+        self.stops = true;
+        self
+    }
+
+    /// The text message goes on at which this has stopped.
+    pub(super) const fn let_pass(&mut self) {
+        self.passes_next = true;
     }
 
     /// Parses the next piece of the stream. `piece` must start where the last `forward` ended.
@@ -75,15 +114,20 @@ impl Frames {
                 continue;
             }
             match parse(&piece[at..]) {
-                Ok(Some(header)) => match self.enter(&header) {
-                    Ok(()) => at += header.len,
-                    Err(violation) => return Scanned { forward: at, violation: Some(violation) },
-                },
+                Ok(Some(header)) => {
+                    if self.stops && header.opcode == TEXT && !std::mem::take(&mut self.passes_next) {
+                        return Scanned { forward: at, violation: None, text: Some(header.text()) };
+                    }
+                    match self.enter(&header) {
+                        Ok(()) => at += header.len,
+                        Err(violation) => return Scanned { forward: at, violation: Some(violation), text: None },
+                    }
+                }
                 Ok(None) => break,
-                Err(violation) => return Scanned { forward: at, violation: Some(violation) },
+                Err(violation) => return Scanned { forward: at, violation: Some(violation), text: None },
             }
         }
-        Scanned { forward: at, violation: None }
+        Scanned { forward: at, violation: None, text: None }
     }
 
     fn enter(&mut self, header: &Header) -> Result<(), FrameError> {
@@ -151,7 +195,8 @@ fn parse(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
     if bytes.len() < len {
         return Ok(None);
     }
-    Ok(Some(Header { len, payload, fin: first & 0x80 != 0, opcode: first & 0x0F, masked }))
+    let mask = if masked { bytes[len - 4..len].try_into().unwrap_or_default() } else { [0; 4] };
+    Ok(Some(Header { len, payload, fin: first & 0x80 != 0, opcode: first & 0x0F, masked, mask }))
 }
 
 /// A Close frame for the client.
@@ -169,8 +214,31 @@ pub(super) fn close(code: u16, reason: &str) -> Vec<u8> {
     frame
 }
 
-/// A Close frame for the browser, which takes only masked frames. The mask hides nothing between daemon and agent, so
-/// it is zero.
+/// A text message in one frame.
+pub(super) fn text(sender: Sender, text: &[u8]) -> Vec<u8> {
+    let masked = if sender == Sender::Client { 0x80 } else { 0 };
+    let mut frame = Vec::with_capacity(MAX_HEADER + text.len());
+    frame.push(0x80 | TEXT);
+    match (u8::try_from(text.len()), u16::try_from(text.len())) {
+        (Ok(short @ 0..126), _) => frame.push(masked | short),
+        (_, Ok(long)) => {
+            frame.push(masked | 126);
+            frame.extend_from_slice(&long.to_be_bytes());
+        }
+        _ => {
+            frame.push(masked | 127);
+            frame.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        }
+    }
+    if sender == Sender::Client {
+        // The browser takes only masked frames. A mask hides nothing on this machine, so it is zero.
+        frame.extend_from_slice(&[0; 4]);
+    }
+    frame.extend_from_slice(text);
+    frame
+}
+
+/// A Close frame for the browser, which takes only masked frames, see [`text`].
 pub(super) fn masked_close(code: u16) -> [u8; 8] {
     let [a, b] = code.to_be_bytes();
     [0x88, 0x82, 0, 0, 0, 0, a, b]
@@ -261,6 +329,24 @@ mod tests {
         let mut frames = Frames::new(Sender::Client, 0);
         frames.feed(&masked_close(1001));
         assert!(frames.closed() && frames.at_boundary());
+    }
+
+    #[test]
+    fn it_stops_at_texts_and_goes_on() {
+        for sender in [Sender::Client, Sender::Browser] {
+            for size in [0, 5, 125, 126, 70_000] {
+                let message = text(sender, &vec![b'x'; size]);
+                let stream = [frame(sender, true, 9, b"ping"), message.clone(), frame(sender, true, 2, b"b")].concat();
+                let mut frames = Frames::new(sender, 1 << 20).stopping();
+                let fed = frames.feed(&stream);
+                let stopped = fed.text.unwrap();
+                assert_eq!((stopped.header + size, stopped.is_whole), (message.len(), true));
+                frames.let_pass();
+                let rest = frames.feed(&stream[fed.forward..]);
+                assert_eq!((fed.forward + rest.forward, rest.text), (stream.len(), None));
+                assert_eq!(frames.feed(&message).text, Some(stopped));
+            }
+        }
     }
 
     fn messages(sender: Sender) -> impl Strategy<Value = Vec<u8>> {

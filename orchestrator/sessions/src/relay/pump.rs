@@ -1,12 +1,15 @@
-//! One direction of a relay: reads a piece, parses its frame headers, and writes it before it reads on.
+//! One direction of a relay: reads a piece, parses its frame headers, and writes it before it reads on. Text messages that somebody
+//! reads wait until they have been.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
+use warmpool_protocol::ClientSaid;
 
-use super::frames::Frames;
+use super::frames::{Frames, Text};
+use super::reading::{Reading, Verdict};
 use crate::session::Gate;
 
 /// The buffer of a quiet socket, small because there may be ten thousand of them.
@@ -29,17 +32,31 @@ pub(super) enum PumpEnd {
     PeerGone,
 }
 
+/// What has to happen before the message passes that begins at `forward`.
+enum Held {
+    /// This many bytes of it have to come.
+    Until(usize),
+    /// The agent has to hear of it.
+    Told(Text, ClientSaid),
+    /// This frame has to be written in its place, of which so many bytes are. The message is here, with so many bytes.
+    Replaced { frame: Bytes, written: usize, message: usize },
+}
+
 /// One direction. Its methods may be cancelled at any await and called again: nothing is lost or written twice.
 pub(super) struct Pump<R, W> {
     pub(super) reader: R,
     pub(super) writer: W,
     frames: Frames,
+    reading: Reading,
     buffer: Vec<u8>,
-    /// `..written` is written, `written..forward` may be written, and `forward..filled` is the start of a header that is not
-    /// complete yet.
+    /// `..written` is written, `written..forward` may be written but for the last `kept` bytes, and `forward..filled` is the start
+    /// of a header that is not complete yet, or of a message that is to be read first.
     written: usize,
     forward: usize,
     filled: usize,
+    kept: usize,
+    /// What holds up the message at `forward`.
+    held: Option<Held>,
     last_read: usize,
     small_reads: u32,
     violation: Option<(u16, &'static str)>,
@@ -52,15 +69,18 @@ where
     W: AsyncWrite + Unpin,
 {
     /// `early` has been read from `reader` already.
-    pub(super) fn new(reader: R, writer: W, frames: Frames, early: Bytes) -> Self {
+    pub(super) fn new(reader: R, writer: W, frames: Frames, reading: Reading, early: Bytes) -> Self {
         let mut pump = Self {
             reader,
             writer,
-            frames,
+            frames: if reading.reads() { frames.stopping() } else { frames },
+            reading,
             buffer: vec![0; MIN_BUFFER.max(early.len() * 2)],
             written: 0,
             forward: 0,
             filled: early.len(),
+            kept: 0,
+            held: None,
             last_read: 0,
             small_reads: 0,
             violation: None,
@@ -78,7 +98,7 @@ where
             if let Some(gate) = gate {
                 gate.open().await;
             }
-            let piece = self.forward - self.written;
+            let piece = self.forward - self.kept - self.written;
             match timeout(stall, self.flush()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return PumpEnd::PeerGone,
@@ -90,9 +110,31 @@ where
             if let Some((code, reason)) = self.violation {
                 return PumpEnd::FrameError { code, reason };
             }
+            match &self.held {
+                None | Some(Held::Until(_)) => {}
+                Some(Held::Told(text, said)) => {
+                    let Ok(instead) = self.reading.tell(said).await else { return PumpEnd::PeerGone };
+                    let text = *text;
+                    self.frames.let_pass();
+                    match instead {
+                        Some(frame) => self.held = self.replaced(&text, frame),
+                        None => self.look(),
+                    }
+                    continue;
+                }
+                Some(Held::Replaced { .. }) => match timeout(stall, self.replace()).await {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(_)) => return PumpEnd::PeerGone,
+                    Err(_) => return PumpEnd::Stalled,
+                },
+            }
             self.fit();
             match self.reader.read(&mut self.buffer[self.filled..]).await {
-                Ok(0) | Err(_) => return PumpEnd::End { clean: self.frames.closed() },
+                Ok(0) | Err(_) => {
+                    self.kept = 0;
+                    let _ = timeout(stall, self.flush()).await;
+                    return PumpEnd::End { clean: self.frames.closed() };
+                }
                 Ok(read) => {
                     self.filled += read;
                     self.last_read = read;
@@ -104,9 +146,13 @@ where
 
     /// Completes the frame that is half-way, so that one of our own can follow it. False when it will not end.
     pub(super) async fn finish_frame(&mut self, within: Duration) -> bool {
+        self.kept = 0;
         let finish = async {
             loop {
                 if self.flush().await.is_err() {
+                    return false;
+                }
+                if matches!(self.held, Some(Held::Replaced { written: 1.., .. })) && self.replace().await.is_err() {
                     return false;
                 }
                 if self.frames.at_boundary() {
@@ -125,18 +171,65 @@ where
 
     /// Whether what was written so far ends with a whole frame.
     pub(super) fn between_frames(&self) -> bool {
-        self.written == self.forward && self.frames.at_boundary()
+        let is_replacing = matches!(self.held, Some(Held::Replaced { written: 1.., .. }));
+        self.written == self.forward && self.frames.at_boundary() && !is_replacing
     }
 
     fn look(&mut self) {
-        let fed = self.frames.feed(&self.buffer[self.forward..self.filled]);
-        self.forward += fed.forward;
+        let begin = self.forward - self.kept;
+        self.held = loop {
+            let fed = self.frames.feed(&self.buffer[self.forward..self.filled]);
+            self.forward += fed.forward;
+            self.violation = fed.violation.map(|violation| (violation.code, violation.reason));
+            let Some(text) = fed.text else { break None };
+            match self.judge(&text) {
+                Verdict::Pass => self.frames.let_pass(),
+                Verdict::Wait(payload) => break Some(Held::Until(text.header + payload)),
+                Verdict::Tell(said) => break Some(Held::Told(text, said)),
+                Verdict::Replace(frame) => {
+                    self.frames.let_pass();
+                    break self.replaced(&text, frame);
+                }
+            }
+        };
+        let kept = self.reading.amend(&mut self.buffer[begin..self.forward]);
+        self.kept = if self.held.is_none() { kept } else { 0 };
+    }
+
+    /// A frame in the place of a message, which is here as a whole; none where the message breaks the protocol or a limit.
+    fn replaced(&mut self, text: &Text, frame: Bytes) -> Option<Held> {
+        let message = text.header + usize::try_from(text.payload).unwrap_or(usize::MAX);
+        let fed = self.frames.feed(&self.buffer[self.forward..self.forward + message]);
         self.violation = fed.violation.map(|violation| (violation.code, violation.reason));
+        self.violation.is_none().then_some(Held::Replaced { frame, written: 0, message })
+    }
+
+    fn judge(&mut self, text: &Text) -> Verdict {
+        let payload = self.buffer.get(self.forward + text.header..self.filled).unwrap_or_default();
+        self.reading.judge(text, payload)
+    }
+
+    /// Writes the frame that takes a message's place, and goes on behind the message.
+    async fn replace(&mut self) -> std::io::Result<()> {
+        let Some(Held::Replaced { frame, written, message }) = &mut self.held else { return Ok(()) };
+        while *written < frame.len() {
+            let count = self.writer.write(&frame[*written..]).await?;
+            if count == 0 {
+                return Err(std::io::ErrorKind::WriteZero.into());
+            }
+            *written += count;
+            self.needs_flush = true;
+        }
+        self.forward += *message;
+        self.written = self.forward;
+        self.look();
+        Ok(())
     }
 
     async fn flush(&mut self) -> std::io::Result<()> {
-        while self.written < self.forward {
-            let count = self.writer.write(&self.buffer[self.written..self.forward]).await?;
+        let end = self.forward - self.kept;
+        while self.written < end {
+            let count = self.writer.write(&self.buffer[self.written..end]).await?;
             if count == 0 {
                 return Err(std::io::ErrorKind::WriteZero.into());
             }
@@ -147,11 +240,11 @@ where
             self.writer.flush().await?;
             self.needs_flush = false;
         }
-        // What is left is the start of a header.
-        self.buffer.copy_within(self.forward..self.filled, 0);
-        self.filled -= self.forward;
+        // What is left waits for more.
+        self.buffer.copy_within(self.written..self.filled, 0);
+        self.filled -= self.written;
+        self.forward -= self.written;
         self.written = 0;
-        self.forward = 0;
         Ok(())
     }
 
@@ -163,12 +256,184 @@ where
         } else {
             self.small_reads = 0;
         }
-        if self.last_read * 2 > size && size < MAX_BUFFER {
+        let needed = match self.held {
+            Some(Held::Until(size)) => self.forward + size,
+            _ => self.filled + 1,
+        };
+        if needed > size {
+            self.buffer.resize(needed.next_power_of_two(), 0);
+        } else if self.last_read * 2 > size && size < MAX_BUFFER {
             self.buffer.resize(size * 2, 0);
-        } else if self.small_reads >= SHRINK_AFTER && size > MIN_BUFFER {
+        } else if self.small_reads >= SHRINK_AFTER && size > MIN_BUFFER && needed * 2 <= size {
             self.small_reads = 0;
             self.buffer.truncate((size / 2).max(MIN_BUFFER));
             self.buffer.shrink_to_fit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, duplex};
+    use tokio::net::UnixStream;
+    use url::Host;
+    use warmpool_protocol::{Heeded, Heeds};
+    use warmpool_workers::egress::Outcomes;
+    use warmpool_workers::worker::AgentListener;
+
+    use super::super::browser_messages::BrowserMessages;
+    use super::super::client_messages::ClientMessages;
+    use super::super::frames::{Sender, text};
+    use super::*;
+
+    const STALL: Duration = Duration::from_secs(5);
+
+    /// What comes out of a relay's direction into which a stream goes in these pieces.
+    async fn relayed(sender: Sender, reading: Reading, stream: &[u8], sizes: &[usize]) -> (Vec<u8>, PumpEnd) {
+        let (mut near, from) = duplex(1 << 20);
+        let (to, mut far) = duplex(64);
+        let mut pump = Pump::new(from, to, Frames::new(sender, u64::MAX), reading, Bytes::new());
+        let sends = async {
+            let mut rest = stream;
+            for size in sizes.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (piece, left) = rest.split_at((*size).min(rest.len()));
+                near.write_all(piece).await.unwrap();
+                tokio::task::yield_now().await;
+                rest = left;
+            }
+            drop(near);
+        };
+        let runs = async {
+            let end = pump.run(STALL, None, |_| {}).await;
+            drop(pump);
+            end
+        };
+        let mut out = Vec::new();
+        let (end, (), _) = tokio::join!(runs, sends, read_all(&mut far, &mut out));
+        (out, end)
+    }
+
+    async fn read_all(from: &mut DuplexStream, to: &mut Vec<u8>) {
+        from.read_to_end(to).await.unwrap();
+    }
+
+    /// An agent that has another command sent in place of each that it is shown, and counts what it is told of.
+    async fn agent(socket: UnixStream) -> usize {
+        let (reader, mut writer) = socket.into_split();
+        let (mut lines, mut told) = (BufReader::new(reader).lines(), 0);
+        while let Some(line) = lines.next_line().await.unwrap() {
+            let said: ClientSaid = serde_json::from_str(&line).unwrap();
+            told += 1;
+            let instead = said.command.map(|command| format!("instead of {}", command.len()));
+            let heeded = serde_json::to_string(&Heeded { instead, first_page: false }).unwrap();
+            writer.write_all(format!("{heeded}\n").as_bytes()).await.unwrap();
+        }
+        told
+    }
+
+    fn masked(plain: &[u8]) -> Vec<u8> {
+        let mut frame = text(Sender::Client, plain);
+        let (mask, start) = ([7, 0, 255, 9], frame.len() - plain.len());
+        frame[start - 4..start].copy_from_slice(&mask);
+        for (byte, mask) in frame[start..].iter_mut().zip(mask.iter().cycle()) {
+            *byte ^= mask;
+        }
+        frame
+    }
+
+    fn of_clients() -> impl Strategy<Value = Vec<u8>> {
+        let filler = (0..70_000usize).prop_map(|size| vec![b'x'; size]);
+        let command =
+            (0..400usize).prop_map(|size| format!("{{\"proxyServer\":\"{}\"}}", "p".repeat(size)).into_bytes());
+        prop_oneof![filler, command, Just(b"{\"method\":\"a.setLocaleOverride\"}".to_vec()), Just(Vec::new())]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn commands_are_replaced_and_all_else_passes_however_it_is_cut(
+            messages in prop::collection::vec(of_clients(), 1..6),
+            sizes in prop::collection::vec(1..9000usize, 1..5),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                let heeds = Heeds { first_page: false, overrides: true };
+                let reading = Reading::Client(Box::new(ClientMessages::new(AgentListener::at(ours, heeds))));
+                let (mut stream, mut expected, mut known) = (Vec::new(), Vec::new(), 0);
+                let ping = [0x89, 0x81, 1, 2, 3, 4, 9];
+                for message in &messages {
+                    let (is_command, sets_locale) = (message.starts_with(b"{\"proxy"), message.starts_with(b"{\"method"));
+                    known += usize::from(is_command || sets_locale);
+                    stream.extend_from_slice(&ping);
+                    stream.extend(masked(message));
+                    expected.extend_from_slice(&ping);
+                    expected.extend(if is_command {
+                        text(Sender::Client, format!("instead of {}", message.len()).as_bytes())
+                    } else {
+                        masked(message)
+                    });
+                }
+                let ((out, end), told) = tokio::join!(relayed(Sender::Client, reading, &stream, &sizes), agent(theirs));
+                assert!(out == expected, "{} of {} bytes", out.len(), expected.len());
+                assert_eq!((told, end), (known, PumpEnd::End { clean: false }));
+            });
+        }
+
+        #[test]
+        fn a_browsers_messages_are_corrected_however_they_are_cut(
+            order in prop::collection::vec(0..5usize, 1..9),
+            sizes in prop::collection::vec(1..300usize, 1..5),
+        ) {
+            let event = |ip: &str, port: u16| format!(
+                r#"{{"method":"Network.responseReceived","params":{{"response":{{"url":"http://a.x/","remoteIPAddress":"{ip}","remotePort":{port}}}}}}}"#
+            );
+            let named = |error: &str| format!(r#"{{"method":"Network.loadingFailed","params":{{"errorText":"{error}}}}}"#);
+            let plain = |text: String| (text.clone(), text);
+            let messages = [
+                (event("127.0.0.1", 1080), event("192.0.2.7", 80)),
+                (named("net::ERR_SOCKS_CONNECTION_FAILED\""), named("net::ERR_CONNECTION_REFUSED\"     ")),
+                plain(event("127.0.0.1", 1081)),
+                plain("net:".to_owned()),
+                plain("y".repeat(70_000)),
+            ];
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let site = (Host::Domain("a.x".to_owned()), 80, ([192, 0, 2, 7], 80).into());
+                let outcomes = Arc::new(Outcomes::known([site], true));
+                let reading = Reading::Browser(Box::new(BrowserMessages::new(outcomes)));
+                let (mut stream, mut expected) = (Vec::new(), Vec::new());
+                for index in order {
+                    let (sent, got) = &messages[index];
+                    stream.extend(text(Sender::Browser, sent.as_bytes()));
+                    expected.extend(text(Sender::Browser, got.as_bytes()));
+                }
+                // Less than this is not looked for at the end of what was read.
+                let sizes: Vec<usize> = sizes.iter().map(|size| size + 200).collect();
+                let (out, end) = relayed(Sender::Browser, reading, &stream, &sizes).await;
+                let shown = String::from_utf8_lossy(&out).replace("y", "");
+                assert!(out.len() == expected.len() && end == PumpEnd::End { clean: false }, "{shown}");
+                // A cut in the first letters leaves the vague name.
+                let vague = String::from_utf8_lossy(&expected).replace("REFUSED\"     ", "").replace("y", "");
+                assert!(out == expected || shown.contains("SOCKS"), "{shown} {vague}");
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_half_sent_ends_with_its_stream() {
+        let whole = text(Sender::Browser, br#"{"method":"Network.responseReceived","params":{}}"#);
+        for end in 0..whole.len() {
+            let reading = Reading::Browser(Box::new(BrowserMessages::new(Arc::default())));
+            let (out, _) = relayed(Sender::Browser, reading, &whole[..end], &[9]).await;
+            assert!(whole.starts_with(&out));
         }
     }
 }

@@ -34,7 +34,7 @@ impl Session {
         }
         let said = self.worker.snapshot.borrow().page_error.clone()?;
         let url = self.options.launch.url.as_deref().and_then(|url| Url::parse(url).ok());
-        let why = || url.and_then(|url| self.egress.failure_at(&url));
+        let why = || url.and_then(|url| self.egress.outcomes().failure_at(&url));
         Some(known.get_or_init(|| named(said, why())).clone())
     }
 }

@@ -6,6 +6,9 @@
 use http::Method;
 use percent_encoding::percent_decode;
 
+use warmpool_core::browser::Engine;
+use warmpool_protocol::passes_agent;
+
 use crate::Error;
 
 /// A command of one driver session, such as `element/E1/click`. It can name nothing outside that session.
@@ -35,6 +38,12 @@ impl Command {
     /// Whether it is this command, however it was encoded.
     pub(super) fn is(&self, path: &str) -> bool {
         decoded(self.path.as_bytes()) == path.as_bytes()
+    }
+
+    /// Whether the agent of this engine has to see it before the driver does.
+    pub(super) fn passes_agent(&self, engine: Engine) -> bool {
+        let decoded = decoded(self.path.as_bytes());
+        passes_agent(engine.as_str(), &String::from_utf8_lossy(&decoded))
     }
 
     /// The driver's path for it, in the driver session `id`.

@@ -72,8 +72,8 @@ pub(super) async fn filled(
             break;
         }
         tokio::time::sleep(RESIZE_CHECK).await;
-        let path = format!("/webdriver{}", Command::own(RECT).path_in(id));
-        let asked = session.worker.agent.forward(&path, Request::new(full(""))).await?;
+        let path = Command::own(RECT).path_in(id);
+        let asked = session.worker.driver.forward(&path, Request::new(full("")), false).await?;
         if asked.status().is_success() {
             body = whole(asked.into_body()).await?;
             parts.headers.insert(CONTENT_LENGTH, body.len().into());
@@ -100,12 +100,12 @@ pub(super) async fn closed(session: &Session, response: Response<Incoming>) -> R
     Ok(Response::from_parts(parts, in_memory(body)))
 }
 
-async fn whole(body: Incoming) -> Result<Bytes, AgentError> {
+pub(super) async fn whole(body: Incoming) -> Result<Bytes, AgentError> {
     let body = Limited::new(body, ANSWER_LIMIT).collect().await;
     Ok(body.map_err(AgentError::Broken)?.to_bytes())
 }
 
-fn in_memory(body: Bytes) -> Answer {
+pub(super) fn in_memory(body: Bytes) -> Answer {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 

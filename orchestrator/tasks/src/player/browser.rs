@@ -48,12 +48,12 @@ impl Browser {
 
     /// Why the last connection to the site of an address failed, if it did.
     pub(crate) fn failure_at(&self, url: &Url) -> Option<NoConnection> {
-        self.session.egress.failure_at(url)
+        self.session.egress.outcomes().failure_at(url)
     }
 
     /// What a page stands for that carries this mark, if the daemon made it.
     pub(crate) fn refusal(&self, mark: &str) -> Option<NoConnection> {
-        self.session.egress.shown_with(mark)
+        self.session.egress.outcomes().shown_with(mark)
     }
 
     /// Waits until it is gone, and says how that came.

@@ -55,8 +55,9 @@ impl ConnectError {
 }
 
 /// The browser's request; none if it does not arrive in time.
-pub(super) async fn greet(tunnel: &mut AgentStream, begun: BytesMut) -> Option<Target> {
-    timeout(HANDSHAKE_TIMEOUT, socks::accept(tunnel, begun)).await.ok()?.ok()
+pub(super) async fn greet(shared: &Shared, tunnel: &mut AgentStream, begun: BytesMut) -> Option<Target> {
+    let refused = |name| shared.outcomes.failed_as(None, name);
+    timeout(HANDSHAKE_TIMEOUT, socks::accept(tunnel, begun, refused)).await.ok()?.ok()
 }
 
 /// Serves a connection until it ends.
@@ -64,12 +65,14 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
     let shown = host.to_string();
     let Ok(_place) = Arc::clone(&shared.places).try_acquire_owned() else {
         record_refusal(&shared, &shown, port, "too_many_connections");
+        shared.outcomes.failed_as(Some(&host), None);
         let _ = socks::answer(&mut tunnel, Reply::Failed).await;
         return;
     };
     match connect(&shared, &host, port).await {
         Ok((site, peer)) => {
-            shared.verdicts.connected(&shown, port);
+            shared.outcomes.connected(&host, port, peer);
+            // Agents of earlier releases tell clients the address.
             let answered = match peer {
                 Some(peer) => socks::answer_connected(&mut tunnel, peer).await,
                 None => socks::answer(&mut tunnel, Reply::Succeeded).await,
@@ -81,11 +84,14 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
         Err(ConnectError::Dial(DialError::Refused(refused))) => {
             record_refusal(&shared, &shown, port, refused.code());
             let why = NoConnection::refused(&shown, port, refused);
-            shared.verdicts.failed(&shown, port, why.clone());
             if port == HTTPS {
+                shared.outcomes.failed(&host, port, why);
                 let _ = socks::answer(&mut tunnel, Reply::NotAllowed).await;
-            } else if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
-                refusal::show(&mut tunnel, &shown, port, refused.problem(), || shared.verdicts.show(why)).await;
+                return;
+            }
+            shared.outcomes.answered_instead(&host, port, why.clone());
+            if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
+                refusal::show(&mut tunnel, &shown, port, refused.problem(), || shared.outcomes.show(why)).await;
             }
         }
         Err(error) => {
@@ -96,7 +102,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
                 }
                 ConnectError::Dial(error) => NoConnection::unreachable(error),
             };
-            shared.verdicts.failed(&shown, port, why);
+            shared.outcomes.failed(&host, port, why);
             tracing::debug!(worker = %shared.worker.id, port, %error, "a page's connection failed");
             let _ = socks::answer(&mut tunnel, error.reply()).await;
         }

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use url::Host;
+use warmpool_protocol::socks;
 use warmpool_protocol::socks::{
     Address, CONNECT, FAILED, HEAD, NO_AUTHENTICATION, SUCCEEDED, VERSION, address_length, message,
 };
-use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST, socks};
 
 use super::proxy::ProxyError;
 use warmpool_core::address;
@@ -18,19 +18,34 @@ use warmpool_core::secret::Secret;
 const PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
 
-/// How a request is answered.
+/// How a request is answered. Two answers have the code of another, as RFC 1928 has none for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
-    Succeeded = SUCCEEDED as isize,
-    Failed = FAILED as isize,
-    NotAllowed = 2,
-    NetworkUnreachable = 3,
-    HostUnreachable = 4,
-    ConnectionRefused = 5,
-    TimedOut = 6,
-    UnknownCommand = 7,
-    UnknownHost = SOCKS_UNKNOWN_HOST as isize,
-    ProxyFailed = SOCKS_PROXY_FAILED as isize,
+    Succeeded,
+    Failed,
+    NotAllowed,
+    NetworkUnreachable,
+    HostUnreachable,
+    ConnectionRefused,
+    TimedOut,
+    UnknownCommand,
+    UnknownHost,
+    ProxyFailed,
+}
+
+impl Reply {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Succeeded => SUCCEEDED,
+            Self::Failed | Self::ProxyFailed => FAILED,
+            Self::NotAllowed => 2,
+            Self::NetworkUnreachable => 3,
+            Self::HostUnreachable | Self::UnknownHost => 4,
+            Self::ConnectionRefused => 5,
+            Self::TimedOut => 6,
+            Self::UnknownCommand => 7,
+        }
+    }
 }
 
 /// A client's destination. Names are unresolved; a name that spells an address in another notation is an address.
@@ -40,10 +55,12 @@ pub(super) struct Target {
     pub port: u16,
 }
 
-/// Answers the greeting, which begins with the bytes in `begun`, and reads the request.
+/// Answers the greeting, which begins with the bytes in `begun`, and reads the request. `refused` hears
+/// Chromium's name for what is wrong with one that names no site, where it has any.
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mut begun: BytesMut,
+    refused: impl Fn(Option<&'static str>),
 ) -> io::Result<Target> {
     let malformed = || io::Error::from(io::ErrorKind::InvalidData);
     while begun.len() < 2 || begun.len() < 2 + usize::from(begun[1]) {
@@ -76,6 +93,7 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         // What a resolver says of such a name.
         None => Reply::UnknownHost,
     };
+    refused((refusal == Reply::UnknownHost).then_some("net::ERR_NAME_NOT_RESOLVED"));
     answer(stream, refusal).await?;
     Err(malformed())
 }
@@ -94,13 +112,13 @@ pub(super) async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) 
 }
 
 /// Answers that there is a connection to this address, which stands where RFC 1928 has the address that the connection
-/// comes from: that says nothing to a browser, and the agent tells clients this one.
+/// comes from, which says nothing to a browser.
 pub(super) async fn answer_connected<S: AsyncWrite + Unpin>(stream: &mut S, peer: SocketAddr) -> io::Result<()> {
     answer_with(stream, Reply::Succeeded, peer).await
 }
 
 async fn answer_with<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply, address: SocketAddr) -> io::Result<()> {
-    let message = message(reply as u8, Address::Ip(address.ip()), address.port());
+    let message = message(reply.code(), Address::Ip(address.ip()), address.port());
     stream.write_all(&message.unwrap_or_default()).await
 }
 
@@ -167,7 +185,7 @@ mod tests {
             client.shutdown().await.unwrap();
         };
         let greeting = BytesMut::from(&[5, 1, rest[0]][..]);
-        let (target, ()) = tokio::join!(accept(&mut server, greeting), answers);
+        let (target, ()) = tokio::join!(accept(&mut server, greeting, drop), answers);
         drop(server);
         let mut answered = Vec::new();
         client.read_to_end(&mut answered).await.unwrap();
@@ -191,13 +209,13 @@ mod tests {
         let (mut client, mut server) = tokio::io::duplex(1024);
         client.write_all(b"\x02\0\x02").await.unwrap();
         client.shutdown().await.unwrap();
-        assert!(accept(&mut server, BytesMut::from(&b"\x05"[..])).await.is_err(), "no request came");
+        assert!(accept(&mut server, BytesMut::from(&b"\x05"[..]), drop).await.is_err(), "no request came");
         drop(server);
         let mut answered = Vec::new();
         client.read_to_end(&mut answered).await.unwrap();
         assert_eq!(answered, [5, 0]);
         let (_client, mut server) = tokio::io::duplex(1024);
-        assert!(accept(&mut server, BytesMut::from(&b"\x05\x01\0\x05\x01"[..])).await.is_err());
+        assert!(accept(&mut server, BytesMut::from(&b"\x05\x01\0\x05\x01"[..]), drop).await.is_err());
     }
 
     #[tokio::test]
@@ -220,7 +238,7 @@ mod tests {
         for name in [&b"\x02a\xff"[..], b"\x03a..", b"\x03..a", b"\x04a..b", b"\x01.", b"\0"] {
             let (target, answered) = asked(&[b"\0\x05\x01\0\x03", name, b"\0\x50"].concat()).await;
             assert!(target.is_err(), "{name:?}");
-            assert_eq!(answered[..4], [5, 0, 5, SOCKS_UNKNOWN_HOST], "{name:?}");
+            assert_eq!(answered[..4], [5, 0, 5, 4], "{name:?}");
         }
         for wrong in [&b"\0\x04\x01\0\x01"[..], b"\0\x05\x01\0\x09"] {
             assert!(asked(wrong).await.0.is_err(), "{wrong:?}");

@@ -40,7 +40,7 @@ async fn keep_open(shared: Arc<Shared>) {
         }
         // This happens here, not in the connection's own task: a silent connection does not count towards
         // `egress.max_connections`, so the number of tunnels bounds them.
-        let Some(target) = connection::greet(&mut tunnel, begun).await else { continue };
+        let Some(target) = connection::greet(&shared, &mut tunnel, begun).await else { continue };
         let connection = connection::serve(Arc::clone(&shared), tunnel, target);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }

@@ -29,7 +29,7 @@ use warmpool_runtime::AgentAddress;
 pub type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// The deadline of a small call, which an agent answers at once or not at all.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a launch before which a browser compiles rules of ads: seconds of a whole core.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
@@ -93,7 +93,8 @@ pub enum Upgrade {
     Declined(StatusCode),
 }
 
-/// A client of one agent.
+/// A client of one agent. Clones share its connections.
+#[derive(Clone)]
 pub struct Agent {
     address: AgentAddress,
     secret: HeaderValue,
@@ -234,12 +235,13 @@ impl Agent {
         self.succeed(Method::GET, &format!("/recording?rate={rate}"), full("")).await.map(Response::into_body)
     }
 
-    /// Passes a driver's command on; `path` is the agent's. The body streams both ways, and refusals are answers.
-    pub async fn forward(&self, path: &str, request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
-        self.send(path, request).await
+    /// Passes a driver's command on, which the agent has to see; `path` is the driver's. The body streams both ways, and
+    /// refusals are answers.
+    pub(super) async fn forward(&self, path: &str, request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+        self.send(&format!("/webdriver{path}"), request).await
     }
 
-    /// Asks for a websocket at `path` with the client's own handshake headers.
+    /// Asks for another protocol at `path`, with the headers of an upgrade.
     pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
         let work = async {
             let broken = |error: hyper::Error| AgentError::Broken(error.into());
@@ -323,7 +325,7 @@ impl Agent {
     }
 
     /// Asks for JSON, which the browser may take its time for.
-    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
+    pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
         let response = self.succeed(Method::GET, path, full("")).await?;
         read(&collect(response).await?)
     }
@@ -357,7 +359,10 @@ fn json_request(method: Method, body: Option<&impl Serialize>) -> Result<Request
 }
 
 /// The result of a call that may take this long.
-async fn within<T>(limit: Duration, call: impl Future<Output = Result<T, AgentError>>) -> Result<T, AgentError> {
+pub(super) async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, AgentError>>,
+) -> Result<T, AgentError> {
     timeout(limit, call).await.unwrap_or(Err(AgentError::Timeout(limit)))
 }
 
@@ -382,7 +387,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
     serde_json::from_slice(body).map_err(|error| AgentError::Unreadable(error.into()))
 }
 
-fn uri(text: &str) -> Result<Uri, AgentError> {
+pub(super) fn uri(text: &str) -> Result<Uri, AgentError> {
     text.parse().map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))
 }
 

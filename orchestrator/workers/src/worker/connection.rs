@@ -51,6 +51,19 @@ impl AgentStream {
         timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn over(socket: UnixStream) -> Self {
+        Self(Either::Left(socket))
+    }
+
+    /// The Unix socket, where it is one.
+    pub(super) fn into_unix(self) -> Result<UnixStream, Self> {
+        match self.0 {
+            Either::Left(stream) => Ok(stream),
+            Either::Right(stream) => Err(Self(Either::Right(stream))),
+        }
+    }
+
     /// Splits the connection into its two directions.
     pub fn into_split(self) -> (ReadHalf, WriteHalf) {
         match self.0 {

@@ -67,9 +67,19 @@ impl FirstPage {
         Self { phase: watch::Sender::new(Phase::Settled), counts: Mutex::default(), tab: OnceLock::new() }
     }
 
+    /// A navigation is about to begin.
+    pub(super) fn expect(&self) {
+        self.phase.send_replace(Phase::Loading);
+    }
+
+    /// Whether there is a navigation, of which clients are to be heard.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        *self.phase.borrow() != Phase::Settled
+    }
+
     /// A navigation begins; it is over when the result is dropped.
     pub(super) fn begin(&self) -> Loading<'_> {
-        self.phase.send_replace(Phase::Loading);
+        self.expect();
         Loading(self)
     }
 
@@ -93,7 +103,7 @@ impl FirstPage {
 
     /// A client that was let in has sent a message.
     pub(super) fn heard(&self) {
-        if *self.phase.borrow() != Phase::Settled {
+        if self.is_on_its_way() {
             let mut counts = self.counts.lock();
             counts.connecting = counts.connecting.max(Some(Instant::now() + PAUSE));
         }

@@ -155,11 +155,6 @@ impl Targets {
         Some(session.clone())
     }
 
-    /// Whether the agent has set a locale.
-    pub(super) fn has_locale(&self) -> bool {
-        !self.settings.lock().locales.is_empty()
-    }
-
     /// Withdraws the agent's locale everywhere, because a client is about to set its own, and sets it again a little
     /// later. Where the client's locale is in force by then, the browser refuses the agent's.
     pub(super) async fn yield_locale(self: &Arc<Self>, cdp: &Cdp) {

@@ -1,0 +1,85 @@
+//! A client's messages to Chromium, of which the agent in the worker has to hear of some before the browser does.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use warmpool_protocol::{ClientSaid, LONGEST_COMMAND};
+use warmpool_workers::worker::AgentListener;
+
+use super::frames::{self, Sender, Text};
+use super::reading::Verdict;
+
+/// The end of a command's name, in DevTools and in WebDriver BiDi, that sets a locale.
+static LOCALE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("setLocaleOverride"));
+/// An argument by which a client asks to hold new targets until it lets them go, as its library writes it.
+static HOLDS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"waitForDebuggerOnStart\":true"));
+/// The beginning of a command's name by which a client opens a page.
+static NAVIGATES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"Page.navigate"));
+/// What is in every command that may name something of the client's machine or network.
+static TRANSLATED: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new("\"proxyServer\""), Finder::new(".setDownloadBehavior\"")]);
+
+/// Reads a client's messages.
+pub(super) struct ClientMessages {
+    agent: AgentListener,
+    /// The message without its mask.
+    plain: Vec<u8>,
+}
+
+impl ClientMessages {
+    pub(super) const fn new(agent: AgentListener) -> Self {
+        Self { agent, plain: Vec::new() }
+    }
+
+    /// A message's first frame says what it is: its beginning, if it is a long one.
+    pub(super) fn judge(&mut self, text: &Text, payload: &[u8]) -> Verdict {
+        let read = usize::try_from(text.payload).unwrap_or(usize::MAX).min(LONGEST_COMMAND);
+        let Some(payload) = payload.get(..read) else { return Verdict::Wait(read) };
+        self.plain.clear();
+        self.plain.extend_from_slice(payload);
+        unmask(&mut self.plain, text.mask);
+        let said = self.said(text.is_whole && read as u64 == text.payload);
+        said.map_or(Verdict::Pass, Verdict::Tell)
+    }
+
+    /// What the agent has to hear of the message, if anything.
+    fn said(&self, is_whole: bool) -> Option<ClientSaid> {
+        let (heeds, plain) = (self.agent.heeds(), self.plain.as_slice());
+        let has = |finder: &Finder<'_>| finder.find(plain).is_some();
+        let said = ClientSaid {
+            navigates: heeds.first_page && has(&NAVIGATES),
+            holds_targets: heeds.overrides && has(&HOLDS),
+            sets_locale: heeds.overrides && has(&LOCALE),
+            command: (is_whole && TRANSLATED.iter().any(has))
+                .then(|| std::str::from_utf8(plain).ok().map(str::to_owned))
+                .flatten(),
+        };
+        (heeds.first_page || said != ClientSaid::default()).then_some(said)
+    }
+
+    pub(super) async fn tell(&mut self, said: &ClientSaid) -> Result<Option<Bytes>, ()> {
+        match self.agent.tell(said).await {
+            // Nothing else is here as a whole.
+            Ok(instead) => Ok(instead
+                .filter(|_| said.command.is_some())
+                .map(|instead| frames::text(Sender::Client, instead.as_bytes()).into())),
+            Err(error) => {
+                tracing::debug!(%error, "the agent does not hear of a client's message");
+                Err(())
+            }
+        }
+    }
+}
+
+fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
+    let mut words = bytes.chunks_exact_mut(4);
+    for word in &mut words {
+        for (byte, mask) in word.iter_mut().zip(mask) {
+            *byte ^= mask;
+        }
+    }
+    for (byte, mask) in words.into_remainder().iter_mut().zip(mask) {
+        *byte ^= mask;
+    }
+}
