@@ -27,6 +27,7 @@ pub(crate) fn group() -> Group {
             of_the_built_in_list_are_blocked_in_headed_chromium,
             of_the_built_in_list_are_blocked_in_chromium_under_webdriver,
             of_the_built_in_list_are_blocked_in_headless_firefox,
+            have_an_error_that_clients_know,
             stay_blocked_when_a_client_leaves,
             stay_blocked_after_a_large_form,
             have_a_built_in_list,
@@ -286,6 +287,27 @@ async fn of_the_built_in_list_are_blocked_in_chromium_under_webdriver(stage: Sta
 
 async fn of_the_built_in_list_are_blocked_in_headless_firefox(stage: Stage) -> Result<()> {
     of_the_built_in_list(stage, Row { engine: "firefox", headless: true, webdriver: false, places: EVERYWHERE }).await
+}
+
+/// Whether Chromium's own filter blocks them or the agent does.
+async fn have_an_error_that_clients_know(stage: Stage) -> Result<()> {
+    let ours = Daemon::start(Settings::on_demand()).await?;
+    let (theirs, _file) = daemon_with_rules(Settings::on_demand()).await?;
+    for (daemon, pages) in [(&ours, "easylist"), (&theirs, "ads")] {
+        let site = stage.site_for(daemon).await?;
+        let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
+        let mut cdp = session.cdp().await?;
+        let tab = cdp.first_page().await?;
+        cdp.call_in(&tab, "Network.enable", json!({})).await?;
+        cdp.call_in(&tab, "Page.navigate", json!({"url": format!("{site}/{pages}/named")})).await?;
+        for _ in 0..3 {
+            let failed = cdp.event("Network.loadingFailed", |_| true).await?;
+            ensure!(failed["errorText"] == "net::ERR_BLOCKED_BY_CLIENT", "{pages}: {failed}");
+        }
+        session.delete().await?.ok()?;
+        daemon.assert_idle().await?;
+    }
+    Ok(())
 }
 
 /// Chromium turns its own filter off for a tab that a client of DevTools leaves.

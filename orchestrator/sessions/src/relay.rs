@@ -179,8 +179,9 @@ impl Relay {
         let (client_reads, browser_reads) = match self.listener {
             Some(agent) => {
                 let outcomes = Arc::clone(self.session.egress.outcomes());
+                let blocks_ads = self.session.options.launch.block_ads;
                 let client = Reading::Client(Box::new(ClientMessages::new(*agent)));
-                (client, Reading::Browser(Box::new(BrowserMessages::new(outcomes))))
+                (client, Reading::Browser(Box::new(BrowserMessages::new(outcomes, blocks_ads))))
             }
             None => (Reading::Nothing, Reading::Nothing),
         };

@@ -1,5 +1,5 @@
 //! Chromium's messages to a client, in which the daemon puts what Chromium cannot know: where a response came from, and why a
-//! connection failed.
+//! connection failed; and the name that clients know for a request that is blocked as an ad.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -15,42 +15,59 @@ use super::frames::{self, Sender, Text};
 use super::reading::Verdict;
 use crate::net_errors;
 
-/// How events begin that tell of a response.
-const EVENT: &[u8] = b"{\"method\":\"Network.re";
+/// How events begin that tell of a response, or of a failure.
+const EVENTS: [&[u8]; 2] = [b"{\"method\":\"Network.re", b"{\"method\":\"Network.lo"];
+/// The length of such a beginning, in bytes.
+const BEGINNING: usize = EVENTS[0].len();
 /// The longest such event that is read, in bytes. A request's body and a page's headers may make one longer; it passes as it is.
 const LONGEST_EVENT: usize = 64 << 10;
+/// How Chromium tells of a request that its filter of ads has blocked, and one that the agent has; and how an extension's would be
+/// told. A page's text cannot hold these, because its quotation marks are escaped.
+const BLOCKED: [(&str, &str); 2] = [
+    (
+        r#""errorText":"","canceled":false,"blockedReason":"subresource-filter""#,
+        r#""errorText":"net::ERR_BLOCKED_BY_CLIENT","canceled":false,"blockedReason":"subresource-filter""#,
+    ),
+    (r#""errorText":"net::ERR_BLOCKED_BY_CLIENT.Inspector""#, r#""errorText":"net::ERR_BLOCKED_BY_CLIENT""#),
+];
 
 /// Reads Chromium's messages to one client.
-pub(super) struct BrowserMessages(Arc<Outcomes>);
+pub(super) struct BrowserMessages {
+    outcomes: Arc<Outcomes>,
+    /// Whether ads are blocked.
+    blocks_ads: bool,
+}
 
 impl BrowserMessages {
-    pub(super) const fn new(outcomes: Arc<Outcomes>) -> Self {
-        Self(outcomes)
+    pub(super) const fn new(outcomes: Arc<Outcomes>, blocks_ads: bool) -> Self {
+        Self { outcomes, blocks_ads }
     }
 
     pub(super) fn judge(&self, text: &Text, payload: &[u8]) -> Verdict {
         let length = usize::try_from(text.payload).unwrap_or(usize::MAX);
-        if !text.is_whole || !(EVENT.len()..=LONGEST_EVENT).contains(&length) {
+        if !text.is_whole || !(BEGINNING..=LONGEST_EVENT).contains(&length) {
             return Verdict::Pass;
         }
-        let Some(beginning) = payload.get(..EVENT.len()) else { return Verdict::Wait(EVENT.len()) };
-        if beginning != EVENT {
+        let Some(beginning) = payload.get(..BEGINNING) else { return Verdict::Wait(BEGINNING) };
+        let [of_response, of_failure] = EVENTS.map(|event| beginning == event);
+        if !(of_response || of_failure && self.blocks_ads) {
             return Verdict::Pass;
         }
         let Some(event) = payload.get(..length) else { return Verdict::Wait(length) };
-        match corrected(&self.0, event) {
+        let changed = if of_response { with_address(&self.outcomes, event) } else { with_name_of_block(event) };
+        match changed {
             Some(event) => Verdict::Replace(frames::text(Sender::Browser, &event).into()),
             None => Verdict::Pass,
         }
     }
 
     pub(super) fn amend(&self, bytes: &mut [u8]) -> usize {
-        self.0.error_name().map_or(0, |name| net_errors::name_in_place(name, bytes))
+        self.outcomes.error_name().map_or(0, |name| net_errors::name_in_place(name, bytes))
     }
 }
 
 /// An event with the address that its response came from; none for every other message.
-fn corrected(outcomes: &Outcomes, event: &[u8]) -> Option<Vec<u8>> {
+fn with_address(outcomes: &Outcomes, event: &[u8]) -> Option<Vec<u8>> {
     let ours = format!("\"remoteIPAddress\":\"127.0.0.1\",\"remotePort\":{EGRESS_PORT}");
     // In a string of JSON its quotation marks would not be bare, so this is a member of the response's.
     let at = memmem::find(event, ours.as_bytes())?;
@@ -59,6 +76,14 @@ fn corrected(outcomes: &Outcomes, event: &[u8]) -> Option<Vec<u8>> {
     let address = outcomes.address_of(url.host()?.to_owned(), url.port_or_known_default()?)?;
     let theirs = format!("\"remoteIPAddress\":\"{}\",\"remotePort\":{}", written(address), address.port());
     Some([&event[..at], theirs.as_bytes(), &event[at + ours.len()..]].concat())
+}
+
+/// An event with the name of an error that clients know for a blocked ad; none for every other message.
+fn with_name_of_block(event: &[u8]) -> Option<Vec<u8>> {
+    BLOCKED.iter().find_map(|(theirs, ours)| {
+        let at = memmem::find(event, theirs.as_bytes())?;
+        Some([&event[..at], ours.as_bytes(), &event[at + theirs.len()..]].concat())
+    })
 }
 
 #[derive(Deserialize)]
@@ -113,7 +138,7 @@ mod tests {
                 }),
             false,
         );
-        let messages = BrowserMessages::new(Arc::new(outcomes));
+        let messages = BrowserMessages::new(Arc::new(outcomes), false);
         let ours = |method, member, url| event(method, member, url, "127.0.0.1", EGRESS_PORT);
         for (event, address) in [
             (ours("responseReceived", "response", "http://a.x/"), Some(("192.0.2.7", 80))),
@@ -140,13 +165,37 @@ mod tests {
             };
             assert_eq!(messages.judge(&text, event.as_bytes()), expected, "{event}");
             let part = messages.judge(&text, &event.as_bytes()[..event.len() - 1]);
-            let waits = event.as_bytes().starts_with(EVENT);
+            let waits = event.as_bytes().starts_with(EVENTS[0]);
             assert_eq!(part, if waits { Verdict::Wait(event.len()) } else { Verdict::Pass }, "{event}");
-            let begins = event.len() >= EVENT.len();
+            let begins = event.len() >= BEGINNING;
             let start = messages.judge(&text, &event.as_bytes()[..3]);
-            assert_eq!(start, if begins { Verdict::Wait(EVENT.len()) } else { Verdict::Pass }, "{event}");
+            assert_eq!(start, if begins { Verdict::Wait(BEGINNING) } else { Verdict::Pass }, "{event}");
         }
         let long = Text { header: 10, payload: 1 << 20, mask: [0; 4], is_whole: true };
-        assert_eq!(messages.judge(&long, EVENT), Verdict::Pass);
+        assert_eq!(messages.judge(&long, EVENTS[0]), Verdict::Pass);
+    }
+    #[test]
+    fn a_blocked_ad_has_a_name() {
+        let failed = |error: &str, reason: &str| {
+            format!(
+                r#"{{"method":"Network.loadingFailed","params":{{"requestId":"1","type":"Image","errorText":"{error}","canceled":false,{reason}"corsErrorStatus":null}},"sessionId":"A"}}"#
+            )
+        };
+        let filtered = r#""blockedReason":"subresource-filter","#;
+        for (event, expected) in [
+            (failed("", filtered), Some(failed("net::ERR_BLOCKED_BY_CLIENT", filtered))),
+            (failed("net::ERR_BLOCKED_BY_CLIENT.Inspector", ""), Some(failed("net::ERR_BLOCKED_BY_CLIENT", ""))),
+            (failed("net::ERR_FAILED", ""), None),
+            (failed("", r#""blockedReason":"csp","#), None),
+            (r#"{"method":"Network.loadingFinished","params":{}}"#.to_owned(), None),
+        ] {
+            let text = Text { header: 4, payload: event.len() as u64, mask: [0; 4], is_whole: true };
+            let judge = |blocks_ads| BrowserMessages::new(Arc::default(), blocks_ads).judge(&text, event.as_bytes());
+            let expected = expected.map_or(Verdict::Pass, |event| {
+                Verdict::Replace(frames::text(Sender::Browser, event.as_bytes()).into())
+            });
+            assert_eq!(judge(true), expected, "{event}");
+            assert_eq!(judge(false), Verdict::Pass, "a client's own interception blocks otherwise");
+        }
     }
 }

@@ -408,7 +408,7 @@ mod tests {
             runtime.block_on(async {
                 let site = (Host::Domain("a.x".to_owned()), 80, ([192, 0, 2, 7], 80).into());
                 let outcomes = Arc::new(Outcomes::known([site], true));
-                let reading = Reading::Browser(Box::new(BrowserMessages::new(outcomes)));
+                let reading = Reading::Browser(Box::new(BrowserMessages::new(outcomes, false)));
                 let (mut stream, mut expected) = (Vec::new(), Vec::new());
                 for index in order {
                     let (sent, got) = &messages[index];
@@ -431,7 +431,7 @@ mod tests {
     async fn what_is_half_sent_ends_with_its_stream() {
         let whole = text(Sender::Browser, br#"{"method":"Network.responseReceived","params":{}}"#);
         for end in 0..whole.len() {
-            let reading = Reading::Browser(Box::new(BrowserMessages::new(Arc::default())));
+            let reading = Reading::Browser(Box::new(BrowserMessages::new(Arc::default(), false)));
             let (out, _) = relayed(Sender::Browser, reading, &whole[..end], &[9]).await;
             assert!(whole.starts_with(&out));
         }
