@@ -157,7 +157,7 @@ html, body { height: 100%; margin: 0; overflow: hidden; }
 </style>
 <textarea id=field></textarea><div id=pad></div><script>
 const [field, pad] = ['field', 'pad'].map((id) => document.getElementById(id));
-const seen = window.seen = { value: '', keys: 0, held: [], buttons: 0, clicks: 0, doubles: 0, rights: 0, wheel: 0, touches: 0, drag: [], at: null };
+const seen = window.seen = { value: '', focused: false, keys: 0, held: [], buttons: 0, clicks: 0, doubles: 0, rights: 0, wheel: 0, touches: 0, drag: [], at: null };
 let [busy, again] = [false, false];
 async function tell() {
   if (busy) return void (again = true);
@@ -179,6 +179,7 @@ on(document, ['keydown'], (event) => {
 });
 on(document, ['keyup'], (event) => { seen.held = seen.held.filter((code) => code !== event.code); });
 on(field, ['input'], () => {});
+on(field, ['focus', 'blur'], (event) => { seen.focused = event.type === 'focus'; });
 on(document, ['mousemove', 'mousedown', 'mouseup'], (event) => {
   seen.at = { x: event.clientX, y: event.clientY };
   seen.buttons = event.buttons;
