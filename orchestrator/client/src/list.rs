@@ -25,10 +25,10 @@ pub struct ListArguments {
     limit: u64,
     /// Print JSON on a terminal, too.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Whom to ask.
     #[command(flatten)]
-    service: Service,
+    pub(super) service: Service,
 }
 
 impl ListArguments {
@@ -37,18 +37,23 @@ impl ListArguments {
     pub(super) async fn print<T: DeserializeOwned>(
         &self,
         path: &str,
-        mut query: Serializer<'_, String>,
+        query: Serializer<'_, String>,
         options: &[SetBy],
         table: fn(&T) -> String,
     ) -> Result<(), ClientError> {
         let named = |error: ClientError| error.named(options, None).named(OPTIONS, None);
-        query.append_pair("page", &self.page.to_string()).append_pair("limit", &self.limit.to_string());
-        let (caller, path) = (Caller::new(&self.service)?, format!("{path}?{}", query.finish()));
+        let (caller, path) = (Caller::new(&self.service)?, self.path(path, query));
         if for_people(self.json) {
             write(&table(&caller.get(&path).await.map_err(named)?));
         } else {
             print(&caller.get::<Value>(&path).await.map_err(named)?);
         }
         Ok(())
+    }
+
+    /// The path of this page of the list at `path`.
+    pub(super) fn path(&self, path: &str, mut query: Serializer<'_, String>) -> String {
+        query.append_pair("page", &self.page.to_string()).append_pair("limit", &self.limit.to_string());
+        format!("{path}?{}", query.finish())
     }
 }

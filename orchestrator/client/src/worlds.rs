@@ -17,7 +17,7 @@ use warmpool_core::address::path_segment;
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, broken};
-use super::list::OPTIONS;
+use super::list::{ListArguments, OPTIONS};
 use super::output::{for_people, print, write};
 use super::show::{moment, place, plain};
 use super::table::{Column, table};
@@ -38,18 +38,9 @@ pub enum WorldsCommand {
         /// Only those of this patient, by their id.
         #[arg(long, value_name = "ID")]
         patient_id: Option<String>,
-        /// Page of the log of requests, from 1.
-        #[arg(long, default_value_t = 1)]
-        page: u64,
-        /// How many requests stand on a page, 1 to 100.
-        #[arg(long, default_value_t = 10)]
-        limit: u64,
-        /// Print JSON on a terminal, too.
-        #[arg(long)]
-        json: bool,
-        /// Whom to ask.
+        /// Which page of the log of requests, and how.
         #[command(flatten)]
-        service: Service,
+        list: ListArguments,
     },
     /// Open the viewer of a world in the default browser, or print its address where there is none.
     Open(WorldReference),
@@ -101,14 +92,13 @@ impl Integration {
 pub(super) async fn carry_out(command: WorldsCommand) -> Result<Exit, ClientError> {
     match command {
         WorldsCommand::Generate(arguments) => return generate::carry_out(*arguments).await,
-        WorldsCommand::List { environment, patient_id, page, limit, json, service } => {
-            let mut query = Serializer::new("/v1/requests?status=2xx".to_owned());
+        WorldsCommand::List { environment, patient_id, list } => {
+            let mut query = Serializer::new(String::new());
             query
+                .append_pair("status", "2xx")
                 .extend_pairs(environment.map(|environment| ("environment_type", environment.as_str())))
-                .extend_pairs(patient_id.map(|id| ("patient_id", id)))
-                .append_pair("page", &page.to_string())
-                .append_pair("limit", &limit.to_string());
-            list(&Caller::new(&service)?, &query.finish(), json).await?;
+                .extend_pairs(patient_id.map(|id| ("patient_id", id)));
+            print_worlds(&Caller::new(&list.service)?, &list.path("/v1/requests", query), list.json).await?;
         }
         WorldsCommand::Open(world) => {
             let caller = world.integration.caller(&world.service)?;
@@ -126,7 +116,7 @@ pub(super) async fn carry_out(command: WorldsCommand) -> Result<Exit, ClientErro
 }
 
 /// Prints the worlds of a page of the log, each once, with their state now. One that was deleted since has none.
-async fn list(caller: &Caller, path_of_log: &str, json: bool) -> Result<(), ClientError> {
+async fn print_worlds(caller: &Caller, path_of_log: &str, json: bool) -> Result<(), ClientError> {
     let log = caller.get::<RequestPage>(path_of_log).await.map_err(|error| error.named(OPTIONS, None))?;
     let mut seen = BTreeSet::new();
     let requests: Vec<RequestView> =
