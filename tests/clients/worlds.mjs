@@ -37,6 +37,7 @@ async function viewer() {
   await page.click('#right');
   await until('the button to have turned the view', async () => !(await page.screenshot()).equals(first));
 
+  await pictures(page);
   await page.click('#captions');
   assert.equal(await page.getAttribute('#captions', 'aria-pressed'), 'false');
   assert.equal(await text(page, 'caption'), '', 'captions go when they are not wanted');
@@ -53,6 +54,48 @@ async function viewer() {
 
   await flat();
   await closed();
+}
+
+/** The attached pictures lie on their frames, and a tap opens one large. */
+async function pictures(page) {
+  const spot = page.locator('.spot[aria-label="Picture: By the sea"]');
+  await spot.focus();
+  await page.keyboard.press('Home');
+  const drawn = () => page.$$eval('#prints canvas:not([hidden])', (canvases) => canvases.map(({ width, style }) => [width, style.transform]));
+  await until('the pictures to be drawn', async () => (await drawn()).length > 0);
+  for (const [width, transform] of await drawn()) assert.ok(width > 1 && transform.startsWith('matrix3d('), transform);
+  await shot(page, 'world-pictures');
+
+  const dialog = page.locator('#large');
+  await page.keyboard.press('Enter');
+  await dialog.waitFor();
+  assert.equal(await text(page, 'large-title'), 'By the sea');
+  assert.match(await text(page, 'large-prompt'), /\?$/, 'there is something to talk about');
+  assert.equal(await page.$eval('#large-image', (image) => image.decode().then(() => image.naturalWidth)), 64, 'the picture itself');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'large-close');
+  await accessible(page);
+  await shot(page, 'world-large');
+  const view = await drawn();
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+  assert.ok(await spot.evaluate((button) => button === document.activeElement), 'the focus goes back');
+  assert.deepEqual(await drawn(), view, 'keys of the dialog do not turn the view');
+
+  await spot.click();
+  await dialog.waitFor();
+  await page.click('#large-close');
+  await dialog.waitFor({ state: 'hidden' });
+  // A film is one at its first look.
+  await page.locator('.spot[aria-label="Film: A walk"]').focus();
+  await page.keyboard.press('Enter');
+  await dialog.waitFor();
+  assert.ok(await page.$eval('#large-frame', (frame) => 'film' in frame.dataset));
+  await accessible(page);
+  await shot(page, 'world-film');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+  await page.keyboard.press('Home');
 }
 
 /** Without WebGL there is a still picture, which turns as well. */

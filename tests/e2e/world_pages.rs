@@ -28,6 +28,7 @@ async fn the_viewer_and_the_console_work_in_a_browser(_: Stage) -> Result<()> {
     body["patient_name"] = json!("Ζωή 田中 مريم כהן");
     body["images"] =
         json!([{"data": picture()?, "label": "By the sea"}, {"data": picture()?, "label": "البيت القديم"}]);
+    body["videos"] = json!([{"data": picture()?, "label": "A walk"}]);
     body["belongings"] = json!([{"label": "radio"}, {"label": "מזכרת מירושלים"}, {"label": "दादी की घड़ी"}, {"label": "祖母の指ぬき 🧵"}]);
     let world = generate(&daemon, body.clone()).await?.ok()?;
     let world = ended(&daemon, &world["world_id"]).await?;

@@ -100,6 +100,7 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     for item in world["items"].as_array().context("items")? {
         ensure!(item["placed"] == true && item["yaw"].is_number(), "each item has its place: {item}");
     }
+    attachments_are_shown(&daemon, &world).await?;
 
     let anybody = daemon.api().without_key();
     let panorama = anybody.get(&path(&daemon, &world["assets"]["panorama_url"])?).await?;
@@ -148,6 +149,8 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     let renewed =
         daemon.api().post(&format!("/v1/worlds/{}/viewer", text(&world["world_id"])?), &json!({})).await?.ok()?;
     ensure!(anybody.get(&viewer).await?.status == 404, "the old address is dead");
+    let attachment = anybody.get(&path(&daemon, &world["items"][0]["picture_url"])?).await?;
+    ensure!(attachment.status == 404, "so is that of an attachment: {attachment}");
     let renewed = path(&daemon, &renewed["viewer_url"])?;
     ensure!(anybody.get(&renewed).await?.status == 200);
     let export = daemon.api().get(&format!("/v1/patients/{PATIENT}/export")).await?;
@@ -166,6 +169,35 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     ensure!(rows[0]["patient_id"].is_null() && rows[0]["payload"] == "1 image, 2 belongings", "{}", rows[0]);
     ensure!(files_below(&daemon.data_dir().join("worlds"))?.is_empty(), "no file stays");
     daemon.assert_idle().await
+}
+
+/// Whoever may open the viewer gets the attached pictures, and nobody else.
+async fn attachments_are_shown(daemon: &Daemon, world: &Value) -> Result<()> {
+    let anybody = daemon.api().without_key();
+    let (viewer, item) = (path(daemon, &world["viewer_url"])?, &world["items"][0]);
+    let corners = item["corners"].as_array().context("corners")?;
+    ensure!(corners.len() == 4 && corners.iter().all(|corner| corner["pitch"].is_number()), "{item}");
+    let [upper_left, upper_right, _, lower_left] = corners.as_slice() else { anyhow::bail!("{item}") };
+    ensure!(upper_left["pitch"].as_f64() > lower_left["pitch"].as_f64(), "the upper one is above: {item}");
+    ensure!(upper_left["yaw"].as_f64() < upper_right["yaw"].as_f64(), "the left one is to the left: {item}");
+    let address = path(daemon, &item["picture_url"])?;
+    let name = address.strip_prefix(&format!("{viewer}/")).context("an address of the viewer")?;
+    let picture = anybody.get(&address).await?;
+    ensure!(picture.header("content-type") == Some("image/jpeg"), "{picture}");
+    let read = image::load_from_memory(&picture.body)?;
+    ensure!((read.width(), read.height()) == (64, 48), "{} x {}", read.width(), read.height());
+    ensure!(picture.header("cache-control").is_some_and(|value| value.contains("no-store")), "{:?}", picture.headers);
+    let scene = anybody.get(&format!("{viewer}/scene.json")).await?.ok()?;
+    ensure!(scene["items"][0]["picture_url"] == name, "the viewer's page knows it by its name: {scene}");
+    ensure!(world["items"][1]["picture_url"].is_null(), "a belonging without a picture has none: {world}");
+    for other in ["picture-1.jpg", "picture-00.jpg", "upload-0", "..%2Fpicture-0.jpg"] {
+        let reply = anybody.get(&format!("{viewer}/{other}")).await?;
+        ensure!(reply.fault(404)?.code == "unknown_file", "{other}: {reply}");
+    }
+    let id = text(&world["world_id"])?;
+    let reply = anybody.get(&format!("/w/{id}.{}/{name}", "A".repeat(22))).await?;
+    ensure!(reply.fault(404)?.code == "unknown_viewer", "{reply}");
+    Ok(())
 }
 
 pub(crate) fn text(value: &Value) -> Result<&str> {

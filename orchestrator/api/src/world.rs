@@ -50,6 +50,16 @@ pub struct Placement {
     pub height: f64,
 }
 
+/// A direction as the viewer sees it, in degrees.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WorldDirection")]
+pub struct Direction {
+    /// From the middle of the picture to the right.
+    pub yaw: f64,
+    /// Upwards.
+    pub pitch: f64,
+}
+
 /// A kind of scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -159,6 +169,10 @@ pub struct WorldItem {
     /// Where it is.
     #[serde(flatten)]
     pub placement: Option<Placement>,
+    /// Where the corners of its picture are, from the upper left one clockwise; null where none is to be seen whole.
+    pub corners: Option<[Direction; 4]>,
+    /// Its picture, once it is there. In a viewer's scene this is the name of a file of the viewer.
+    pub picture_url: Option<String>,
 }
 
 /// A world as its viewer sees it.

@@ -26,7 +26,7 @@ use warmpool_store::{Batch, Durability, Table};
 const TEST_WIDTH: u32 = 1024;
 const TEST_PREVIEW_WIDTH: u32 = 512;
 /// Changes when the same request should give another scene than before.
-const SCENE_VERSION: &str = "1";
+const SCENE_VERSION: &str = "2";
 /// How long the daemon believes that the renderers' image is there, or is not.
 const IMAGE_BELIEVED: Duration = Duration::from_secs(10);
 
@@ -221,7 +221,7 @@ impl Worlds {
                 }
             }
             let (kind, label, field) = (item.kind, item.label.clone(), item.field.clone());
-            content.items.push(ContentItem { kind, label, field, url, file, placement: None });
+            content.items.push(ContentItem { kind, label, field, url, file, placement: None, corners: None });
         }
         Ok(content)
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, Limits};
 
-/// The longer side of a picture in a scene, in pixels: it hangs some metres away.
-const SIDE: u32 = 1024;
+/// The longer side of a picture that is kept, in pixels: a viewer may open it on all of a large screen.
+const SIDE: u32 = 2048;
 const QUALITY: u8 = 88;
 /// The formats that are decoded.
 const FORMATS: [ImageFormat; 3] = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP];
@@ -85,7 +85,7 @@ pub(super) fn inspect(bytes: &[u8], limits: PictureLimits) -> Result<(), Picture
     Ok(())
 }
 
-/// Decodes a picture, makes it no larger than a scene needs, turns it upright, and re-encodes it as JPEG: without any of
+/// Decodes a picture, makes it no larger than a viewer needs, turns it upright, and re-encodes it as JPEG: without any of
 /// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
 /// Errors: [`PictureError`].
 pub(super) fn normalise(bytes: &[u8], limits: PictureLimits) -> Result<Bytes, PictureError> {
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn a_picture_is_written_anew_no_larger_than_needed() {
         for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
-            let jpeg = normalise(&picture(2048, 512, format), limits(10_000_000)).unwrap();
-            assert_eq!(size(&jpeg), (1024, 256), "{format:?}");
+            let jpeg = normalise(&picture(4096, 1024, format), limits(10_000_000)).unwrap();
+            assert_eq!(size(&jpeg), (2048, 512), "{format:?}");
             assert_eq!(image::guess_format(&jpeg).unwrap(), ImageFormat::Jpeg);
         }
         let jpeg = normalise(&picture(100, 50, ImageFormat::Png), limits(10_000_000)).unwrap();

@@ -344,13 +344,18 @@ impl Worlds {
         Ok(WorldView { record, content, progress, token, cached })
     }
 
-    /// A picture of a world, if it is there, and its media type.
+    /// A picture of a world or of one of its items, if it is there, and its media type.
     /// Errors: when store or disk do not answer.
     pub async fn picture(&self, record: &WorldRecord, name: &str) -> Result<Option<(Bytes, &'static str)>, Error> {
-        let Some((name, media_type)) = PICTURES.iter().find(|(known, _)| *known == name) else { return Ok(None) };
         let cipher = self.patient(record).await?.cipher;
+        let attached =
+            || record.open(&cipher).pictures().any(|file| file == Some(name)).then_some((name, "image/jpeg"));
+        let Some((name, media_type)) = PICTURES.iter().copied().find(|(known, _)| *known == name).or_else(attached)
+        else {
+            return Ok(None);
+        };
         let bytes = self.shared.files.find(&cipher, &record.world_id, name).await?;
-        Ok(bytes.map(|bytes| (bytes, *media_type)))
+        Ok(bytes.map(|bytes| (bytes, media_type)))
     }
 
     async fn record(&self, id: &WorldId) -> Result<Option<WorldRecord>, Error> {

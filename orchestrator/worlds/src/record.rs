@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cipher::Cipher;
 use super::patient::PatientRef;
-use warmpool_api::world::{Assets, Environment, Failure, ItemKind, Placement, Scene, Status, World, WorldItem};
+use warmpool_api::world::{
+    Assets, Direction, Environment, Failure, ItemKind, Placement, Scene, Status, World, WorldItem,
+};
 use warmpool_core::ids::WorldId;
 use warmpool_keys::{IntegrationKeyId, IntegrationKind, KeyId};
 
@@ -24,6 +26,14 @@ pub(crate) struct ContentItem {
     /// Where it is in the scene, once that is rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
+    /// Where the corners of its picture are, once that is rendered and if all of it is to be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corners: Option<[Direction; 4]>,
+}
+
+/// The name of the file that has the picture of a content's item, written anew.
+pub(super) fn picture_file(number: usize) -> String {
+    format!("picture-{number}.jpg")
 }
 
 /// What a world reveals of its patient: kept encrypted with the patient's own key.
@@ -33,6 +43,14 @@ pub(crate) struct Content {
     pub items: Vec<ContentItem>,
     /// Which way the viewer looks at first, in degrees.
     pub initial_yaw: f64,
+}
+
+impl Content {
+    /// The pictures of its items that may be shown: those that have been written anew.
+    pub(super) fn pictures(&self) -> impl Iterator<Item = Option<&str>> {
+        let items = self.items.iter().enumerate();
+        items.map(|(number, item)| item.file.as_deref().filter(|file| *file == picture_file(number)))
+    }
 }
 
 /// A world's row.
@@ -117,8 +135,8 @@ impl WorldView {
                 panorama_png_url: asset("panorama.png", ready),
                 depth_url: asset("depth.png", ready),
             },
+            items: self.items(|file| viewer.as_ref().map(|viewer| format!("{viewer}/{file}"))),
             viewer_url: viewer,
-            items: self.items(),
             error: record.failure.clone(),
         }
     }
@@ -136,18 +154,21 @@ impl WorldView {
             height: record.height(),
             initial_yaw: self.content.initial_yaw,
             watermark: record.kind == IntegrationKind::Test,
-            items: self.items(),
+            items: self.items(|file| Some(file.to_owned())),
             message: record.failure.as_ref().map(|failure| failure.message.clone()),
         }
     }
 
-    fn items(&self) -> Vec<WorldItem> {
-        let item = |item: &ContentItem| WorldItem {
+    /// Its items; `address` says where one finds a file.
+    fn items(&self, address: impl Fn(&str) -> Option<String>) -> Vec<WorldItem> {
+        let item = |(item, file): (&ContentItem, Option<&str>)| WorldItem {
             kind: item.kind,
             label: item.label.clone(),
             placed: item.placement.is_some(),
             placement: item.placement,
+            corners: item.corners,
+            picture_url: file.and_then(&address),
         };
-        self.content.items.iter().map(item).collect()
+        self.content.items.iter().zip(self.content.pictures()).map(item).collect()
     }
 }

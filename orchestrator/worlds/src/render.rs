@@ -14,11 +14,11 @@ use tokio::time::{sleep, timeout};
 use super::attachment::normalise;
 use super::cipher::Cipher;
 use super::files::PICTURES;
-use super::record::{Content, WorldRecord};
+use super::record::{Content, WorldRecord, picture_file};
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
 use crate::Error;
-use warmpool_api::world::{Failure, ItemKind, Placement};
+use warmpool_api::world::{Direction, Failure, ItemKind, Placement};
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
 use warmpool_keys::IntegrationKind;
@@ -245,7 +245,7 @@ impl Worlds {
         let limits = self.picture_limits();
         for (number, item) in content.items.iter_mut().enumerate() {
             let refused = |problem: String| RenderError::Attachment { field: item.field.clone(), problem };
-            let name = format!("picture-{number}.jpg");
+            let name = picture_file(number);
             if item.file.as_deref() == Some(name.as_str()) {
                 continue;
             }
@@ -339,6 +339,8 @@ fn place(content: &mut Content, hotspots: &Hotspots) {
                 width: sane(place.width, 180.0),
                 height: sane(place.height, 180.0),
             });
+            let corner = |[yaw, pitch]: [f64; 2]| Direction { yaw: sane(yaw, 180.0), pitch: sane(pitch, 90.0) };
+            item.corners = spot.corners.map(|corners| corners.map(corner));
         }
     }
 }

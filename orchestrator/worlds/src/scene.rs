@@ -87,6 +87,8 @@ pub(super) struct Hotspot {
     pub index: usize,
     #[serde(flatten)]
     pub placement: Placement,
+    /// Yaw and pitch of its picture's corners, from the upper left one clockwise, if all of it is to be seen.
+    pub corners: Option<[[f64; 2]; 4]>,
 }
 
 #[derive(Deserialize)]
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn events_are_read_however_the_output_is_cut() {
-        let hotspots = r#"{"initial_view": {"yaw": -12.5, "pitch": 0, "hfov": 90}, "items": [{"kind": "image", "index": 0, "label": "x", "yaw": 1.0, "pitch": 2.0, "width": 3.0, "height": 4.0}]}"#;
+        let hotspots = r#"{"initial_view": {"yaw": -12.5, "pitch": 0, "hfov": 90}, "items": [{"kind": "image", "index": 0, "label": "x", "yaw": 1.0, "pitch": 2.0, "width": 3.0, "height": 4.0, "corners": [[0, 3], [2, 3], [2, 1], [0, 1]]}]}"#;
         let text = format!(
             "{{\"event\":\"ready\"}}\n{{\"event\":\"progress\",\"stage\":\"preview\",\"fraction\":0.5}}\n\
              {{\"event\":\"progress\",\"stage\":\"full\",\"fraction\":7}}\n{{\"event\":\"file\",\"name\":\"preview.jpg\",\"data\":\"AAAA\"}}\n\
@@ -211,6 +213,7 @@ mod tests {
             );
             let SceneEvent::Hotspots(hotspots) = &found[4] else { panic!("{:?}", found[4]) };
             assert_eq!(hotspots.items[0].placement.yaw, 1.0);
+            assert_eq!(hotspots.items[0].corners.unwrap()[2], [2.0, 1.0]);
             assert_eq!(found[5], SceneEvent::Done);
         }
     }

@@ -31,9 +31,7 @@ class Quality:
     samples: int
 
 
-def prepare(
-    stage: Stage, threads: int, bounces: int, exposure: float = 0.0, look: str = "AgX - Medium High Contrast"
-) -> None:
+def prepare(stage: Stage, threads: int, bounces: int, exposure: float, look: str) -> None:
     """Sets up what all pictures of one scene have in common."""
     scene = bpy.context.scene
     lens = bpy.data.cameras.new("eye")

@@ -40,7 +40,7 @@ def framed(path: Path, width: float, height: float, wood: bpy.types.Material, li
             (0, -0.013, 0 if side < 0 else outer_h - moulding),
             bevel=0.006,
         )
-    model.picture(w, h, materials.photograph(path, lit), (0, -0.0135, moulding + mount))
+    model.picture(w, h, materials.photograph(path, lit), (0, -0.0135, moulding + mount), attached=True)
     return model
 
 
@@ -77,7 +77,7 @@ def television(path: Path | None, width: float = 0.92) -> Model:
     model.box((0.1, 0.03, 0.09), shell, (0, 0.01, 0))
     if path is not None:
         w, h = fit(path, width - 0.05, height - 0.05)
-        model.picture(w, h, materials.photograph(path, 0.9), (0, -0.0295, 0.07 + (height - h) / 2))
+        model.picture(w, h, materials.photograph(path, 0.9), (0, -0.0295, 0.07 + (height - h) / 2), attached=True)
     return model
 
 
@@ -93,6 +93,6 @@ def card(label: str, path: Path | None, scratch: Path) -> Model:
     front.picture(w, h, materials.photograph(words, 0.05), (0, -0.0042, 0.0125))
     if path is not None:
         w, h = fit(path, width * 0.7, height * 0.54)
-        front.picture(w, h, materials.photograph(path, 0.05), (0, -0.005, height * 0.36))
+        front.picture(w, h, materials.photograph(path, 0.05), (0, -0.005, height * 0.36), attached=True)
     model = Model().box((width + 0.05, 0.09, 0.016), materials.wood("#a87545", "#7a4f2c"), (0, 0.02, 0))
     return model.merge(front, at=(0, 0, 0.014), turn=(-LEAN, 0, 0))

@@ -42,6 +42,8 @@ class Setting:
     spots: list[Spot] = field(default_factory=list)
     fillers: list[tuple[Spot, Callable[[], Model]]] = field(default_factory=list)
     """What stands on a spot that no item took."""
+    later: list[Callable[[list[Spot]], None]] = field(default_factory=list)
+    """Each is called with the spots that no item took."""
     extras: list[Callable[[], list[Spot]]] = field(default_factory=list)
     """Each builds something more for belongings to stand on, once the spots are taken."""
     frame: bpy.types.Material | None = None
@@ -49,6 +51,7 @@ class Setting:
     palette: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bounces: int = 3
     exposure: float = 0.0
+    look: str = "AgX - Medium High Contrast"
     north: float = 0.0
     """Compass heading of +y, chosen so that the sun stands in a plausible direction."""
 

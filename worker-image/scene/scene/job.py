@@ -103,6 +103,8 @@ def quality(fields: dict[str, Any], name: str, width: int, samples: int) -> Qual
     width = number("width", width, 64, 4096)
     if width % 2:
         raise JobError(f"{name}.width", "must be even, as the height is half of it")
+    # What is finer than the screen needs fewer samples: a pixel of the screen is made of several of these.
+    samples = min(samples, round(samples * 2048 / width))
     return Quality(width, width // 2, number("samples", samples, 1, 1024))
 
 

@@ -20,6 +20,8 @@ class Part:
     material: bpy.types.Material
     smooth: bool
     uv: np.ndarray | None = None
+    attached: bool = False
+    """Whether it shows an attached picture, with the corners in the order of `Model.picture`."""
 
 
 @dataclass
@@ -70,20 +72,30 @@ class Model:
         material: bpy.types.Material,
         at: Vector = (0, 0, 0),
         turn: Vector = (0, 0, 0),
+        attached: bool = False,
     ) -> Model:
         """An upright rectangle in the x-z plane that shows a whole image to whoever looks along +y."""
         w = width / 2
         corners = np.array([[-w, 0, 0], [w, 0, 0], [w, 0, height], [-w, 0, height]])
         uv = np.array([[0, 0], [1, 0], [1, 1], [0, 1]], dtype=float)
-        return self.add((corners, [np.array([[0, 1, 2, 3]])]), material, at, turn, smooth=False, uv=uv)
+        self.add((corners, [np.array([[0, 1, 2, 3]])]), material, at, turn, smooth=False, uv=uv)
+        self.parts[-1].attached = attached
+        return self
 
     def merge(self, other: Model, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0), scale: float | Vector = 1) -> Model:
         by = shapes.matrix(at, turn, scale)
         for part in other.parts:
             self.parts.append(
-                Part(shapes.transform(part.vertices, by), part.faces, part.material, part.smooth, part.uv)
+                Part(
+                    shapes.transform(part.vertices, by), part.faces, part.material, part.smooth, part.uv, part.attached
+                )
             )
         return self
+
+    def attached(self) -> np.ndarray | None:
+        """The corners of the attached picture that it shows, from the upper left one clockwise."""
+        shown = next((part.vertices for part in self.parts if part.attached), None)
+        return None if shown is None else shown[[3, 2, 1, 0]]
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         lows = [part.vertices.min(axis=0) for part in self.parts]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import bpy
 import numpy as np
 
-from . import belongings, displays, shapes
+from . import belongings, displays, film, shapes
 from .items import Item, Setting, Spot
 from .model import Model
 from .stage import EYE, Stage
@@ -18,6 +19,10 @@ SMALLEST = 0.6
 """How far a belonging may be scaled down to fit a spot before another spot is tried."""
 GAP = 0.4
 """Degrees that stay free between two items."""
+RAYS = np.linspace(0.02, 0.98, 9)
+"""Where the rays cross a picture that look for what stands before it, as shares of its width and of its height."""
+BEFORE = 0.012
+"""Metres before a picture within which nothing but its own frame is."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Hotspot:
     pitch: float
     width: float
     height: float
+    corners: list[tuple[float, float]] | None = None
+    """Yaw and pitch of its picture's corners, from the upper left one clockwise, if all of it is to be seen."""
 
     def overlaps(self, other: Hotspot) -> bool:
         sideways = abs((self.yaw - other.yaw + 180) % 360 - 180)
@@ -50,12 +57,37 @@ def seen(corners: np.ndarray) -> tuple[float, float, float, float]:
     return centre_yaw, (pitch.min() + pitch.max()) / 2, yaw.max() - yaw.min(), pitch.max() - pitch.min()
 
 
+def directions(points: np.ndarray) -> list[tuple[float, float]]:
+    """Yaw and pitch of each point as seen from the eye."""
+    x, y, z = (points - EYE).T
+    yaw, pitch = np.degrees(np.arctan2(x, y)), np.degrees(np.arctan2(z, np.hypot(x, y)))
+    return [(round(float(a), 3), round(float(b), 3)) for a, b in zip(yaw, pitch)]
+
+
+def is_clear(corners: np.ndarray) -> bool:
+    """Whether nothing stands between the eye and a picture, as far as a grid of rays can tell."""
+    graph = bpy.context.evaluated_depsgraph_get()
+    upper_left, upper_right, lower_right, lower_left = corners
+    for across, down in itertools.product(RAYS, RAYS):
+        upper, lower = (
+            upper_left + across * (upper_right - upper_left),
+            lower_left + across * (lower_right - lower_left),
+        )
+        ray = upper + down * (lower - upper) - EYE
+        reach = float(np.linalg.norm(ray))
+        if bpy.context.scene.ray_cast(graph, EYE, (ray / reach).tolist(), distance=reach - BEFORE)[0]:
+            return False
+    return True
+
+
 class Placement:
     def __init__(self, stage: Stage, setting: Setting, scratch: Path) -> None:
         self.stage, self.setting, self.scratch = stage, setting, scratch
         self.kit = belongings.Kit(stage.random, stage.numbers, setting.palette)
         self.free = list(setting.spots)
         self.hotspots: list[Hotspot] = []
+        self.pictures: dict[tuple[str, int], np.ndarray] = {}
+        """The corners of each item's picture."""
         self.unplaced: list[tuple[int, Item]] = []
 
     def place_all(self, items: list[Item]) -> None:
@@ -86,9 +118,22 @@ class Placement:
         for spot, make in self.setting.fillers:
             if spot in self.free:
                 self.stage.add("filler", make(), spot.at, (0, 0, spot.turn))
+        for finish in self.setting.later:
+            finish(self.free)
+
+    def find_pictures(self) -> None:
+        """Works out where the pictures are to be seen, once all else stands. One that is covered in part has no corners:
+        the viewer would draw it over what stands before it."""
+        shown = [(spot, self.pictures.get((spot.kind, spot.index))) for spot in self.hotspots]
+        self.hotspots = [
+            replace(spot, corners=directions(corners)) if corners is not None and is_clear(corners) else spot
+            for spot, corners in shown
+        ]
 
     def picture(self, index: int, item: Item) -> bool:
         assert item.file is not None
+        if item.kind == "video":
+            item = replace(item, file=film.frame(item.file, self.scratch))
         for spot in [spot for spot in self.free if spot.style in STYLES[item.kind]]:
             model = self.display(item, spot)
             low, high = model.bounds()
@@ -148,5 +193,7 @@ class Placement:
             return False
         self.stage.place(f"{item.kind} {index}", model.to_mesh(shown_as), where)
         self.hotspots.append(hotspot)
+        if (shown := model.attached()) is not None:
+            self.pictures[item.kind, index] = shapes.transform(shown, where)
         self.free.remove(spot)
         return True

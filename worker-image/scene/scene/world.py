@@ -30,7 +30,8 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     placement = Placement(stage, setting, scratch)
     placement.place_all(job.items)
     placement.dress()
-    camera.prepare(stage, threads, setting.bounces, setting.exposure)
+    placement.find_pictures()
+    camera.prepare(stage, threads, setting.bounces, setting.exposure, setting.look)
     events.progress("build", 1)
 
     view = initial_view(placement.hotspots)

@@ -76,6 +76,17 @@ class Scenes(unittest.TestCase):
                     apart_y = abs(one["pitch"] - other["pitch"]) >= (one["height"] + other["height"]) / 2
                     self.assertTrue(apart_x or apart_y, (one, other))
 
+    def test_pictures_have_corners_and_other_things_have_none(self) -> None:
+        for environment in ENVIRONMENTS:
+            for item in hotspots(environment)["items"]:
+                with self.subTest(environment=environment, item=item["label"]):
+                    if item["kind"] == "belonging":
+                        self.assertIsNone(item["corners"])
+                        continue
+                    (left, top), (right, _), (_, bottom), _ = item["corners"]
+                    self.assertTrue(0 < (right - left + 360) % 360 <= item["width"] + 0.1, item)
+                    self.assertTrue(0 < top - bottom <= item["height"] + 0.1, item)
+
     def test_it_starts_at_the_first_image(self) -> None:
         for environment in ENVIRONMENTS:
             with self.subTest(environment=environment):

@@ -1,16 +1,24 @@
 // What the daemon says about the scene, followed until there is nothing more to say.
 
-import type { Extent } from './view';
+import type { Corners } from './perspective';
+import type { Direction, Extent } from './view';
 
 export type Kind = 'image' | 'video' | 'belonging';
+
+/** What the visitor reads. */
+export const KINDS: Record<Kind, string> = { image: 'Picture', video: 'Film', belonging: 'Keepsake' };
 
 export interface Item extends Extent {
   kind: Kind;
   label: string;
+  /** Where its picture is, if all of that is to be seen. */
+  corners: Corners<Direction> | null;
+  /** The name of the file that has its picture. */
+  picture_url: string | null;
 }
 
 /** As the daemon lists it: something that found no place in the scene has no direction. */
-export type ListedItem = Pick<Item, 'kind' | 'label'> & Partial<Extent>;
+export type ListedItem = Omit<Item, keyof Extent> & Partial<Extent>;
 
 export function placed(items: readonly ListedItem[]): Item[] {
   const numbers = ['yaw', 'pitch', 'width', 'height'] as const;

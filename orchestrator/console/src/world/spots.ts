@@ -3,10 +3,9 @@
 import { make } from '../shared/dom';
 import type { Camera } from './camera';
 import type { Screen } from './picture';
-import type { Item, Kind } from './scene';
+import { KINDS, type Item } from './scene';
 import { closeUp, separation, type Size, type View } from './view';
 
-const NAMES: Record<Kind, string> = { image: 'Picture', video: 'Film', belonging: 'Keepsake' };
 /** An item further away than this angle is at the very edge of the screen, or behind. */
 const ASIDE = 62;
 const SMALLEST = 56;
@@ -14,7 +13,13 @@ const SMALLEST = 56;
 export class Spots {
   #spots: { item: Item; button: HTMLButtonElement }[] = [];
 
-  constructor(private readonly list: HTMLElement, private readonly camera: Camera, private readonly size: () => Size) {}
+  /** `open` shows an item's picture large. */
+  constructor(
+    private readonly list: HTMLElement,
+    private readonly camera: Camera,
+    private readonly size: () => Size,
+    private readonly open: (item: Item) => void,
+  ) {}
 
   set(items: readonly Item[]): void {
     const sorted = [...items].sort((a, b) => a.yaw - b.yaw);
@@ -23,9 +28,13 @@ export class Spots {
       sorted.every((item, at) => JSON.stringify(item) === JSON.stringify(this.#spots[at]?.item));
     if (same) return;
     this.#spots = sorted.map((item) => {
-      const name = `${NAMES[item.kind] ?? 'Thing'}: ${item.label}`;
+      const name = `${KINDS[item.kind] ?? 'Thing'}: ${item.label}`;
       const button = make('button', { type: 'button', class: 'spot away', title: item.label, 'aria-label': name });
-      button.addEventListener('click', () => this.camera.ease(closeUp(item, this.size())));
+      if (item.picture_url) button.setAttribute('aria-haspopup', 'dialog');
+      button.addEventListener('click', () => {
+        this.camera.ease(closeUp(item, this.size()));
+        if (item.picture_url) this.open(item);
+      });
       button.addEventListener('focus', () => {
         // By keyboard: what has the focus must be seen.
         const { yaw, pitch } = item;

@@ -84,6 +84,14 @@ export function project(direction: Direction, view: View, size: Size): Point | u
   return { x: size.width / 2 + (focal * x) / z, y: size.height / 2 - (focal * y) / z };
 }
 
+/** The direction of a place on the screen of a camera. */
+export function unproject(point: Point, view: View, size: Size): Direction {
+  const focal = size.width / 2 / Math.tan((horizontalAngle(view, size) * RADIANS) / 2);
+  const [x, y, tilt] = [(point.x - size.width / 2) / focal, (size.height / 2 - point.y) / focal, view.pitch * RADIANS];
+  const [up, ahead] = [y * Math.cos(tilt) + Math.sin(tilt), Math.cos(tilt) - y * Math.sin(tilt)];
+  return { yaw: wrap(view.yaw + Math.atan2(x, ahead) / RADIANS), pitch: Math.atan2(up, Math.hypot(x, ahead)) / RADIANS };
+}
+
 /** How a flat, wide picture lies behind the screen: its size, and the place of its left upper corner. */
 export function strip(view: View, size: Size): { scale: number; left: number; top: number } {
   // Never smaller than the screen is high.

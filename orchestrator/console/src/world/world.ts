@@ -6,6 +6,8 @@ import { Camera } from './camera';
 import { Caption } from './caption';
 import { buttons, keys, pointers } from './controls';
 import { Screen } from './picture';
+import { Large } from './large';
+import { Prints } from './prints';
 import { Questions } from './questions';
 import { Feed, type Item, placed, type Scene } from './scene';
 import { Spots } from './spots';
@@ -21,7 +23,9 @@ const size = (): Size => ({ width: stage.clientWidth, height: stage.clientHeight
 
 const camera = new Camera(() => draw());
 const screen = new Screen(picture, () => draw());
-const spots = new Spots(find('spots'), camera, size);
+const prints = new Prints(find('prints'), base, () => draw());
+const large = new Large();
+const spots = new Spots(find('spots'), camera, size, (item) => large.show(item, prints.source(item) ?? `${base}/${item.picture_url}`));
 const caption = new Caption();
 const questions = new Questions();
 
@@ -39,6 +43,7 @@ function draw(): void {
     if (!screen.ready) return;
     const [view, area] = [camera.view, size()];
     screen.render(view, area);
+    prints.place(screen, view, area);
     spots.place(screen, view, area);
     current = inView(spots.items, view, area, current);
     caption.set(current);
@@ -80,6 +85,7 @@ function open(image: HTMLImageElement): void {
   lost = false;
   find('picture').hidden = find('spots').hidden = find('controls').hidden = false;
   screen.show(image);
+  prints.setPanorama(image);
   URL.revokeObjectURL(address);
   address = image.src;
   if (scene && !faced) {
@@ -146,6 +152,8 @@ function print(): void {
 
 function gone(): void {
   screen.clear();
+  prints.clear();
+  large.close();
   picture.hidden = find('spots').hidden = find('controls').hidden = true;
   questions.toggle(false);
   find('caption').replaceChildren();
@@ -160,6 +168,7 @@ void new Feed(base, {
     scene = heard;
     lost = false;
     spots.set(placed(heard.items));
+    prints.set(placed(heard.items));
     if (heard.panorama) void load('panorama');
     else if (heard.preview) void load('preview');
     print();
@@ -181,7 +190,7 @@ document.addEventListener('keydown', (event) => {
   questions.toggle(false);
   event.stopImmediatePropagation();
 });
-keys(camera, (target) => questions.contains(target) || !screen.ready);
+keys(camera, (target) => questions.contains(target) || large.contains(target) || !screen.ready);
 new ResizeObserver(draw).observe(stage);
 
 const full = find('full');

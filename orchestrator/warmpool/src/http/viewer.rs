@@ -38,7 +38,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "/w/{token}/{file}",
             file,
             operation("get_viewer_file", "Fetch what a viewer shows")
-                .about("`scene.json` is the scene's description, `events` reports its changes, and all others are pictures.")
+                .about("`scene.json` is the scene's description, `events` reports its changes, and all others are pictures: the scene's, and those of its items under the names in `picture_url`.")
                 .writes::<Scene>("The scene.")
                 .writes_text(EVENTS, "The scene now, and whenever it changes.")
                 .writes_bytes("image/*", "One of its pictures.")
