@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import bpy
+import numpy as np
 
-from . import shapes
+from . import materials, shapes
 from .items import Spot, row
 from .model import Model
 from .stage import Stage
@@ -82,8 +83,6 @@ def round_table(radius: float, height: float, wood: Material, cloth: Material | 
                 a = i / folds * 2 * math.pi
                 r = radius + 0.008 + share * (0.035 + 0.022 * math.sin(a * 9) + 0.01 * math.sin(a * 14))
                 rim.append((r * math.cos(a), r * math.sin(a), height + 0.004 - share * 0.2))
-        import numpy as np
-
         vertices = np.array(rim)
         model.add((vertices, [shapes.lattice(4, folds, closed=True)[:, ::-1]]), cloth)
         model.add(shapes.cylinder(radius + 0.008, 0.004, folds, 0.001), cloth, (0, 0, height))
@@ -219,6 +218,38 @@ def floor_lamp(metal: Material, shade: Material, height: float = 1.55) -> Model:
     )
     model.add(shapes.lathe([(0.21, height - 0.32), (0.2, height - 0.25), (0.13, height)], 32), shade)
     return model
+
+
+def chandelier(metal: Material, glass: Material, arms: int = 5) -> Model:
+    """A hanging lamp with shades that open upwards, for a ceiling at z = 0."""
+    model = Model().add(shapes.cylinder(0.006, 0.36, 8), metal, (0, 0, -0.4))
+    model.add(
+        shapes.lathe([(0.0, -0.6), (0.02, -0.585), (0.035, -0.54), (0.02, -0.5), (0.032, -0.45), (0.012, -0.4)], 20),
+        metal,
+    )
+    for arm in range(arms):
+        a = arm * math.tau / arms + 0.3
+        out = [
+            (r * math.cos(a), r * math.sin(a), z) for r, z in ((0.02, -0.53), (0.1, -0.57), (0.18, -0.56), (0.23, -0.5))
+        ]
+        model.add(shapes.tube(out, 0.007, 8), metal)
+        at = (0.23 * math.cos(a), 0.23 * math.sin(a), -0.5)
+        model.add(shapes.cylinder(0.028, 0.015, 16), metal, at)
+        model.add(
+            shapes.lathe([(0.03, 0.012), (0.055, 0.03), (0.066, 0.07), (0.06, 0.1), (0.07, 0.115)], 24), glass, at
+        )
+    return model
+
+
+def mirror(frame: Material, width: float = 0.62, height: float = 0.82) -> Model:
+    """An oval mirror about z = 0, in a frame, with its back at y = 0."""
+    angle = np.linspace(0, math.tau, 48, endpoint=False)
+    oval = [(width / 2 * math.cos(a), -0.02, height / 2 * math.sin(a)) for a in angle]
+    model = Model().add(shapes.tube(oval, 0.024, 10, closed=True), frame)
+    middle = np.vstack([np.array(oval) * (1, 0.6, 1), [(0, -0.012, 0)]])
+    index = np.arange(48)
+    fan = np.column_stack([np.roll(index, -1), index, np.full(48, 48)])
+    return model.add((middle, [fan]), materials.paint("#f2f4f5", 0.02, 1.0), smooth=False)
 
 
 def plant_pot(radius: float, height: float, clay: Material, earth: Material) -> Model:

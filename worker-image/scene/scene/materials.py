@@ -72,6 +72,8 @@ def planks(
         position = s.node("CombineXYZ", {"X": parts.outputs[1], "Y": parts.outputs[0], "Z": parts.outputs[2]}).outputs[
             0
         ]
+    # The pattern has joints at its origin, where the viewer is.
+    position = s.node("VectorMath", {0: position, 1: (0.68 * length, 0, 0)}).outputs[0]
     bricks = s.node(
         "TexBrick",
         {
@@ -280,6 +282,16 @@ def rug(s: Shader, field: str, border: str, accent: str, width: float, depth: fl
 @shared
 def glow(s: Shader, colour: str, strength: float) -> None:
     s.surface(s.node("Emission", {"Color": colour, "Strength": strength}).outputs[0])
+
+
+@shared
+def flame(s: Shader) -> None:
+    """Fire: yellow below, red above. It throws no shadow."""
+    height = s.node("SeparateXYZ", {0: s.node("NewGeometry").outputs["Position"]}).outputs[2]
+    colour = s.ramp(s.span(height, 0.1, 0.36), [(0, "#ffd27a"), (0.4, "#ff9a3c"), (1, "#e2551c")])
+    light = s.node("Emission", {"Color": colour, "Strength": 2.4}).outputs[0]
+    clear = s.node("BsdfTransparent").outputs[0]
+    s.surface(s.mix_shaders(s.node("LightPath").outputs["Is Shadow Ray"], light, clear))
 
 
 @shared

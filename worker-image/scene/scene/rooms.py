@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import bpy
 import numpy as np
@@ -101,11 +102,66 @@ def drape(width: float, height: float, cloth: Material, tied: float = 0.0, folds
     return Model().add((vertices, [shapes.lattice(25, folds * 8 + 1)]), cloth)
 
 
-def moulding(length: float, paint: Material, height: float) -> Model:
-    """Where wall and ceiling meet, for a wall along x with the room on the side of -y."""
-    model = Model()
-    for depth, tall in ((0.03, 0.13), (0.06, 0.08), (0.1, 0.035)):
-        model.box((length, depth, tall), paint, (0, -depth / 2, height - tall), bevel=0.01)
+def profile(outline: Sequence[tuple[float, float]], length: float) -> shapes.Shape:
+    """A moulding along x with this outline of (depth, height) pairs; it stands out towards -y."""
+    depth, height = np.array(outline, dtype=float).T
+    rows = [np.column_stack([np.full(len(depth), x), -depth, height]) for x in (-length / 2, length / 2)]
+    return np.concatenate(rows), [shapes.lattice(2, len(depth))]
+
+
+def cornice(length: float, paint: Material, height: float) -> Model:
+    """Where wall and ceiling meet, for a wall along x with the room on the side of -y: a cove over a row of dentils."""
+    angle = np.linspace(0, math.pi / 2, 9)
+    cove = [(0.05 + 0.1 * (1 - math.cos(a)), -0.105 + 0.085 * math.sin(a)) for a in angle]
+    outline = [
+        (0, -0.2),
+        (0.018, -0.2),
+        (0.024, -0.185),
+        (0.018, -0.17),
+        (0.018, -0.115),
+        (0.05, -0.115),
+        (0.05, -0.105),
+    ]
+    outline += [*cove, (0.16, -0.02), (0.17, -0.012), (0.17, 0.0)]
+    model = Model().add(profile(outline, length), paint, (0, 0, height))
+    count = int(length / 0.075)
+    for i in range(count):
+        model.box(
+            (0.042, 0.028, 0.04), paint, (-length / 2 + (i + 0.5) * length / count, -0.03, height - 0.16), bevel=0.004
+        )
+    return model
+
+
+def strapwork(width: float, depth: float, paint: Material) -> Model:
+    """A raised frame on a ceiling at z = 0, with quarter circles taken out of its corners."""
+    notch = 0.28
+    half_w, half_d = width / 2, depth / 2
+    path = []
+    for sx, sy, start in ((1, 1, 270), (-1, 1, 0), (-1, -1, 90), (1, -1, 180)):
+        for step in range(9):
+            a = math.radians(start - step * 11.25)
+            path.append((sx * half_w + notch * math.cos(a), sy * half_d + notch * math.sin(a), -0.004))
+    model = Model().add(shapes.tube(path, 0.02, 8, closed=True), paint)
+    return model.add(shapes.tube([(x * 0.965, y * 0.955, z) for x, y, z in path], 0.009, 6, closed=True), paint)
+
+
+def ceiling_rose(paint: Material) -> Model:
+    """The plaster flower that a lamp hangs from, on a ceiling at z = 0."""
+    outline = [
+        (0.0, -0.05),
+        (0.06, -0.045),
+        (0.09, -0.03),
+        (0.2, -0.02),
+        (0.26, -0.035),
+        (0.3, -0.035),
+        (0.33, -0.012),
+        (0.36, 0.0),
+    ]
+    model = Model().add(shapes.lathe(outline, 48), paint)
+    for i in range(16):
+        leaf = shapes.cushion((0.13, 0.045, 0.02), 0.01, 0.3, 5)
+        a = i * math.tau / 16
+        model.add(leaf, paint, (0.155 * math.cos(a), 0.155 * math.sin(a), -0.04), (0, 0, math.degrees(a)))
     return model
 
 
@@ -159,16 +215,17 @@ def siding(
     for row in range(int(height / board)):
         z = row * board
         left = -length / 2
-        cuts = [(a, b) for a, b, c, d in sorted(openings) if c < z + board * 0.7 and d > z + board * 0.3]
-        for a, b in [*cuts, (length / 2, length / 2)]:
-            if a - left > 0.01:
-                model.add(
-                    shapes.box((a - left, 0.02, board + 0.02), 0.003),
-                    paint,
-                    ((left + a) / 2, 0.0, z),
-                    (-5, 0, 0),
-                    smooth=False,
-                )
+
+        def piece(start: float, end: float, low: float, high: float, foot: float = z) -> None:
+            if end - start > 0.01 and high - low > 0.004:
+                at = ((start + end) / 2, (low - foot) * math.tan(math.radians(5)), low)
+                model.add(shapes.box((end - start, 0.02, high - low), 0.003), paint, at, (-5, 0, 0), smooth=False)
+
+        for a, b, c, d in [*sorted(openings), (length / 2, length / 2, 0, 0)]:
+            piece(left, a, z, z + board + 0.02)
+            # Under and over what stands open, a board is sawn to fit.
+            piece(a, b, z, min(z + board + 0.02, c))
+            piece(a, b, max(z, d), z + board + 0.02)
             left = b
     return model
 
@@ -186,11 +243,11 @@ def fireplace(width: float, height: float, bricks: Material, shelf: Material, pa
     model.box((width, depth + 0.08, 0.045), shelf, (0, -depth / 2 - 0.03, height - 0.045), bevel=0.012)
     model.box((width - 0.06, depth + 0.04, 0.05), shelf, (0, -depth / 2 - 0.01, height - 0.09), bevel=0.012)
     model.box((width, 0.75, 0.03), materials.stone("#cfc4b2", "#a3968a"), (0, -0.375, 0.0), bevel=0.008)
-    bark, ember = materials.bark("#8a6a4c", "#5f4632"), materials.glow("#ff8a3a", 4.5)
+    bark, ember = materials.bark("#8a6a4c", "#5f4632"), materials.flame()
     for x, y, z, turn in ((-0.02, -0.16, 0.09, 8), (0.03, -0.24, 0.09, -12), (0.0, -0.2, 0.17, 25)):
         model.add(shapes.cylinder(0.05, 0.5, 14), bark, (x - 0.25, y, z), (0, 90, turn))
     for i in range(7):
-        x, tall = (i - 3) * 0.065, 0.2 + 0.12 * math.cos(i * 2.1)
+        x, tall = (i - 3) * 0.055, 0.15 + 0.09 * math.cos(i * 2.1)
         flame = [(0.0, 0.0), (0.03, 0.04), (0.034, 0.09), (0.018, tall * 0.7), (0.0, tall)]
         model.add(shapes.lathe(flame, 10), ember, (x, -0.2 + 0.03 * (-1) ** i, 0.12))
     return model

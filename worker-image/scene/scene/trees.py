@@ -45,9 +45,9 @@ SPECIES = {
         0.42,
         0.75,
         0.25,
-        0.155,
+        0.115,
         0.62,
-        85,
+        150,
         ("#4d6b26", "#5f7f2e", "#7b9a3c", "#8fae4a"),
         ("#8a7560", "#5a4a3a"),
         twigs=6,
@@ -60,9 +60,9 @@ SPECIES = {
         0.40,
         0.6,
         0.35,
-        0.14,
+        0.11,
         0.9,
-        85,
+        140,
         ("#6f8f33", "#93aa42", "#b9b550", "#d0a648"),
         ("#94836f", "#63543f"),
     ),
@@ -113,16 +113,16 @@ SPECIES = {
     ),
     "fir": Species(
         8.5,
-        0.1,
-        46,
-        82,
-        0.3,
-        0.08,
-        0.12,
-        0.17,
-        0.24,
+        0.06,
         60,
-        ("#33512f", "#3f6238", "#527446"),
+        84,
+        0.29,
+        0.07,
+        0.05,
+        0.095,
+        0.17,
+        170,
+        ("#4d6f4c", "#5f8257", "#7c9c63", "#99b573"),
         ("#7a6250", "#4c3d31"),
         twigs=5,
     ),
@@ -220,12 +220,14 @@ def clothe(model: Model, numbers: np.random.Generator, twigs: list[np.ndarray], 
     spray = species.leaf_width < 0.3
     points += numbers.normal(scale=(0.01 if spray else 0.05) * size, size=(count, 3))
     along = (ends - starts)[chosen] / np.maximum(lengths[chosen, None], 1e-6)
-    direction = along * (0.9 if spray else 0.5) + numbers.normal(scale=0.55, size=(count, 3)) + (0, 0, -0.15)
+    # Needles stand off a twig all round; leaves hang from it.
+    direction = along * (0.75 if spray else 0.5) + numbers.normal(scale=0.6 if spray else 0.55, size=(count, 3))
+    direction += (0, 0, 0.12 if spray else -0.15)
     sizes = species.leaf * numbers.uniform(0.7, 1.25, count)
     blossom = numbers.random(count) < (0.45 if species.blossom else 0)
     model.add(
         shapes.leaves(points[~blossom], direction[~blossom], sizes[~blossom], numbers, species.leaf_width),
-        materials.foliage(species.foliage),
+        materials.foliage(species.foliage, 0.5 if spray else 0.35, 0.7 if spray else 0.5),
         smooth=False,
     )
     if blossom.any():
@@ -319,55 +321,4 @@ def bush(
             materials.foliage(blossom, 0.3),
             smooth=False,
         )
-    return model
-
-
-def rose_arch(
-    numbers: np.random.Generator,
-    wood,
-    colours: tuple[str, ...],
-    width: float = 1.5,
-    height: float = 2.25,
-    depth: float = 0.5,
-) -> Model:
-    """An arch over a path, grown over with climbing roses. One walks through it along y."""
-    model = Model()
-    angle = np.linspace(0, np.pi, 15)
-    radius = width / 2
-    curve = np.concatenate(
-        [
-            [(radius, 0)],
-            np.column_stack([radius * np.cos(angle), height - radius + radius * np.sin(angle)]),
-            [(-radius, 0)],
-        ]
-    )
-    for y in (-depth / 2, depth / 2):
-        model.add(shapes.tube([(x, y, z) for x, z in curve], 0.03, 8), wood)
-    lengths = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
-    for at in np.arange(0.25, lengths[-1], 0.25):
-        x, z = np.interp(at, lengths, curve[:, 0]), np.interp(at, lengths, curve[:, 1])
-        model.add(shapes.tube([(x, -depth / 2, z), (x, depth / 2, z)], 0.012, 6), wood)
-    count = 9000
-    at = numbers.random(count) * lengths[-1]
-    points = np.column_stack(
-        [
-            np.interp(at, lengths, curve[:, 0]),
-            numbers.uniform(-0.55, 0.55, count) * depth,
-            np.interp(at, lengths, curve[:, 1]),
-        ]
-    )
-    outward = points - (0, 0, height - radius)
-    outward[:, 1] = numbers.normal(scale=0.35, size=count)
-    outward[points[:, 2] < height - radius, 2] = 0
-    outward /= np.maximum(np.linalg.norm(outward, axis=1, keepdims=True), 1e-6)
-    points += outward * numbers.uniform(-0.02, 0.16, (count, 1)) * (0.5 + 0.5 * np.sin(at * 5))[:, None]
-    model.merge(shell(numbers, points, outward, 0.085, ("#4f7034", "#648642", "#7c9a52")))
-    chosen = numbers.choice(count, 240, replace=False)
-    blossoms = np.repeat(points[chosen] + outward[chosen] * 0.05, 11, axis=0)
-    direction = np.repeat(outward[chosen], 11, axis=0) * 0.5 + numbers.normal(scale=0.6, size=blossoms.shape)
-    model.add(
-        shapes.leaves(blossoms, direction, numbers.uniform(0.05, 0.085, len(blossoms)), numbers, 0.9),
-        materials.foliage(colours, 0.3),
-        smooth=False,
-    )
     return model

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from .. import flowers, furniture, light, materials, shapes, terrain, trees
-from ..items import Setting, around, facing, polar, row
+from .. import climbers, flowers, furniture, light, materials, shapes, terrain, trees
+from ..items import Setting, Spot, around, facing, polar, row
 from ..model import Model
 from ..stage import Stage
 
@@ -75,7 +75,7 @@ def lay_ground(stage: Stage, path: terrain.Mask, beds: list[Bed]) -> None:
     dry, lush = chance.choice((("#8fa04a", "#5f7f2f"), ("#9aa653", "#6a8634"), ("#7f9a45", "#537a30")))
     flag = materials.stone(*chance.choice((("#cdc0a8", "#9f9079"), ("#c9c3b8", "#989287"), ("#d3b695", "#a78664"))))
     stage.add("lawn", Model().add(shapes.sheet(400, 400, 4, 4), materials.lawn(dry, lush)))
-    stage.add("paving", terrain.paving(numbers, path, (-3, -3, 4, HEDGE_RADIUS + 2), 0.4, flag))
+    stage.add("paving", terrain.paving(numbers, path, (-3, -3, 4, HEDGE_RADIUS + 2), 0.25, flag))
     joints = Model().add(shapes.cylinder(1.72, 0.012, 48), materials.ground("#b7a98a", "#93835f", 30))
     stage.add("joints", joints, at=(0, 0, 0))
 
@@ -91,19 +91,29 @@ def lay_ground(stage: Stage, path: terrain.Mask, beds: list[Bed]) -> None:
 
 def plant_beds(stage: Stage, setting: Setting, beds: list[Bed]) -> None:
     chance, numbers, palette = stage.random, stage.numbers, setting.palette
+    # Beds of one hue look painted: what stands in a bed comes from more than one palette.
+    others = [each for each in flowers.PALETTES if each is not palette]
+    warm, cool = chance.sample(others, 2)
     low = [
         flowers.daisy(numbers, palette["second"], height=0.26).to_mesh("daisy"),
         flowers.geranium(numbers, palette["petals"]).to_mesh("geranium"),
-        flowers.tulip(numbers, palette["petals"]).to_mesh("tulip"),
+        flowers.geranium(numbers, ("#fdf6ee", "#ffffff", "#f4ead8")).to_mesh("white geranium"),
+        flowers.tulip(numbers, warm["petals"]).to_mesh("tulip"),
+        flowers.daisy(numbers, ("#f7c948", "#f2b134", "#fbe08a"), height=0.24).to_mesh("marigold"),
+        flowers.daisy(numbers, ("#6f8fe0", "#8aa5ea", "#5a78cf"), height=0.22, heads=12).to_mesh("blue daisy"),
     ]
     middle = [
         flowers.spike(numbers, palette["spikes"]).to_mesh("salvia"),
-        flowers.daisy(numbers, palette["petals"], height=0.5, heads=9).to_mesh("tall daisy"),
+        flowers.spike(numbers, ("#fbf7ef", "#ffffff", "#efe6f4")).to_mesh("white salvia"),
+        flowers.daisy(numbers, ("#fffdf6", "#fbf3e2"), height=0.5, heads=9).to_mesh("ox-eye daisy"),
+        flowers.daisy(numbers, cool["petals"], height=0.48, heads=9).to_mesh("tall daisy"),
         flowers.fern(numbers).to_mesh("fern"),
     ]
     tall = [
         flowers.spike(numbers, palette["spikes"], 1.1, 9, 0.045).to_mesh("delphinium"),
         flowers.spike(numbers, palette["petals"], 1.2, 6, 0.07).to_mesh("hollyhock"),
+        flowers.spike(numbers, ("#fff8ec", "#fdf0d4", "#ffffff"), 1.15, 7, 0.06).to_mesh("white hollyhock"),
+        flowers.spike(numbers, cool["spikes"], 1.0, 9, 0.045).to_mesh("larkspur"),
     ]
     bushes = [
         trees.bush(numbers, 0.42, 0.75, ("#4f7034", "#648642", "#7c9a52"), palette["bush"]).to_mesh("bush"),
@@ -130,7 +140,8 @@ def plant_beds(stage: Stage, setting: Setting, beds: list[Bed]) -> None:
                 (0, 0, chance.uniform(0, 360)),
             )
         stage.add(f"edging {number}", stones)
-        drift = {"low": chance.sample(low, 2), "middle": chance.sample(middle, 2), "tall": tall}
+        drift = {"low": chance.sample(low, 3), "middle": chance.sample(middle, 3), "tall": chance.sample(tall, 3)}
+        waves = chance.uniform(0, 6.28)
         for point in scatter(stage, bed, 0.21):
             # Low plants at the rim, tall ones within; the same kind keeps together.
             depth = 1 - math.hypot(point[0], point[1])
@@ -138,7 +149,8 @@ def plant_beds(stage: Stage, setting: Setting, beds: list[Bed]) -> None:
             if band == "tall" and chance.random() < 0.4:
                 mesh, size = chance.choice(bushes), chance.uniform(0.8, 1.1)
             else:
-                mesh, size = drift[band][int(point[0] * 1.3 + point[1] * 0.7 > 0)], chance.uniform(0.85, 1.25)
+                place = math.sin(point[0] * 3.2 + waves) + math.cos(point[1] * 2.6 - waves) + chance.uniform(-0.5, 0.5)
+                mesh, size = drift[band][int((place + 2.5) / 5 * 2.999)], chance.uniform(0.85, 1.25)
             where = shapes.matrix((x, y, 0.04 + 0.06 * depth), (0, 0, turn)) @ shapes.matrix(
                 (point[0] * a, point[1] * b, 0), (0, 0, chance.uniform(0, 360)), size
             )
@@ -159,7 +171,12 @@ def scatter(stage: Stage, bed: Bed, gap: float) -> list[tuple[float, float]]:
 
 def surround(stage: Stage, mirror: int, sun: float) -> None:
     chance, numbers = stage.random, stage.numbers
-    segment = [trees.hedge(numbers, 2.1, 0.9, 1.5).to_mesh(f"hedge {i}") for i in range(2)]
+    greens = (
+        ("#54773a", "#678b44", "#7d9f4f", "#94b25c"),
+        ("#4c6f3c", "#5f8548", "#749a55", "#89ab62"),
+        ("#5f7d38", "#748f42", "#8ca34e", "#a3b65e"),
+    )
+    segment = [trees.hedge(numbers, 2.1, 0.9, 1.5, tones).to_mesh(f"hedge {i}") for i, tones in enumerate(greens)]
     gap = 14
     yaw = gap
     while yaw < 360 - gap + 1:
@@ -191,7 +208,7 @@ def surround(stage: Stage, mirror: int, sun: float) -> None:
     terrain.woods(
         stage,
         meshes,
-        90,
+        150,
         13,
         65,
         lambda x, y: (
@@ -229,7 +246,7 @@ def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> N
     ]
     panel(stage, setting, wood, mirror * 108, 3.0)
     panel(stage, setting, wood, mirror * -130, 3.2)
-    arch = trees.rose_arch(stage.numbers, wood, setting.palette["bush"])
+    arch = climbers.rose_arch(stage.numbers, wood, setting.palette["bush"])
     stage.add("rose arch", arch, (bend * 0.9 * math.sin((HEDGE_RADIUS - 3.2) / 8 * math.pi), HEDGE_RADIUS - 2.0, 0))
     bird_bath(stage, *polar(mirror * 23, 3.6))
 
@@ -254,9 +271,18 @@ def panel(stage: Stage, setting: Setting, wood, yaw: float, distance: float) -> 
     turn = facing(x, y)
     stage.add("panel", model, (x, y, 0), (0, 0, turn))
     # The frames hang on the lattice's face, not in it.
-    x, y = polar(yaw, distance - 0.03)
+    hang_x, hang_y = polar(yaw, distance - 0.03)
+    spots = []
     for z in (1.42, 0.82):
-        setting.spots += row("wall", (x, y, z), turn, (0, -0.7, 0.7), (0.56, 0.5))
+        spots += row("wall", (hang_x, hang_y, z), turn, (0, -0.7, 0.7), (0.56, 0.5))
+    setting.spots += spots
+
+    def overgrow(free: list[Spot]) -> None:
+        empty = all(spot in free for spot in spots)
+        climber = climbers.climber(stage.numbers, 2.2, 1.9, setting.palette["bush"], empty)
+        stage.add("climber", climber, (x, y, 0), (0, 0, turn))
+
+    setting.later.append(overgrow)
 
 
 def bird_bath(stage: Stage, x: float, y: float) -> None:

@@ -10,16 +10,18 @@ from ..stage import Stage
 
 WIDTH, FRONT, BACK, HEIGHT = 5.4, 2.55, -2.25, 2.5
 MIDDLE, DEPTH = (FRONT + BACK) / 2, FRONT - BACK
+DOOR = 1.7
+"""How far the door is from the middle of its wall."""
 RAIL = 0.88
 """Height of the panelling."""
 
 # Wallpaper and its sprigs, curtains, upholstery, cushions, rug (field, border, accent).
 SCHEMES = (
-    ("#efe3c8", "#c9a97a", "#b9653f", "#7f9a84", "#d8a24a", ("#ecdfc6", "#a8543c", "#d9b27c")),
-    ("#dfe6da", "#9db396", "#6f8f6c", "#b8704f", "#e4c987", ("#efe6d2", "#5f7f68", "#c9b98c")),
-    ("#f1dfd6", "#cf9f93", "#a85a5f", "#8d8fae", "#e3b7a0", ("#f0e2d6", "#8e4a55", "#d8a99a")),
-    ("#dfe5ea", "#9fb2c4", "#4f6f94", "#c08a4e", "#e9dcc0", ("#ece6da", "#456487", "#b9c3c9")),
-    ("#f2e6bf", "#d3b668", "#c28a35", "#6d8495", "#b5523f", ("#f0e6cc", "#3f5d73", "#cfa45a")),
+    ("#dde5d6", "#93ab8c", "#b9653f", "#6f8f86", "#d8a24a", ("#e6dcc6", "#a8543c", "#7f9a84")),
+    ("#c9d8d2", "#86a39a", "#6f8f6c", "#b8704f", "#e4c987", ("#e8e0ce", "#4f7361", "#c9a56c")),
+    ("#ecd9d4", "#c58f8a", "#8f4a55", "#7d86ae", "#e3b7a0", ("#e9dcd2", "#7f4450", "#8d8fae")),
+    ("#cfdbe6", "#8ea6be", "#4f6f94", "#c08a4e", "#e9dcc0", ("#e6e2d8", "#3f5f86", "#c79a62")),
+    ("#efe2b6", "#cbaa5a", "#5f7f95", "#6d8495", "#b5523f", ("#ebe1c8", "#3f5d73", "#cfa45a")),
 )
 WOODS = (("#a9693a", "#6e3f1f"), ("#8a5230", "#54301a"), ("#c08a52", "#8f5f32"))
 FLOORS = (("#c79a62", "#99693a"), ("#b58350", "#80532c"), ("#d2ad7c", "#ab8252"))
@@ -68,13 +70,13 @@ def build(stage: Stage) -> Setting:
 def daylight(stage: Stage, mirror: int) -> None:
     azimuth, elevation = -mirror * stage.random.uniform(62, 88), stage.random.uniform(26, 36)
     light.sky(stage, azimuth, elevation, strength=0.45, cover=0.5)
-    light.sun(stage, azimuth, elevation, 9, stage.random.choice(("#ffdcaa", "#ffe6c4")), 1.4)
+    light.sun(stage, azimuth, elevation, 8, stage.random.choice(("#ffedd2", "#fff3e2")), 1.4)
     light.window_light(
-        stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150
+        stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 170, "#d6e4ff"
     )
     # Faint lights from above and below: without them the ceiling and the corners away from the window are gloomy.
-    light.window_light(stage, "ceiling light", (0, 0, 0.7), (180, 0, 0), 2.6, 2.6, 11, "#fff0dc")
-    light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 36, "#fff0dc")
+    light.window_light(stage, "ceiling light", (0, 0, 0.7), (180, 0, 0), 3.6, 3.4, 17, "#f4f6ff")
+    light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 3.6, 3.4, 34, "#fff6ea")
 
 
 def shell(stage: Stage, mirror: int, paper, floor: tuple[str, str]) -> None:
@@ -104,21 +106,25 @@ def shell(stage: Stage, mirror: int, paper, floor: tuple[str, str]) -> None:
     )
     for name, length, at, turn, openings in sides:
         stage.add(name, rooms.wall(length + 0.32, HEIGHT, paper, openings), at, (0, 0, turn))
+        left_out = [(a - 0.12, b + 0.12, c - 0.05, d) for a, b, c, d in openings]
+        if name == "back":
+            left_out.append((-mirror * DOOR - 0.54, -mirror * DOOR + 0.54, 0, HEIGHT))
         stage.add(
             f"{name} panels",
-            rooms.wainscot(length, RAIL, white, tuple((a - 0.12, b + 0.12, c - 0.05, d) for a, b, c, d in openings)),
+            rooms.wainscot(length, RAIL, white, tuple(left_out)),
             at,
             (0, 0, turn),
         )
-        stage.add(f"{name} moulding", rooms.moulding(length, white, HEIGHT), at, (0, 0, turn))
-    rose = [(0, 0), (0.05, 0.0), (0.12, 0.012), (0.2, 0.01), (0.26, 0.022), (0.3, 0.03)]
-    pendant = Model().add(shapes.lathe(rose, 40), white, (0, 0, HEIGHT - 0.03))
-    pendant.add(shapes.cylinder(0.006, 0.42, 8), materials.paint("#c9a14e", 0.3, 0.9), (0, 0, HEIGHT - 0.45))
-    pendant.add(
-        shapes.lathe([(0.24, HEIGHT - 0.66), (0.21, HEIGHT - 0.52), (0.08, HEIGHT - 0.43), (0.02, HEIGHT - 0.42)], 36),
-        materials.lampshade("#f3e2c2", 0.8),
+        stage.add(f"{name} moulding", rooms.cornice(length, white, HEIGHT), at, (0, 0, turn))
+    stage.add("ceiling panel", rooms.strapwork(WIDTH - 1.1, DEPTH - 1.1, white), (0, MIDDLE, HEIGHT))
+    at = (0, 0.9, HEIGHT)
+    stage.add("ceiling rose", rooms.ceiling_rose(white), at)
+    stage.add(
+        "chandelier",
+        furniture.chandelier(materials.paint("#c9a14e", 0.3, 0.9), materials.lampshade("#f7ead2", 1.5)),
+        at,
     )
-    stage.add("pendant", pendant, (0, 0.9, 0))
+    light.lamp(stage, "chandelier light", (0, 0.9, HEIGHT - 0.62), 9, "#ffdcae", 0.2)
 
 
 def shifted(opening: rooms.Opening, by: float) -> rooms.Opening:
@@ -306,11 +312,13 @@ def back(stage: Stage, setting: Setting, mirror: int, wood, cloth, pillows) -> N
     stage.add("sofa", furniture.sofa(cloth, wood, pillows), (sofa_x, BACK + 0.55, 0), (0, 0, 180))
     for offset in (0, -0.8, 0.8):
         setting.spots.append(Spot("wall", (sofa_x + offset, BACK + 0.005, 1.72), 180, (0.66, 0.56)))
+    # Where no picture hangs, a mirror doubles the window's light.
+    setting.fillers.append((setting.spots[-3], lambda: furniture.mirror(setting.frame)))
     setting.spots.append(Spot("floor", (mirror * 0.75, -1.1, 0.015), facing(mirror * 0.75, -1.1), (0.75, 0.6)))
     stage.add(
         "door",
         rooms.door(materials.paint("#f3ede0", 0.45), materials.paint("#c9a14e", 0.3, 0.9)),
-        (mirror * 1.7, BACK + 0.05, 0),
+        (mirror * DOOR, BACK + 0.05, 0),
         (0, 0, 180),
     )
     plant(stage, setting, (-mirror * 2.25, BACK + 0.45), "bush")

@@ -15,32 +15,32 @@ HALF, FRONT, BACK, HEIGHT = 3.7, 2.5, -1.9, 2.75
 DROP = 0.65
 """How far the meadow lies below the boards."""
 
-# The house's boards, its woodwork, the deck (light, dark), cushions.
+# The house's boards, its woodwork, the deck (light, dark), cushions, the door.
 SCHEMES = (
-    ("#e9e4d6", "#f7f3ea", ("#b79a78", "#94775a"), "#8fb0a4"),
-    ("#c9d6dc", "#f5f2ea", ("#c2ab8c", "#9d8365"), "#d98a6a"),
-    ("#d9dfc8", "#f6f2e6", ("#ad8a64", "#886846"), "#e0b45c"),
-    ("#efdcc0", "#f8f4ea", ("#b5a592", "#90806d"), "#6f8fb0"),
-    ("#e6cfc4", "#f7f1ea", ("#bf9a70", "#977350"), "#9c86b4"),
+    ("#86a39a", "#f7f5ee", ("#a0764c", "#74502f"), "#c8664a", "#7f3f34"),
+    ("#7d9bb5", "#f7f5ef", ("#a87f56", "#7c5836"), "#d9a441", "#b5763a"),
+    ("#a3ab7c", "#f6f3e8", ("#96683f", "#6b4526"), "#b4553f", "#3f5f7a"),
+    ("#d9b273", "#f8f5ec", ("#8f6b4a", "#66482e"), "#4f76a0", "#3f6b66"),
+    ("#b0685a", "#f7f2ea", ("#9c7450", "#6f4f33"), "#5f8c86", "#dcd3bf"),
 )
 
 
 def build(stage: Stage) -> Setting:
     chance = stage.random
     mirror = chance.choice((-1, 1))
-    boards, white, deck, cloth = chance.choice(SCHEMES)
+    boards, white, deck, cloth, door = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice((("#b58a5c", "#8d6238"), ("#9a6a3e", "#6b4424"), ("#c7a878", "#a08050"))))
     paint = materials.paint(white, 0.5)
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.7, frame=wood)
+    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.75, frame=wood)
     azimuth, elevation = mirror * chance.uniform(48, 72), chance.uniform(24, 34)
     light.sky(stage, azimuth, elevation, cover=chance.uniform(0.35, 0.7), warmth=0.45)
     light.sun(stage, azimuth, elevation, 4.6, chance.choice(("#ffd8a0", "#ffe0b4", "#ffcf96")))
     setting.north = (chance.choice((120, 240)) - azimuth) % 360
 
     # Stands in for the light that the surroundings reflect under the roof.
-    light.window_light(stage, "porch light", (0, BACK + 0.3, 1.5), (115, 0, 0), 6.0, 1.6, 60, "#ffe9cf")
+    light.window_light(stage, "porch light", (0, BACK + 0.3, 1.5), (115, 0, 0), 6.0, 1.6, 46, "#fff4e6")
     view(stage, mirror)
-    building(stage, mirror, materials.paint(boards, 0.6), paint, deck)
+    building(stage, mirror, materials.paint(boards, 0.6), paint, deck, door)
     furnish(stage, setting, mirror, wood, materials.fabric(cloth))
     pots(stage, setting, mirror)
     return setting
@@ -106,7 +106,7 @@ def view(stage: Stage, mirror: int) -> None:
     )
 
 
-def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str]) -> None:
+def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str], door: str) -> None:
     width = HALF * 2
     stage.add(
         "deck",
@@ -116,7 +116,8 @@ def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str]) ->
         (0, (FRONT + BACK) / 2, -0.06),
     )
     stage.add("apron", Model().box((width + 0.26, 0.04, DROP), paint), (0, FRONT + 0.12, -DROP - 0.04))
-    ceiling = materials.planks("#fbf8f0", "#efeadc", 0.09, 4.0, 0.7, along="x")
+    # Boards as long as the porch: a joint above one's head would look like a seam.
+    ceiling = materials.planks("#cfe4e6", "#bdd6da", 0.09, 40.0, 0.7, along="x")
     stage.add(
         "ceiling",
         Model().box((width + 0.9, FRONT - BACK + 0.9, 0.05), ceiling, bevel=0.001),
@@ -151,17 +152,20 @@ def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str]) ->
         "house window", rooms.window(1.1, 1.25, paint, (2, 3), sill=False), (mirror * 1.2, BACK, 0.85), (0, 0, 180)
     )
     stage.add(
-        "window glow", Model().box((1.4, 0.02, 1.6), materials.glow("#ffe2b0", 0.9)), (mirror * 1.2, BACK - 0.2, 0.7)
+        "window glow", Model().box((2.0, 0.02, 2.2), materials.glow("#ffd9a0", 0.55)), (mirror * 1.2, BACK - 0.24, 0.4)
     )
     sheer = rooms.drape(0.5, 1.3, materials.curtain("#f6efe0", 0.6), 0.35, 5)
     for side in (-1, 1):
         hung = Model().merge(sheer, (-side * 0.58, 0, 0), scale=(side, 1, 1))
         stage.add(f"house curtain {side}", hung, (mirror * 1.2, BACK - 0.12, 0.83), (0, 0, 180))
-    stage.add("house inside", Model().box((width, 0.02, HEIGHT), boards), (0, BACK - 0.26, 0))
+    stage.add("house inside", Model().box((width, 0.02, HEIGHT), boards), (0, BACK - 0.28, 0))
+    # Else the sky would shine in between the boards and what lies behind them.
+    stage.add("house top", Model().box((width, 0.4, 0.03), boards), (0, BACK - 0.16, HEIGHT - 0.03))
+    lantern(stage, (-mirror * 0.62, BACK + 0.03, 1.62))
     stage.add(
         "house door",
         rooms.door(
-            materials.paint(stage.random.choice(("#7f4a3c", "#3f6b66", "#4a6388", "#8a6a3a")), 0.4),
+            materials.paint(door, 0.4),
             materials.paint("#c9a14e", 0.3, 0.9),
         ),
         (-mirror * 1.3, BACK, 0),
@@ -177,6 +181,17 @@ def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str]) ->
     stage.add("corner", Model().box((0.12, 0.12, HEIGHT), paint), (mirror * HALF, FRONT - 1.28, 0))
 
 
+def lantern(stage: Stage, at: tuple[float, float, float]) -> None:
+    """A lit lamp on the house's wall."""
+    iron = materials.paint("#3f3b36", 0.4, 0.6)
+    model = Model().box((0.1, 0.02, 0.22), iron, (0, 0, -0.02), bevel=0.006)
+    model.add(shapes.tube([(0, 0.01, 0.14), (0, 0.09, 0.2), (0, 0.13, 0.16)], 0.009, 8), iron)
+    model.add(shapes.lathe([(0.0, 0.17), (0.085, 0.1), (0.0, 0.1)], 6), iron, (0, 0.13, -0.02))
+    model.add(shapes.cylinder(0.05, 0.14, 6, 0.004, 0.07), materials.glow("#ffdc9c", 2.2), (0, 0.13, -0.06))
+    model.add(shapes.cylinder(0.058, 0.015, 6), iron, (0, 0.13, -0.075))
+    stage.add("lantern", model, at)
+
+
 def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
     chance = stage.random
     chair_x, chair_y = -mirror * 2.25, 1.05
@@ -186,7 +201,7 @@ def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
         (chair_x, chair_y, 0),
         (0, 0, facing(chair_x, chair_y) + mirror * 12),
     )
-    mat = materials.rug("#e9dfca", chance.choice(("#7f9a84", "#a8654a", "#5f7f9a")), "#d3bf97", 2.6, 1.7)
+    mat = materials.rug("#e4d8bf", chance.choice(("#5f7f6a", "#9c4f38", "#46688a")), "#cfae72", 2.6, 1.7)
     stage.add("mat", Model().box((2.6, 1.7, 0.012), mat, bevel=0.004), (0, 0.3, 0.001))
     for side in (-1, 1):
         x, y = polar(side * 34, 1.72)
