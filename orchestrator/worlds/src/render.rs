@@ -225,6 +225,8 @@ impl Worlds {
                 }
                 SceneEvent::Hotspots(found) => {
                     place(content, &found);
+                    // The viewer of the preview faces a familiar thing, and draws the pictures on their frames.
+                    self.keep_content(live, content).await?;
                     hotspots = Some(());
                 }
                 SceneEvent::Error(message) => return Err(RenderError::Refused(message)),
