@@ -1,7 +1,8 @@
 //! The daemon's view of one worker: a container with one browser that nobody has used, or that one session owns.
 //!
 //! `agent` speaks with the program inside the container, in the terms of `warmpool_protocol`; `watch` follows its events and
-//! decides when a worker is lost.
+//! decides when a worker is lost. `attachment` leads a client's websocket to the browser, and `driver` WebDriver's commands to
+//! the driver, both over the sockets of `port`.
 
 mod agent;
 mod attachment;
@@ -9,6 +10,7 @@ mod connection;
 mod driver;
 mod lines;
 mod port;
+mod upgrade;
 mod watch;
 
 use std::fmt;
@@ -16,12 +18,13 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub use agent::{Agent, AgentError, Body, Upgrade, full};
+pub use agent::{Agent, AgentError, Body, full};
 pub use attachment::{AgentListener, Attachment};
 pub use connection::{AgentStream, ReadHalf, WriteHalf};
 pub use driver::Driver;
 pub use lines::Lines;
 pub use port::{HandedSocket, PortReadHalf, PortStream, PortWriteHalf};
+pub use upgrade::Upgrade;
 pub use watch::watch;
 
 use warmpool_protocol::{Secret, Size, Snapshot};

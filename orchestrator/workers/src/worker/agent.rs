@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Collected, Empty, Full, Limited};
+use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +21,7 @@ use warmpool_protocol::{
 
 use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
+use super::upgrade::{Upgrade, upgrade};
 use crate::ads::AdRules;
 use warmpool_core::error::Cause;
 use warmpool_runtime::AgentAddress;
@@ -75,22 +76,6 @@ pub struct DriverReply {
     pub status: StatusCode,
     /// The body of the answer, which is WebDriver's JSON.
     pub body: Bytes,
-}
-
-/// What became of an upgrade.
-#[derive(Debug)]
-pub enum Upgrade {
-    /// Both sides speak the other protocol from here.
-    Switched {
-        /// The headers of the agent's reply.
-        headers: HeaderMap,
-        /// The connection.
-        stream: AgentStream,
-        /// The first bytes on it, which came with the reply.
-        early: Bytes,
-    },
-    /// The agent answered with this status instead.
-    Declined(StatusCode),
 }
 
 /// A client of one agent. Clones share its connections.
@@ -242,28 +227,13 @@ impl Agent {
     }
 
     /// Asks for another protocol at `path`, with the headers of an upgrade.
-    pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
+    pub async fn upgrade(&self, path: &str, mut headers: HeaderMap) -> Result<Upgrade, AgentError> {
+        headers.insert(AUTHORIZATION, self.secret.clone());
+        headers.insert(HOST, HeaderValue::from_static(AUTHORITY));
         let work = async {
-            let broken = |error: hyper::Error| AgentError::Broken(error.into());
             let stream = AgentStream::connect(&self.address).await;
-            let stream = TokioIo::new(stream.map_err(|error| AgentError::Connect(error.into()))?);
-            let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.map_err(broken)?;
-            let connection = tokio::spawn(connection.with_upgrades());
-            let mut request = Request::new(Empty::<Bytes>::new());
-            *request.uri_mut() = uri(path)?;
-            *request.headers_mut() = headers;
-            request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
-            request.headers_mut().insert(HOST, HeaderValue::from_static(AUTHORITY));
-            let response = sender.send_request(request).await.map_err(broken)?;
-            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                connection.abort();
-                return Ok(Upgrade::Declined(response.status()));
-            }
-            let headers = response.headers().clone();
-            let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
-            let parts = upgraded.downcast::<TokioIo<AgentStream>>();
-            let parts = parts.map_err(|_| AgentError::Unreadable("the connection is not a plain socket".into()))?;
-            Ok(Upgrade::Switched { headers, stream: parts.io.into_inner(), early: parts.read_buf })
+            let stream = stream.map_err(|error| AgentError::Connect(error.into()))?;
+            upgrade(stream, path, headers).await
         };
         within(CALL_TIMEOUT, work).await
     }

@@ -5,10 +5,8 @@ use std::io;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
+use http::StatusCode;
 use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
-use http::{Request, StatusCode};
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -16,9 +14,10 @@ use tokio_util::codec::{Framed, FramedParts, LinesCodec};
 use tokio_util::either::Either;
 use warmpool_protocol::{ATTACH_PROTOCOL, Attached, ClientSaid, Heeded, Heeds, LONGEST_LINE, PORT_PROTOCOL};
 
-use super::agent::{Agent, AgentError, CALL_TIMEOUT, Upgrade, uri, within};
+use super::agent::{Agent, AgentError, CALL_TIMEOUT, within};
 use super::connection::AgentStream;
 use super::port::{HandedSocket, PortStream};
+use super::upgrade::{Upgrade, upgrade};
 
 /// What became of a client's websocket.
 #[derive(Debug)]
@@ -58,10 +57,13 @@ impl Agent {
             headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
         let listener = heeds.map(|heeds| Box::new(AgentListener { lines, heeds, is_asking: false }));
+        // The browser takes only hosts that it listens on.
+        let host = HeaderValue::try_from(format!("127.0.0.1:{port}"));
+        headers.insert(HOST, host.map_err(|error| AgentError::Unreadable(error.into()))?);
         let stream = self.connect_port(port).await.map_err(|error| AgentError::Connect(error.into()))?;
-        Ok(match shake_hands(stream, port, &path, headers).await? {
-            Handshake::Done { headers, stream, early } => Attachment::Open { headers, stream, early, listener },
-            Handshake::Declined(status) => Attachment::Declined(status),
+        Ok(match upgrade(stream, &path, headers).await? {
+            Upgrade::Switched { headers, stream, early } => Attachment::Open { headers, stream, early, listener },
+            Upgrade::Declined(status) => Attachment::Declined(status),
         })
     }
 
@@ -92,38 +94,6 @@ fn protocol(name: &'static str) -> HeaderMap {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static(name));
     headers
-}
-
-enum Handshake {
-    Done { headers: HeaderMap, stream: PortStream, early: Bytes },
-    Declined(StatusCode),
-}
-
-/// Shakes hands with the browser. It takes only hosts that it listens on, and no origin.
-async fn shake_hands(
-    stream: PortStream,
-    port: u16,
-    path: &str,
-    mut headers: HeaderMap,
-) -> Result<Handshake, AgentError> {
-    let broken = |error: hyper::Error| AgentError::Broken(error.into());
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let connection = tokio::spawn(connection.with_upgrades());
-    let host = HeaderValue::try_from(format!("127.0.0.1:{port}"));
-    headers.insert(HOST, host.map_err(|error| AgentError::Unreadable(error.into()))?);
-    let mut request = Request::new(Empty::<Bytes>::new());
-    *request.uri_mut() = uri(path)?;
-    *request.headers_mut() = headers;
-    let response = sender.send_request(request).await.map_err(broken)?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        connection.abort();
-        return Ok(Handshake::Declined(response.status()));
-    }
-    let headers = response.headers().clone();
-    let upgraded = hyper::upgrade::on(response).await.map_err(broken)?;
-    let parts = upgraded.downcast::<TokioIo<PortStream>>();
-    let parts = parts.map_err(|_| AgentError::Unreadable("the connection is not a plain socket".into()))?;
-    Ok(Handshake::Done { headers, stream: parts.io.into_inner(), early: parts.read_buf })
 }
 
 /// Lines of JSON on a connection to the agent.
