@@ -25,6 +25,8 @@ pub(crate) fn group() -> Group {
             each_setting_holds_alone,
             session_timeout_ends_every_engine,
             the_clients_own_override_wins,
+            settings_outlive_a_page_and_a_client,
+            what_an_engine_cannot_do_is_refused,
             without_settings_nothing_is_overridden,
         ],
     )
@@ -85,15 +87,29 @@ struct Requested {
     locales: Option<&'static [&'static str]>,
     user_agent: Option<&'static str>,
     viewport: Option<(u64, u64)>,
+    /// A zone without summer time, and its offset as dates have it.
+    timezone: Option<(&'static str, i64)>,
+    color_scheme: Option<&'static str>,
+    reduced_motion: Option<&'static str>,
 }
 
-const ALL: Requested =
-    Requested { locales: Some(&["de-DE", "fr-FR"]), user_agent: Some(AGENT), viewport: Some((1000, 640)) };
+const ALL: Requested = Requested {
+    locales: Some(&["de-DE", "fr-FR"]),
+    user_agent: Some(AGENT),
+    viewport: Some((1000, 640)),
+    timezone: Some(("Asia/Tokyo", -540)),
+    color_scheme: Some("dark"),
+    reduced_motion: Some("reduce"),
+};
 
 impl Requested {
     fn settings(&self) -> Value {
         let viewport = self.viewport.map(|(width, height)| json!({"width": width, "height": height}));
-        json!({"locales": self.locales, "user_agent": self.user_agent, "viewport": viewport})
+        json!({
+            "locales": self.locales, "user_agent": self.user_agent, "viewport": viewport,
+            "timezone": self.timezone.map(|(name, _)| name),
+            "color_scheme": self.color_scheme, "reduced_motion": self.reduced_motion,
+        })
     }
 
     /// Every fact of one report that is not as requested: its name, and what was seen.
@@ -116,6 +132,16 @@ impl Requested {
             } else {
                 expect("user_agent", &part["userAgent"], top["userAgent"].clone());
             }
+        }
+        let (zone, offset) = self.timezone.unwrap_or(("UTC", 0));
+        for part in [top, &report["frame"], &report["worker"], &report["shared"]] {
+            expect("timezone", &part["timezone"], json!(zone));
+            expect("offset", &part["offset"], json!(offset));
+        }
+        for part in [top, &report["frame"]] {
+            let is_dark = self.color_scheme == Some("dark");
+            let is_reduced = self.reduced_motion == Some("reduce");
+            expect("media", &part["media"], json!({"dark": is_dark, "light": !is_dark, "reduced": is_reduced}));
         }
         for headers in [&report["headers"], &report["worker"]["headers"]] {
             expect("user_agent header", &headers["user-agent"], top["userAgent"].clone());
@@ -225,10 +251,13 @@ async fn hold(stage: Stage, row: Row, requested: Requested) -> Result<()> {
     let site = stage.site_for(daemon).await?;
     let kind = if row.webdriver { "webdriver" } else { "socket" };
     let tag = format!(
-        "{}-{}-{}",
+        "{}-{}-{}-{}-{}-{}",
         requested.locales.map_or("own", |locales| locales[0]),
         requested.user_agent.is_some(),
-        requested.viewport.map_or(0, |(width, _)| width)
+        requested.viewport.map_or(0, |(width, _)| width),
+        requested.timezone.map_or(0, |(_, offset)| offset),
+        requested.color_scheme.unwrap_or("own"),
+        requested.reduced_motion.unwrap_or("own"),
     );
     let name = |place: Place, attempt: u32| format!("{}-{}-{kind}-{tag}-{place:?}-{attempt}", row.engine, row.headless);
     let probe = |place: Place, attempt: u32| format!("{site}/probe/{}", name(place, attempt));
@@ -336,6 +365,11 @@ async fn each_setting_holds_alone(stage: Stage) -> Result<()> {
             Requested { locales: Some(&["ja-JP", "zh-Hant-TW", "en-US"]), ..Requested::default() },
             Requested { user_agent: Some(AGENT), ..Requested::default() },
             Requested { viewport: Some((640, 900)), ..Requested::default() },
+            Requested { timezone: Some(("America/Phoenix", 420)), ..Requested::default() },
+            Requested { color_scheme: Some("dark"), ..Requested::default() },
+            Requested { color_scheme: Some("no-preference"), ..Requested::default() },
+            Requested { reduced_motion: Some("reduce"), ..Requested::default() },
+            Requested { reduced_motion: Some("no-preference"), ..Requested::default() },
         ] {
             let row = Row { engine, headless: true, webdriver: false, places: &[Place::First] };
             hold(stage.clone(), row, requested).await?;
@@ -367,13 +401,63 @@ async fn the_clients_own_override_wins(stage: Stage) -> Result<()> {
         .await?;
     let size = json!({"width": 333, "height": 222, "deviceScaleFactor": 1, "mobile": false});
     cdp.call_in(&page, "Emulation.setDeviceMetricsOverride", size).await?;
+    cdp.call_in(&page, "Emulation.setTimezoneOverride", json!({"timezoneId": "America/Phoenix"})).await?;
+    let media = json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]});
+    cdp.call_in(&page, "Emulation.setEmulatedMedia", media).await?;
     cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/probe/own")})).await?;
     let report = report(&stage, "own").await?;
     ensure!(report["top"]["userAgent"] == "Own/1", "{report}");
     ensure!(report["top"]["languages"] == json!(["it-IT"]), "{report}");
     ensure!(report["top"]["inner"] == json!({"width": 333, "height": 222}), "{report}");
     ensure!(report["headers"]["user-agent"] == "Own/1", "{report}");
+    ensure!(report["top"]["offset"] == 420 && report["top"]["media"]["light"] == true, "{report}");
     session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// Chromium drops an override with the page or the client that brought it, also where others rely on it.
+async fn settings_outlive_a_page_and_a_client(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({"settings": ALL.settings()})).await?;
+    let mut cdp = session.cdp().await?;
+    let opener = cdp.open(&format!("{site}/popup")).await?;
+    cdp.evaluate(&opener, "void window.open('/probe/popup', 'kept', 'width=500,height=400')").await?;
+    let first = report(&stage, "popup").await?;
+    ensure!(ALL.faults(&first, Place::Popup).is_empty(), "{first}");
+    cdp.call_in(&opener, "Page.close", json!({})).await?;
+    let targets = cdp.call("Target.getTargets", json!({})).await?;
+    let is_popup = |target: &&Value| target["url"].as_str().is_some_and(|url| url.ends_with("/probe/popup"));
+    let popup = targets["targetInfos"].as_array().and_then(|all| all.iter().find(is_popup)).context("the popup")?;
+    let attach = json!({"targetId": popup["targetId"], "flatten": true});
+    let popup = cdp.call("Target.attachToTarget", attach.clone()).await?;
+    let popup = popup["sessionId"].as_str().context("a session")?.to_owned();
+    let light = json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]});
+    cdp.call_in(&popup, "Emulation.setEmulatedMedia", light).await?;
+    ensure!(cdp.evaluate(&popup, "matchMedia('(prefers-color-scheme: light)').matches").await? == true);
+    cdp.disconnect().await?;
+
+    let mut again = session.cdp().await?;
+    let popup = again.call("Target.attachToTarget", attach).await?;
+    let popup = popup["sessionId"].as_str().context("a session")?.to_owned();
+    let seen = "`${new Date().getTimezoneOffset()} ${matchMedia('(prefers-color-scheme: dark)').matches} ${Intl.NumberFormat().resolvedOptions().locale}`";
+    let is_restored = |seen: Value| seen == "-540 true de-DE";
+    eventually!("the popup has the settings again", 10, is_restored(again.evaluate(&popup, seen).await?))?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn what_an_engine_cannot_do_is_refused(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    // The library of WebKit's image is of a year before there was this zone.
+    for (engine, settings, field, words) in
+        [("webkit", json!({"timezone": "America/Coyhaique"}), "settings.timezone", "chromium and firefox")]
+    {
+        let body = json!({"browser_type": engine, "settings": settings});
+        let fault = daemon.api().post("/sessions/create", &body).await?.fault(400)?;
+        ensure!(fault.code == "not_supported" && fault.field == field, "{} {}", fault.code, fault.field);
+        ensure!(fault.message.contains(words), "{}", fault.message);
+    }
     Ok(())
 }
 

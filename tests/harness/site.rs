@@ -129,6 +129,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/ports/{name}", get(|| async { Html(pages::PORTS) }).post(report))
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
+        .route("/shared-worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::SHARED_WORKER) }))
         .route("/animation", get(|| async { Html(pages::ANIMATION) }))
         .route("/hog", get(|| async { Html(pages::HOG) }))
         .route("/blob", get(|| async { Html(pages::BLOB) }))

@@ -1,7 +1,7 @@
 // Makes a client's settings true in every page there is and in every later one.
 //
-// Languages and user agent are preferences, which reach all processes, workers and contexts; the locale of `Intl` is one
-// of each process. What a client overrides for pages of its own, over a protocol, comes before all of these. The size of
+// Languages, user agent, colours and motion are preferences, which reach all processes, workers and contexts; the locale of
+// `Intl` and the time zone are of each process. What a client overrides for pages of its own, over a protocol, comes before all of these. The size of
 // pages is that of their window: each window is made so large that its pages get the size, and a client may resize it as
 // any other.
 
@@ -9,6 +9,8 @@ const WINDOW = "navigator:browser";
 
 const USER_AGENT = "general.useragent.override";
 const LANGUAGES = "intl.accept_languages";
+const COLORS = "layout.css.prefers-color-scheme.content-override";
+const MOTION = "ui.prefersReducedMotion";
 
 /** How often a window is measured again while it takes its size. */
 const LOOK = 10;
@@ -20,14 +22,19 @@ const PATIENCE = 3000;
 /** Inner size of pages that a client asked for, or null. */
 let viewport = null;
 
-/** The script that tells later processes their locale. */
+/** The script that tells later processes their locale and time zone. */
 let script = null;
 
-/** {locales: [tag], userAgent: string|null, viewport: {width, height}|null}; gives sentences of what holds in part. */
+/**
+ * {locales: [tag], userAgent: string|null, viewport: {width, height}|null, timezone: string|null, isDark: boolean|null,
+ * isReduced: boolean|null}; gives sentences of what holds in part.
+ */
 export async function applySettings(settings) {
   set(USER_AGENT, settings.userAgent);
   set(LANGUAGES, settings.locales.join(", "));
-  setLocale(settings.locales[0] ?? "");
+  setNumber(COLORS, settings.isDark === null ? null : settings.isDark ? 0 : 1);
+  setNumber(MOTION, settings.isReduced === null ? null : Number(settings.isReduced));
+  tellProcesses(settings.locales[0] ?? "", settings.timezone ?? "");
   viewport = settings.viewport;
   const windows = [...Services.wm.getEnumerator(WINDOW)];
   for (const window of windows) window.gBrowser.browsers.forEach(({ browsingContext }) => coverScreen(browsingContext));
@@ -40,12 +47,20 @@ function set(name, value) {
   else Services.prefs.clearUserPref(name);
 }
 
-/** What `Intl` uses where a script names no locale, in this and every later process of pages; empty for its own. */
-function setLocale(locale) {
+function setNumber(name, value) {
+  if (value === null) Services.prefs.clearUserPref(name);
+  else Services.prefs.setIntPref(name, value);
+}
+
+/** What `Intl` and dates use where a script names no locale or zone, in this and every later process of pages; empty for its own. */
+function tellProcesses(locale, timezone) {
   if (script) Services.ppmm.removeDelayedProcessScript(script);
-  else if (!locale) return;
+  else if (!locale && !timezone) return;
+  // A browser that a client has started may have a zone of the client's, in its environment.
+  const zone = timezone ? `Cu.getJSTestingFunctions().setTimeZone(${JSON.stringify(timezone)});` : "";
   const lines = `if (Services.appinfo.processType !== Services.appinfo.PROCESS_TYPE_DEFAULT) {
     Cu.getJSTestingFunctions().setDefaultLocale(${JSON.stringify(locale)});
+    ${zone}
   }`;
   script = `data:application/javascript,${encodeURIComponent(lines)}`;
   Services.ppmm.loadProcessScript(script, true);

@@ -4,8 +4,9 @@
  *   do=warm                                         -> ok <version> <user agent>, once the first page answers and has painted
  *   do=open&url=U                                   -> ok; the first page goes there, and once it has loaded or failed,
  *                                                      the shell says "opened", and the reason of a failure
- *   do=settings[&locales=A,B][&user_agent=U][&width=W&height=H]
- *                                                   -> ok, once every page sees them
+ *   do=settings[&timezone=Z][&locales=A,B][&user_agent=U][&dark=0|1][&reduced=0|1][&width=W&height=H]
+ *                                                   -> ok, once every page sees them; a time zone empties the pages,
+ *                                                      and one that WebKit does not know is "ok unknown"
  *   do=pages&most=N&longest=C                       -> ok and a list, see pages.c; texts of C characters at most
  *   do=act&page=ID&act=show|back|forward|reload|open[&url=U]
  *                                                   -> ok, or "ok none" when there is no such page
@@ -121,16 +122,31 @@ static void open_page(const Shell *shell, GHashTable *arguments) {
 }
 
 static void change_settings(Shell *shell, GHashTable *arguments) {
+  const char *timezone = g_hash_table_lookup(arguments, "timezone");
   const char *locales = g_hash_table_lookup(arguments, "locales");
   const char *user_agent = g_hash_table_lookup(arguments, "user_agent");
   const char *width = g_hash_table_lookup(arguments, "width");
   const char *height = g_hash_table_lookup(arguments, "height");
+  const char *dark = g_hash_table_lookup(arguments, "dark");
+  const char *reduced = g_hash_table_lookup(arguments, "reduced");
+  /* First, for what follows concerns the context. */
+  if (timezone && !context_replace(shell, timezone)) {
+    command_answer("ok unknown");
+    return;
+  }
   if (locales) {
     g_auto(GStrv) languages = g_strsplit(locales, ",", -1);
     webkit_web_context_set_preferred_languages(shell->context, (const char *const *)languages);
   }
   if (user_agent) {
     webkit_settings_set_user_agent(shell->settings, user_agent);
+  }
+  /* What a desktop prefers, pages prefer. */
+  if (dark) {
+    g_object_set(gtk_settings_get_default(), "gtk-application-prefer-dark-theme", g_str_equal(dark, "1"), NULL);
+  }
+  if (reduced) {
+    g_object_set(gtk_settings_get_default(), "gtk-enable-animations", !g_str_equal(reduced, "1"), NULL);
   }
   if (width && height) {
     shell->width = (int)g_ascii_strtoll(width, NULL, 10);

@@ -3,24 +3,6 @@
 
 #include <stdlib.h>
 
-static WebKitWebContext *make_context(const char *home, const char *egress) {
-  g_autofree char *data = g_build_filename(home, "data", NULL);
-  g_autofree char *cache = g_build_filename(home, "cache", NULL);
-  g_autoptr(WebKitWebsiteDataManager) manager =
-      webkit_website_data_manager_new("base-data-directory", data, "base-cache-directory", cache, NULL);
-  WebKitWebContext *context = webkit_web_context_new_with_website_data_manager(manager);
-  /* The only way out, also for what a page asks of loopback. */
-  WebKitNetworkProxySettings *proxy = webkit_network_proxy_settings_new(egress, NULL);
-  webkit_website_data_manager_set_network_proxy_settings(manager, WEBKIT_NETWORK_PROXY_MODE_CUSTOM, proxy);
-  webkit_network_proxy_settings_free(proxy);
-  webkit_web_context_set_automation_allowed(context, TRUE);
-  /* The language of a browser that nobody told another. Without it pages would see that of the container: "C". */
-  static const char *const languages[] = {"en-US", NULL};
-  webkit_web_context_set_preferred_languages(context, languages);
-  webkit_web_context_set_spell_checking_enabled(context, FALSE);
-  return context;
-}
-
 static WebKitSettings *make_settings(void) {
   WebKitSettings *settings = webkit_settings_new();
   /* Lets the inspector attach. */
@@ -53,15 +35,13 @@ int main(int argc, char **argv) {
   command_open_answers();
 
   Shell shell = {
-      .context = make_context(home, egress),
       .settings = make_settings(),
       .content = webkit_user_content_manager_new(),
       .downloads = downloads,
       .width = width,
       .height = height,
   };
-  download_watch(&shell);
-  window_watch_automation(&shell);
+  context_open(&shell, home, egress);
   window_open(&shell, NULL, FALSE);
   command_listen(&shell);
   gtk_main();

@@ -7,6 +7,7 @@
 
 /* Everything there is one of. */
 typedef struct {
+  WebKitWebsiteDataManager *data;
   WebKitWebContext *context;
   WebKitSettings *settings;
   WebKitUserContentManager *content; /* of all views */
@@ -19,6 +20,10 @@ typedef struct {
   guint ids;       /* given to views so far */
   guint shown;     /* how often a window came to the front */
 } Shell;
+
+/* context.c */
+void context_open(Shell *shell, const char *home, const char *egress);
+gboolean context_replace(Shell *shell, const char *timezone); /* empties the pages; FALSE when there is no such zone */
 
 /* window.c */
 WebKitWebView *window_open(Shell *shell, WebKitWebView *related, gboolean as_tab); /* what a driver calls it */

@@ -1,7 +1,7 @@
 //! Presets: browsers that wait with settings applied, the `[[pool.presets]]` tables.
 
 use serde::{Deserialize, Serialize};
-use warmpool_protocol::{Settings, Size, check_locales};
+use warmpool_protocol::{ColorScheme, ReducedMotion, Settings, Size, check_locales, check_timezone};
 
 use super::egress::EgressRules;
 use super::named_tables::{NamedTable, check_name, named_tables, tables_toml};
@@ -60,6 +60,12 @@ pub(super) struct PresetTable {
     viewport: Option<Size>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timezone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    color_scheme: Option<ColorScheme>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reduced_motion: Option<ReducedMotion>,
     #[serde(default, skip_serializing_if = "EgressRules::is_empty")]
     egress: EgressRules,
 }
@@ -82,9 +88,21 @@ impl Value for Presets {
     fn toml(&self) -> Option<String> {
         tables_toml(self.0.iter().map(|preset| {
             let PoolPreset { name, engine, mode, target, settings, egress } = preset.clone();
-            let Settings { locales, user_agent, viewport } = settings;
+            let Settings { locales, user_agent, viewport, timezone, color_scheme, reduced_motion } = settings;
             let locales = (!locales.is_empty()).then_some(locales);
-            PresetTable { name, engine, mode, count: target, locales, viewport, user_agent, egress }
+            PresetTable {
+                name,
+                engine,
+                mode,
+                count: target,
+                locales,
+                viewport,
+                user_agent,
+                timezone,
+                color_scheme,
+                reduced_motion,
+                egress,
+            }
         }))
     }
 }
@@ -101,11 +119,14 @@ impl NamedTable for PoolPreset {
     }
 
     fn check(table: PresetTable, misfit: &dyn Fn(FieldError) -> InvalidValue) -> Result<Self, InvalidValue> {
-        let PresetTable { name, engine, mode, count, locales, viewport, user_agent, egress } = table;
+        let PresetTable { name, engine, mode, count, locales, viewport, user_agent, egress, .. } = table;
         check_name(&name).map_err(misfit)?;
         let locales =
             locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(|error| misfit(error.into()))?;
-        let settings = Settings { locales, user_agent, viewport };
+        let timezone = table.timezone.map(|name| check_timezone(&name).map(str::to_owned)).transpose();
+        let timezone = timezone.map_err(|error| misfit(error.into()))?;
+        let (color_scheme, reduced_motion) = (table.color_scheme, table.reduced_motion);
+        let settings = Settings { locales, user_agent, viewport, timezone, color_scheme, reduced_motion };
         settings.check().map_err(|error| misfit(error.into()))?;
         if settings.is_empty() {
             let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
@@ -130,18 +151,21 @@ mod tests {
             r#"[{{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-de", "de"],
                    viewport = {{ width = 1400, height = 900 }}, user_agent = "{agent}" }},
                 {{ name = "wide", engine = "chromium", mode = "headless", count = 2, viewport = {{ width = 1920, height = 1080 }} }},
+                {{ name = "night", engine = "chromium", mode = "headless", count = 1, timezone = "asia/tokyo", color_scheme = "dark", reduced_motion = "no-preference" }},
                 {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2", egress = {{ allow = ["10.0.0.0/8"], deny = ["*"] }} }}]"#
         ));
         let names: Vec<_> = presets.iter().map(|preset| (preset.name.as_str(), preset.target)).collect();
-        assert_eq!(names, [("german", 1), ("wide", 2), ("plain-agent", 0)]);
+        assert_eq!(names, [("german", 1), ("wide", 2), ("night", 1), ("plain-agent", 0)]);
         let german = &presets[0];
         assert_eq!((german.engine, german.mode), (Engine::Firefox, Mode::Headed));
         let locales = vec!["de-DE".to_owned(), "de".to_owned()];
         let viewport = Size { width: 1400, height: 900 };
-        let settings = Settings { locales, user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
+        let settings =
+            Settings { locales, user_agent: Some(agent.to_owned()), viewport: Some(viewport), ..Settings::default() };
         assert_eq!(german.settings, settings);
-        assert_eq!((presets[2].egress.allow.len(), presets[2].egress.deny.len()), (1, 1));
-        assert_eq!(Presets(presets.clone()).warm(), 3);
+        assert_eq!((presets[3].egress.allow.len(), presets[3].egress.deny.len()), (1, 1));
+        assert_eq!(presets[2].settings.timezone.as_deref(), Some("Asia/Tokyo"));
+        assert_eq!(Presets(presets.clone()).warm(), 4);
         assert_eq!(read(&Presets(presets.clone()).toml().unwrap()), presets, "what is written reads the same");
         assert!(read("").is_empty());
     }
@@ -154,7 +178,9 @@ mod tests {
             (r#"["german: firefox headed 1 locales=de-DE"]"#, "is not a table"),
             (r#"[{ engine = "firefox" }]"#, "preset 1: "),
             (&format!("[{{ {german} }}]"), "has no settings"),
-            (&format!(r#"[{{ {german}, timezone = "UTC" }}]"#), "unknown field `timezone`"),
+            (&format!(r#"[{{ {german}, time_zone = "UTC" }}]"#), "unknown field `time_zone`"),
+            (&format!(r#"[{{ {german}, timezone = "Berlin" }}]"#), "`timezone` must be a time zone"),
+            (&format!(r#"[{{ {german}, color_scheme = "sepia" }}]"#), "`color_scheme`"),
             (&format!(r#"[{{ {german}, locales = ["de_DE"] }}]"#), "`locales[0]` must be a locale tag"),
             (&format!("[{{ {german}, viewport = {{ width = 0, height = 900 }} }}]"), "`viewport.width` must be from 1"),
             (&format!("[{{ {german}, viewport = {{ width = 9 }} }}]"), "height"),

@@ -45,11 +45,18 @@ async function load() {
 
 /// Reports to the site what it sees of its browser: in the page, in an iframe, in a worker, and in its request headers.
 pub(super) const PROBE: &str = r#"<!doctype html><title>Probe</title><p id=report></p><script type=module>
+const seenMedia = () => ({
+  dark: matchMedia('(prefers-color-scheme: dark)').matches,
+  light: matchMedia('(prefers-color-scheme: light)').matches,
+  reduced: matchMedia('(prefers-reduced-motion: reduce)').matches,
+});
 const seen = () => ({
   userAgent: navigator.userAgent,
   language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  offset: new Date(2026, 0, 15).getTimezoneOffset(),
   number: (1234.5).toLocaleString(),
   brands: navigator.userAgentData?.brands ?? null,
   platform: navigator.platform,
@@ -61,6 +68,7 @@ const top = {
   outer: { width: outerWidth, height: outerHeight },
   screen: { width: screen.width, height: screen.height },
   ratio: devicePixelRatio,
+  media: seenMedia(),
 };
 const message = (source) => new Promise((done) => { source.onmessage = (event) => done(event.data); });
 const frame = message(window);
@@ -68,10 +76,12 @@ const element = document.createElement('iframe');
 element.src = '/frame';
 document.body.append(element);
 const worker = message(new Worker('/worker.js'));
+const shared = message(new SharedWorker('/shared-worker.js').port);
 const report = {
   top,
   frame: await frame,
   worker: await worker,
+  shared: await shared,
   headers: await (await fetch('/headers')).json(),
 };
 window.report = report;
@@ -90,6 +100,13 @@ parent.postMessage({
   language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  offset: new Date(2026, 0, 15).getTimezoneOffset(),
+  media: {
+    dark: matchMedia('(prefers-color-scheme: dark)').matches,
+    light: matchMedia('(prefers-color-scheme: light)').matches,
+    reduced: matchMedia('(prefers-reduced-motion: reduce)').matches,
+  },
 }, '*');
 </script>"#;
 
@@ -100,9 +117,18 @@ headers.then((seen) => postMessage({
   language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  offset: new Date(2026, 0, 15).getTimezoneOffset(),
   headers: seen,
 }));
 "#;
+
+pub(super) const SHARED_WORKER: &str = r"
+onconnect = ({ ports: [port] }) => port.postMessage({
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  offset: new Date(2026, 0, 15).getTimezoneOffset(),
+});
+";
 
 pub(super) const ANIMATION: &str = r#"<!doctype html><title>Animation</title>
 <style>#box{width:80px;height:80px;background:#07a;position:absolute}</style><div id=box></div><script>

@@ -48,8 +48,8 @@ use client::Client;
 use context_proxies::ContextProxies;
 use driver::Driver;
 
-/// The end of the name of DevTools' command that sets a locale.
-const SETS_LOCALE: &[u8] = b"setLocaleOverride";
+/// The ends of the names of DevTools' commands that set a locale or a time zone.
+const SETS_LOCALE: [&[u8]; 2] = [b"setLocaleOverride", b"setTimezoneOverride"];
 
 /// Chromium, its driver and, unless headless, its display.
 pub(crate) struct Chromium {
@@ -308,7 +308,7 @@ impl Chromium {
             return self.refuse_missing_file(path, body).await;
         }
         let is_devtools = DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end));
-        if is_devtools && memmem::find(body, SETS_LOCALE).is_some() {
+        if is_devtools && SETS_LOCALE.iter().any(|name| memmem::find(body, name).is_some()) {
             let browser = self.browser()?;
             browser.targets.yield_locale(&browser.cdp).await;
         }

@@ -78,6 +78,11 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
+    /// 422: a setting that this browser cannot have, as its name, a colon and the reason.
+    pub(crate) fn not_supported(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "not_supported", message)
+    }
+
     /// 502: the browser or its driver did not answer.
     pub(crate) fn upstream(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, "browser_unreachable", message)

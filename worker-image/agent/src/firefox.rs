@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use http::Response;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
+use warmpool_protocol::{ColorScheme, Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, ReducedMotion, Settings, Size};
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
@@ -208,7 +208,11 @@ impl Firefox {
 
 async fn apply(browser: &Browser, settings: &Settings) -> Result<Vec<String>, ApiError> {
     let size = settings.viewport.map(|size| json!({"width": size.width, "height": size.height}));
-    let params = json!({"locales": settings.locales, "userAgent": settings.user_agent, "viewport": size});
+    let params = json!({
+        "locales": settings.locales, "userAgent": settings.user_agent, "viewport": size, "timezone": settings.timezone,
+        "isDark": settings.color_scheme.map(ColorScheme::is_dark),
+        "isReduced": settings.reduced_motion.map(ReducedMotion::is_reduced),
+    });
     let warnings = browser.control.call("settings", params).await.map_err(gone)?;
     serde_json::from_value(warnings).map_err(|e| ApiError::upstream(e.to_string()))
 }

@@ -102,8 +102,13 @@ impl Webkit {
                     .to_owned(),
             );
         }
-        self.running()?.shell.commands.apply(&settings).await.map_err(failed)?;
-        Ok(warnings)
+        match self.running()?.shell.commands.apply(&settings).await.map_err(failed)? {
+            true => Ok(warnings),
+            // Its library has the time zones of its own release.
+            false => {
+                Err(ApiError::not_supported("timezone: this WebKit does not know it yet; chromium and firefox do"))
+            }
+        }
     }
 
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {

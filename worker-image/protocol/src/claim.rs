@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&claim).unwrap()["chromium"], chromium);
         claim.firefox.prefs = vec!["a.b".to_owned()];
         assert_eq!(serde_json::to_value(&claim).unwrap()["firefox"], json!({"args": [], "prefs": ["a.b"]}));
-        let unknown = json!({"locales": ["de"], "timezone": "UTC"});
+        let unknown = json!({"locales": ["de"], "time_zone": "UTC"});
         assert!(serde_json::from_value::<Settings>(unknown).is_err());
     }
 }

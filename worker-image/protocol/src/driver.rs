@@ -33,7 +33,7 @@ pub struct Window {
 #[must_use]
 pub fn passes_agent(engine: &str, command: &str) -> bool {
     match engine {
-        // Files that a client sends to upload fields, and locales that it sets.
+        // Files that a client sends to upload fields, and locales and time zones that it sets.
         "chromium" => {
             let sends_keys = command.strip_prefix("element/").is_some_and(|rest| rest.ends_with("/value"));
             sends_keys || DEVTOOLS_COMMANDS.iter().any(|name| command.ends_with(name))

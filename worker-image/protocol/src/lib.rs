@@ -7,7 +7,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `claim` | how a worker is to run, and its secret |
-//! | `settings` | the locales, the user agent and the viewport that pages see, and their checks |
+//! | `settings` | what pages see that differs from the browser's own, such as locales and time zone, and its checks |
 //! | `state` | the worker's state and its events |
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
@@ -42,7 +42,10 @@ pub use ports::{
     ATTACH_PROTOCOL, Attached, ClientSaid, DriverPort, Heeded, Heeds, LONGEST_COMMAND, LONGEST_LINE, PORT_PROTOCOL,
 };
 pub use probe::{Probe, ProbeWay, Probed, ProgramTry, ProgramsProbed};
-pub use settings::{Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent, check_viewport};
+pub use settings::{
+    ColorScheme, Launch, Launched, ReducedMotion, SettingError, Settings, Size, check_locales, check_timezone,
+    check_user_agent, check_viewport,
+};
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 
 /// The folder that the daemon shares with one worker, as the worker sees it.

@@ -37,7 +37,7 @@ pub struct Attached {
 pub struct Heeds {
     /// Every message, as the first page is on its way.
     pub first_page: bool,
-    /// Those that set a locale or hold new targets.
+    /// Those that set a locale or a time zone, or hold new targets.
     pub overrides: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct ClientSaid {
     /// It asks to hold new targets until the client lets them go.
     #[serde(default)]
     pub holds_targets: bool,
-    /// It sets a locale.
+    /// It sets a locale or a time zone.
     #[serde(default)]
     pub sets_locale: bool,
     /// Its text, where it may name something of the client's machine or network.

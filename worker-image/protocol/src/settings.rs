@@ -1,7 +1,13 @@
+mod media;
+mod timezone;
+
 use icu_locale_core::Locale;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::captcha::CaptchaSolver;
+
+pub use media::{ColorScheme, ReducedMotion};
+pub use timezone::check_timezone;
 
 /// The longest user agent, in bytes.
 const MAX_USER_AGENT: usize = 1024;
@@ -48,6 +54,15 @@ pub struct Settings {
     /// The size of the page's viewport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub viewport: Option<Size>,
+    /// The time zone of dates, by its name in the IANA database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// The colours that pages are to prefer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub color_scheme: Option<ColorScheme>,
+    /// Whether pages are to move less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduced_motion: Option<ReducedMotion>,
 }
 
 fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
@@ -68,7 +83,8 @@ impl Settings {
             check_locales(&self.locales)?;
         }
         self.user_agent.as_deref().map_or(Ok(()), check_user_agent)?;
-        self.viewport.map_or(Ok(()), check_viewport)
+        self.viewport.map_or(Ok(()), check_viewport)?;
+        self.timezone.as_deref().map_or(Ok(()), |name| check_timezone(name).map(drop))
     }
 }
 
@@ -240,18 +256,20 @@ mod tests {
         assert_eq!(serde_json::to_string(&Launch::default()).unwrap(), r#"{"url":null}"#);
         let body = json!({
             "url": "u", "locales": ["de"], "user_agent": "Me", "viewport": {"width": 1, "height": 2},
+            "timezone": "Europe/Berlin", "color_scheme": "no-preference", "reduced_motion": "reduce",
         });
         assert_eq!(serde_json::to_value(launch(body.clone()).unwrap()).unwrap(), body);
     }
 
     #[test]
     fn what_cannot_be_carried_out_is_refused() {
-        assert!(launch(json!({"timezone": "UTC"})).is_err());
+        assert!(launch(json!({"time_zone": "UTC"})).is_err());
         assert!(launch(json!({"viewport": {"width": 1, "height": 2, "depth": 3}})).is_err());
         for wrong in [
             json!({"locales": ["de", "e"]}),
             json!({"user_agent": "a\nb"}),
             json!({"viewport": {"width": 0, "height": 1}}),
+            json!({"timezone": "Berlin"}),
         ] {
             assert!(launch(wrong.clone()).unwrap().settings.check().is_err(), "{wrong}");
         }

@@ -10,8 +10,9 @@ use warmpool_workers::worker::AgentListener;
 use super::frames::{self, Sender, Text};
 use super::reading::Verdict;
 
-/// The end of a command's name, in DevTools and in WebDriver BiDi, that sets a locale.
-static LOCALE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("setLocaleOverride"));
+/// The ends of commands' names, in DevTools and in WebDriver BiDi, that set a locale or a time zone.
+static LOCALE: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new("setLocaleOverride"), Finder::new("setTimezoneOverride")]);
 /// An argument by which a client asks to hold new targets until it lets them go, as its library writes it.
 static HOLDS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"waitForDebuggerOnStart\":true"));
 /// The beginning of a command's name by which a client opens a page.
@@ -50,7 +51,7 @@ impl ClientMessages {
         let said = ClientSaid {
             navigates: heeds.first_page && has(&NAVIGATES),
             holds_targets: heeds.overrides && has(&HOLDS),
-            sets_locale: heeds.overrides && has(&LOCALE),
+            sets_locale: heeds.overrides && LOCALE.iter().any(has),
             command: (is_whole && TRANSLATED.iter().any(has))
                 .then(|| std::str::from_utf8(plain).ok().map(str::to_owned))
                 .flatten(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -13,14 +14,14 @@ use crate::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
-use warmpool_core::error::{ServiceError, ServiceFault as _};
+use warmpool_core::error::{FieldError, ServiceError, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, Table};
 use warmpool_workers::ads::AdRules;
 use warmpool_workers::pool::Lease;
-use warmpool_workers::worker::Worker;
+use warmpool_workers::worker::{AgentError, Worker};
 
 /// How many workers may fail at hand-out before the caller gets an error.
 const LAUNCH_ATTEMPTS: usize = 2;
@@ -141,6 +142,12 @@ impl Sessions {
                 Ok(warnings) => {
                     self.keep_compiled_ads(ad_rules, worker);
                     break warnings;
+                }
+                // Another browser of its kind would refuse the setting as well.
+                Err(AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message }) => {
+                    let (setting, reason) = message.split_once(": ").unwrap_or(("", &message));
+                    let error = FieldError::not_supported(setting, reason).within("settings");
+                    return Err(self.withdraw(&record, error.into()));
                 }
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");

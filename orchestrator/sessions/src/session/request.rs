@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
-use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_locales};
+use warmpool_protocol::{
+    self as protocol, CaptchaSolver, ColorScheme, Launch, ReducedMotion, Size, check_locales, check_timezone,
+};
 
 use super::{Kind, Options, page_address};
 use crate::Error;
@@ -86,6 +88,15 @@ pub struct Settings {
     /// The user agent in the request header and in the page.
     pub(super) user_agent: Option<String>,
     pub(super) viewport: Option<Object<Viewport>>,
+    /// The time zone of dates and `Intl`, by its name in the IANA database.
+    #[schemars(extend("examples" = ["Europe/Berlin"]))]
+    pub(super) timezone: Option<String>,
+    /// The media feature `prefers-color-scheme`; browsers take `no-preference` for `light`, as the standard says.
+    #[schemars(with = "Option<String>", extend("enum" = ["light", "dark", "no-preference", null]))]
+    pub(super) color_scheme: Option<ColorScheme>,
+    /// The media feature `prefers-reduced-motion`.
+    #[schemars(with = "Option<String>", extend("enum" = ["reduce", "no-preference", null]))]
+    pub(super) reduced_motion: Option<ReducedMotion>,
 }
 
 /// The size of a page, in CSS pixels.
@@ -176,7 +187,16 @@ pub fn launch(
     let misfit = |wrong| Error::from(FieldError::from(wrong).within("settings"));
     let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
     let viewport = settings.viewport.map(|Object(size)| Size { width: size.width, height: size.height });
-    let settings = protocol::Settings { locales, user_agent: settings.user_agent, viewport };
+    let timezone =
+        settings.timezone.map(|name| check_timezone(&name).map(str::to_owned)).transpose().map_err(misfit)?;
+    let settings = protocol::Settings {
+        locales,
+        user_agent: settings.user_agent,
+        viewport,
+        timezone,
+        color_scheme: settings.color_scheme,
+        reduced_motion: settings.reduced_motion,
+    };
     settings.check().map_err(misfit)?;
     Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, kiosk: false })
 }
@@ -271,6 +291,14 @@ mod tests {
     }
 
     #[test]
+    fn settings_are_made_canonical() {
+        let settings = json!({"locales": ["de-de"], "timezone": "europe/berlin", "color_scheme": "dark"});
+        let settings = check(json!({"settings": settings}), Kind::DevTools).unwrap().launch.settings;
+        assert_eq!((settings.locales[0].as_str(), settings.timezone.as_deref()), ("de-DE", Some("Europe/Berlin")));
+        assert_eq!(settings.color_scheme, Some(ColorScheme::Dark));
+    }
+
+    #[test]
     fn faults_name_their_field() {
         for (body, field) in [
             (json!({"session_timeout": 0}), "session_timeout"),
@@ -284,6 +312,7 @@ mod tests {
             (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
             (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
             (json!({"settings": {"viewport": {"width": 1, "height": 8193}}}), "settings.viewport.height"),
+            (json!({"settings": {"timezone": "Berlin"}}), "settings.timezone"),
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
             (json!({"advanced": {"proxy": true}}), "advanced.proxy"),

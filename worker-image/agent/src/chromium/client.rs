@@ -84,6 +84,6 @@ impl ClientListener for Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let (targets, cdp) = (Arc::clone(&self.targets), self.cdp.clone());
-        tokio::spawn(async move { targets.restore_viewport(&cdp).await });
+        tokio::spawn(async move { targets.restore_pages(&cdp).await });
     }
 }

@@ -43,8 +43,9 @@ pub(super) fn commands(settings: &Settings, kind: Kind) -> Vec<Command> {
         return Vec::new();
     }
     let viewport = (kind == Kind::Page).then(|| viewport(settings)).flatten();
+    let media = matches!(kind, Kind::Page | Kind::Frame).then(|| media(settings)).flatten();
     let script = (kind == Kind::SharedWorker).then(|| worker_script(settings)).flatten();
-    [identity(settings), locale(settings), viewport, script].into_iter().flatten().collect()
+    [identity(settings), locale(settings), timezone(settings), viewport, media, script].into_iter().flatten().collect()
 }
 
 /// Makes `navigator.webdriver` true, as the standard wants it of a page that WebDriver drives.
@@ -92,6 +93,30 @@ pub(super) fn no_locale() -> Command {
     ("Emulation.setLocaleOverride", json!({"locale": ""}))
 }
 
+/// The time zone of dates. It holds for a whole renderer process.
+pub(super) fn timezone(settings: &Settings) -> Option<Command> {
+    let timezone = settings.timezone.as_deref()?;
+    Some(("Emulation.setTimezoneOverride", json!({"timezoneId": timezone})))
+}
+
+/// Restores the renderer's own time zone.
+pub(super) fn no_timezone() -> Command {
+    ("Emulation.setTimezoneOverride", json!({"timezoneId": ""}))
+}
+
+/// What media queries find.
+pub(super) fn media(settings: &Settings) -> Option<Command> {
+    let features = media_features(settings);
+    (!features.is_empty()).then(|| ("Emulation.setEmulatedMedia", json!({"features": features})))
+}
+
+fn media_features(settings: &Settings) -> Vec<Value> {
+    let color_scheme = settings.color_scheme.map(|scheme| if scheme.is_dark() { "dark" } else { "light" });
+    let motion = settings.reduced_motion.map(|motion| if motion.is_reduced() { "reduce" } else { "no-preference" });
+    let features = [("prefers-color-scheme", color_scheme), ("prefers-reduced-motion", motion)];
+    features.into_iter().filter_map(|(name, value)| Some(json!({"name": name, "value": value?}))).collect()
+}
+
 /// Inner size, and a screen of that size around it.
 pub(super) fn viewport(settings: &Settings) -> Option<Command> {
     let size = settings.viewport?;
@@ -119,13 +144,16 @@ fn accept_language(locales: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmpool_protocol::Size;
+    use warmpool_protocol::{ColorScheme, ReducedMotion, Size};
 
     fn all() -> Settings {
         Settings {
             locales: ["de-CH", "fr", "DE-ch"].map(str::to_owned).to_vec(),
             user_agent: Some("my bot".into()),
             viewport: Some(Size { width: 400, height: 300 }),
+            timezone: Some("Asia/Tokyo".into()),
+            color_scheme: Some(ColorScheme::NoPreference),
+            reduced_motion: Some(ReducedMotion::Reduce),
         }
     }
 
@@ -142,10 +170,11 @@ mod tests {
     fn each_kind_gets_what_it_has() {
         let (ua, locale, metrics) =
             ("Emulation.setUserAgentOverride", "Emulation.setLocaleOverride", "Emulation.setDeviceMetricsOverride");
-        assert_eq!(names(Kind::Page), [ua, locale, metrics]);
-        assert_eq!(names(Kind::Frame), [ua, locale]);
-        assert_eq!(names(Kind::of("worker")), [ua, locale]);
-        assert_eq!(names(Kind::of("service_worker")), [ua, locale, "Runtime.evaluate"]);
+        let (zone, media) = ("Emulation.setTimezoneOverride", "Emulation.setEmulatedMedia");
+        assert_eq!(names(Kind::Page), [ua, locale, zone, metrics, media]);
+        assert_eq!(names(Kind::Frame), [ua, locale, zone, media]);
+        assert_eq!(names(Kind::of("worker")), [ua, locale, zone]);
+        assert_eq!(names(Kind::of("service_worker")), [ua, locale, zone, "Runtime.evaluate"]);
         assert!(names(Kind::of("browser_ui")).is_empty());
     }
 
@@ -161,6 +190,9 @@ mod tests {
         let languages = Settings { user_agent: None, viewport: None, ..all() };
         let (_, params) = commands(&languages, Kind::Page).remove(0);
         assert_eq!(params, json!({"userAgent": "", "acceptLanguage": "de-CH,fr"}));
+        let scheme = Settings { color_scheme: Some(ColorScheme::NoPreference), ..Settings::default() };
+        let (_, params) = commands(&scheme, Kind::Page).remove(0);
+        assert_eq!(params, json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]}));
     }
 
     #[test]

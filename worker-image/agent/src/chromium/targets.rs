@@ -4,8 +4,9 @@
 //! stays open for as long as the browser does. Without settings and without WebDriver nothing is attached to any page.
 //!
 //! The client's own overrides win: for the user agent the session attached last counts, for the
-//! viewport the last command does. A locale belongs to whoever set it first, in each renderer
-//! process; so ours is taken back just before a client sets one (see [`Targets::yield_locale`]).
+//! viewport the last command does. A locale or a time zone belongs to whoever set it first, in each renderer
+//! process; so ours is taken back just before a client sets one (see [`Targets::yield_locale`]), and given again to the
+//! other pages of a process when the page goes that had it first.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ use super::overrides::{self, Command, Kind};
 /// How long all existing targets may take to accept settings. A page that hangs must not hold up
 /// the others.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long after a client's locale command the agent sets its own locale again, where the client set none.
+/// How long after a client's command the agent sets its own locale and time zone again, where the client set none.
 const YIELD: Duration = Duration::from_millis(250);
 
 /// How long a new tab waits for a client that asked to resume new targets itself. The first command to resume
@@ -155,26 +156,43 @@ impl Targets {
         Some(session.clone())
     }
 
-    /// Withdraws the agent's locale everywhere, because a client is about to set its own, and sets it again a little
-    /// later. Where the client's locale is in force by then, the browser refuses the agent's.
+    /// Withdraws the agent's locale and time zone everywhere, because a client is about to set its own, and sets them again a
+    /// little later. Where the client's is in force by then, the browser refuses the agent's.
     pub(super) async fn yield_locale(self: &Arc<Self>, cdp: &Cdp) {
         self.yields.send_modify(|count| *count += 1);
         let turn = *self.yields.borrow();
-        self.tell_all(cdp, |_| Some(overrides::no_locale())).await;
+        let (locale, timezone) = self.of_processes();
+        self.tell_all(cdp, |_| locale.as_ref().map(|_| overrides::no_locale())).await;
+        self.tell_all(cdp, |_| timezone.as_ref().map(|_| overrides::no_timezone())).await;
         let (targets, cdp) = (Arc::clone(self), cdp.clone());
         tokio::spawn(async move {
             sleep(YIELD).await;
             if *targets.yields.borrow() == turn {
-                let locale = overrides::locale(&targets.settings.lock());
-                targets.tell_all(&cdp, |_| locale.clone()).await;
+                targets.tell_processes(&cdp).await;
             }
         });
     }
 
-    /// Restores the viewport after a client has left that may have set another.
-    pub(super) async fn restore_viewport(self: &Arc<Self>, cdp: &Cdp) {
-        let viewport = overrides::viewport(&self.settings.lock());
+    /// The settings that hold for whole processes.
+    fn of_processes(&self) -> (Option<Command>, Option<Command>) {
+        let settings = self.settings.lock();
+        (overrides::locale(&settings), overrides::timezone(&settings))
+    }
+
+    async fn tell_processes(&self, cdp: &Cdp) {
+        let (locale, timezone) = self.of_processes();
+        self.tell_all(cdp, |_| locale.clone()).await;
+        self.tell_all(cdp, |_| timezone.clone()).await;
+    }
+
+    /// Restores what a client has taken with it that may have set another: viewport and media features.
+    pub(super) async fn restore_pages(self: &Arc<Self>, cdp: &Cdp) {
+        let (viewport, media) = {
+            let settings = self.settings.lock();
+            (overrides::viewport(&settings), overrides::media(&settings))
+        };
         self.tell_all(cdp, |kind| viewport.clone().filter(|_| kind == Kind::Page)).await;
+        self.tell_all(cdp, |kind| media.clone().filter(|_| matches!(kind, Kind::Page | Kind::Frame))).await;
     }
 
     async fn tell_all(&self, cdp: &Cdp, command: impl Fn(Kind) -> Option<Command>) {
@@ -198,6 +216,10 @@ impl Targets {
             "Target.detachedFromTarget" => {
                 if let Some(session) = event.params["sessionId"].as_str() {
                     self.sessions.lock().remove(session);
+                }
+                if self.of_processes() != (None, None) {
+                    let (targets, cdp) = (Arc::clone(self), cdp.clone());
+                    tokio::spawn(async move { targets.tell_processes(&cdp).await });
                 }
             }
             "Fetch.requestPaused" => {

@@ -37,6 +37,9 @@ const MESSAGE: &str = "captchas";
 /// The line it writes, unasked, once the page of the last `do=open` has loaded or failed.
 const OPENED: &str = "opened";
 
+/// The answer to settings with a time zone that WebKit does not know.
+const UNKNOWN: &str = "unknown";
+
 /// The answer to an action on a page that does not exist.
 const NO_PAGE: &str = "none";
 
@@ -145,9 +148,9 @@ impl Shell {
 }
 
 impl Commands {
-    /// Applies settings to all pages, present and future.
-    pub(super) async fn apply(&self, settings: &Settings) -> Result<(), ShellError> {
-        self.ask(settings_command(settings)).await.map(drop)
+    /// Applies settings to all pages, present and future; `false` when WebKit does not know the time zone.
+    pub(super) async fn apply(&self, settings: &Settings) -> Result<bool, ShellError> {
+        Ok(self.ask(settings_command(settings)).await? != UNKNOWN)
     }
 
     /// Has all pages follow content rules: those of a file, or those that the folder has compiled.
@@ -277,9 +280,13 @@ fn settings_command(settings: &Settings) -> String {
     let locales = settings.locales.join(",");
     let side = |side: fn(Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
     let (width, height) = (side(|size| size.width), side(|size| size.height));
+    let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let members = [
+        ("timezone", settings.timezone.as_deref()),
         ("locales", Some(locales.as_str()).filter(|locales| !locales.is_empty())),
         ("user_agent", settings.user_agent.as_deref()),
+        ("dark", settings.color_scheme.map(|scheme| flag(scheme.is_dark()))),
+        ("reduced", settings.reduced_motion.map(|motion| flag(motion.is_reduced()))),
         ("width", width.as_deref()),
         ("height", height.as_deref()),
     ];
@@ -299,6 +306,7 @@ fn command(verb: &str, members: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_protocol::{ColorScheme, ReducedMotion};
 
     #[test]
     fn no_argument_ends_a_command() {
@@ -316,8 +324,11 @@ mod tests {
             locales: vec!["de-CH".into(), "en".into()],
             user_agent: Some("Me/1".into()),
             viewport: Some(Size { width: 800, height: 600 }),
+            timezone: Some("Asia/Tokyo".into()),
+            color_scheme: Some(ColorScheme::Dark),
+            reduced_motion: Some(ReducedMotion::NoPreference),
         };
-        let wanted = "do=settings&locales=de%2DCH%2Cen&user_agent=Me%2F1&width=800&height=600";
+        let wanted = "do=settings&timezone=Asia%2FTokyo&locales=de%2DCH%2Cen&user_agent=Me%2F1&dark=1&reduced=0&width=800&height=600";
         assert_eq!(settings_command(&settings), wanted);
     }
 

@@ -109,11 +109,11 @@ fn options_of_the_service_become_fields_and_are_taken_out() {
     let fields = Value::Object(session.create_body.fields.clone());
     let wanted = json!({
         "app_name": "shop", "idle_timeout": 90, "session_timeout": 900, "headless": true, "browser_type": "chromium",
-        "url": "about:blank", "recording": true,
+        "url": "about:blank", "recording": true, "settings": {"timezone": "Europe/Berlin"},
     });
     assert_eq!(session.screen, Some(Size { width: 1920, height: 1080 }));
     assert_eq!(fields, wanted);
-    assert_eq!(session.create_body.warnings.len(), 1);
+    assert_eq!(session.create_body.warnings, [""; 0]);
     let left = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--mute-audio"]}});
     assert_eq!(session.body["capabilities"]["alwaysMatch"], left);
 }

@@ -81,7 +81,7 @@ fn read_grid(
     match option {
         "downloadsEnabled" => asked.downloads = flag(name, &value)?,
         "screenResolution" => asked.screen = Some(screen(name.to_owned(), &value)?),
-        "timeZone" => create_body.warnings.push(no_time_zone(name)),
+        "timeZone" => time_zone(create_body, name, value)?,
         "name" => create_body.set("app_name", name, text(name, value)?),
         "recordVideo" => create_body.set("recording", name, json!(value == true)),
         _ => {}
@@ -128,10 +128,7 @@ fn read_option(
             };
             create_body.set("idle_timeout", place, json!(duration::seconds(parsed)));
         }
-        "timeZone" => {
-            text(&place, value)?;
-            create_body.warnings.push(no_time_zone(&place));
-        }
+        "timeZone" => time_zone(create_body, &place, value)?,
         "env"
         | "hostsEntries"
         | "hosts"
@@ -189,6 +186,11 @@ fn no_log(place: &str) -> String {
     format!("`{place}` has no effect: a session's log is the operator's")
 }
 
-fn no_time_zone(place: &str) -> String {
-    format!("`{place}` has no effect: the browser's time zone is UTC")
+/// An empty name asks for nothing, as with Selenoid.
+fn time_zone(create_body: &mut CreateBody, place: &str, value: Value) -> Result<(), Error> {
+    let name = text(place, value)?;
+    if name != "" {
+        create_body.set("settings.timezone", place, name);
+    }
+    Ok(())
 }
