@@ -29,6 +29,7 @@ modules! {
     bad_input,
     bodies,
     connections,
+    state,
     access,
     egress,
     leaks,

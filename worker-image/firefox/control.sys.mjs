@@ -11,6 +11,7 @@ import { closeFence } from "resource://warmpool/fence.sys.mjs";
 import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
 import { applySettings, watchWindows } from "resource://warmpool/settings.sys.mjs";
+import { readStorage, writeStorage } from "resource://warmpool/storage.sys.mjs";
 
 const WINDOW = "navigator:browser";
 
@@ -94,6 +95,8 @@ const METHODS = {
   answerAds,
   watchCaptchas,
   askCaptchas,
+  readStorage,
+  writeStorage,
 };
 
 /** Sets preferences for good, as their user would. */

@@ -15,6 +15,16 @@
  *   do=captchas&document=SCRIPT&page=SCRIPT         -> ok; later documents run both, and for each text that the first one sends
  *                                                      the shell says "captchas", a number and the text, percent-encoded
  *   do=reply&number=N&text=T                        -> ok: answers that text
+ *   do=cookies                                      -> ok and each cookie as name/value/domain/path/expires/flags, the texts
+ *                                                      percent-encoded, the time in seconds or -1, the flags h (http only),
+ *                                                      s (secure) and one of N, L, S (which requests of other sites carry it)
+ *   do=set_cookies&cookies=LIST                     -> ok, once these are set
+ *   do=origins                                      -> ok and the origins that may have stored something
+ *   do=visit&origin=O&script=S&argument=T[&first=1] -> ok and what the script, a function, makes of the argument in a document of
+ *                                                      that origin: in a view that nobody sees, or in the first one
+ *   do=ask&script=S&argument=T                      -> ok and what the script makes of it in the first page; nothing if that is
+ *                                                      none of the web
+ *   do=leave                                        -> ok, once the first page is blank again
  *   do=paint                                        -> ok, once the pages have painted what scripts have changed
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
@@ -248,6 +258,27 @@ static void paint(const Shell *shell) {
   painting_step(painting);
 }
 
+static void visit(const Shell *shell, GHashTable *arguments) {
+  const char *origin = g_hash_table_lookup(arguments, "origin");
+  const char *script = g_hash_table_lookup(arguments, "script");
+  const char *argument = g_hash_table_lookup(arguments, "argument");
+  if (!origin || !script || !argument || !first_view(shell)) {
+    command_answer("failed no page, or an argument is missing");
+    return;
+  }
+  storage_visit(shell, origin, script, argument, g_hash_table_contains(arguments, "first"));
+}
+
+static void ask(const Shell *shell, GHashTable *arguments) {
+  const char *script = g_hash_table_lookup(arguments, "script");
+  const char *argument = g_hash_table_lookup(arguments, "argument");
+  if (!script || !argument || !first_view(shell)) {
+    command_answer("failed no page, or an argument is missing");
+    return;
+  }
+  storage_ask_first(shell, script, argument);
+}
+
 static void obey(Shell *shell, const char *line) {
   g_autoptr(GError) error = NULL;
   g_autoptr(GHashTable) arguments = g_uri_parse_params(line, -1, "&", G_URI_PARAMS_NONE, &error);
@@ -270,6 +301,18 @@ static void obey(Shell *shell, const char *line) {
     watch_captchas(shell, arguments);
   } else if (g_strcmp0(verb, "reply") == 0) {
     reply(arguments);
+  } else if (g_strcmp0(verb, "cookies") == 0) {
+    storage_cookies(shell);
+  } else if (g_strcmp0(verb, "set_cookies") == 0 && g_hash_table_contains(arguments, "cookies")) {
+    storage_set_cookies(shell, g_hash_table_lookup(arguments, "cookies"));
+  } else if (g_strcmp0(verb, "origins") == 0) {
+    storage_origins(shell);
+  } else if (g_strcmp0(verb, "visit") == 0) {
+    visit(shell, arguments);
+  } else if (g_strcmp0(verb, "ask") == 0) {
+    ask(shell, arguments);
+  } else if (g_strcmp0(verb, "leave") == 0 && first_view(shell)) {
+    storage_leave(shell);
   } else if (g_strcmp0(verb, "settings") == 0) {
     change_settings(shell, arguments);
   } else {

@@ -47,6 +47,15 @@ void filter_block(Shell *shell, const char *folder, const char *rules);
 gboolean captchas_watch(const Shell *shell, const char *document_script, const char *page_script);
 void captchas_reply(guint number, const char *text); /* does nothing when no such message waits */
 
+/* storage.c: each but the first answers the command */
+void storage_watch(WebKitWebView *view);
+void storage_cookies(const Shell *shell);
+void storage_set_cookies(const Shell *shell, const char *cookies);
+void storage_origins(const Shell *shell);
+void storage_visit(const Shell *shell, const char *origin, const char *script, const char *argument, gboolean in_first);
+void storage_ask_first(const Shell *shell, const char *script, const char *argument);
+void storage_leave(const Shell *shell);
+
 /* screen.c */
 void screen_resize(int width, int height);
 

@@ -156,6 +156,7 @@ WebKitWebView *window_open(Shell *shell, WebKitWebView *opener, gboolean as_tab)
                         "automation-presentation-type", presentation, NULL);
   }
   watch(shell, view);
+  storage_watch(view);
   shell->views = g_list_append(shell->views, view);
 
   GtkWindow *window = GTK_WINDOW(gtk_window_new(GTK_WINDOW_TOPLEVEL));

@@ -127,6 +127,7 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
     for (name, size) in [
         ("server.max_body", config.server.max_body),
         ("webdriver.max_session_body", config.webdriver.max_session_body),
+        ("session.max_state", config.session.max_state),
         ("tasks.max_body", config.tasks.max_body),
     ] {
         let needs = size.bytes().saturating_mul(BODY_MEMORY_PER_BYTE);

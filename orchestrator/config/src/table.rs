@@ -246,6 +246,9 @@ settings! {
         queue_length: usize = Is("100");
         /// Maximum time that a client waits for a worker.
         queue_wait: Duration = Is("60s");
+        /// Maximum size of a state: what a create call gives a browser to begin with, and what one origin may have where a
+        /// session's state is read.
+        max_state: ByteSize = Is("8MiB"), min "64KiB";
         /// Number of records of ended sessions kept.
         keep_records: usize = Is("10000");
         /// Time that records of ended sessions are kept.

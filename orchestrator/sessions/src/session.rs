@@ -5,6 +5,7 @@
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
+//! `state` is what a session's browser keeps for sites: given at the start, and read from it.
 //! `page_error` says why the first page did not load.
 
 mod active;
@@ -24,6 +25,7 @@ mod recover;
 mod request;
 mod retention;
 mod share;
+mod state;
 mod supervise;
 mod table;
 
@@ -43,5 +45,6 @@ pub use request::{
     APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, launch,
 };
 pub use share::Share;
+pub use state::GivenState;
 pub use table::{ExternalServices, Sessions};
 pub use warmpool_api::session::{Kind, SessionView, Status};

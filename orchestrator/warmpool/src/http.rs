@@ -55,6 +55,7 @@ mod sign_ins;
 mod site;
 mod sse;
 mod stall;
+mod state;
 mod status;
 mod submit;
 mod task_reply;
@@ -93,7 +94,7 @@ const DESCRIPTION: Policy = Policy::rest(Access::Open, &[]).suggested();
 
 /// Every route there is, with its description.
 fn routes() -> Routes {
-    let sessions = thumbnail::routes(sessions::routes(create::routes(Routes::new("Sessions"))));
+    let sessions = thumbnail::routes(state::routes(sessions::routes(create::routes(Routes::new("Sessions")))));
     let sockets = devtools::routes(Routes::new("Websockets"));
     let driver = webdriver::routes(Routes::new("WebDriver"));
     let live = recording::routes(shares::routes(live::routes(Routes::new("Live view"))));

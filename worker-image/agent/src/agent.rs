@@ -9,7 +9,9 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use warmpool_protocol::{CaptchaAction, Claim, Identity, Launch, Launched, Settings, WorkerEvent, WorkerState};
+use warmpool_protocol::{
+    CaptchaAction, Claim, Identity, Launch, Launched, Settings, StorageState, WorkerEvent, WorkerState,
+};
 
 use crate::ads::AdRules;
 use crate::captchas::Captchas;
@@ -53,6 +55,8 @@ pub(crate) struct Claimed {
     preset: OnceLock<(Settings, Vec<String>)>,
     /// The rules that `PUT /ads` brought.
     ad_rules: Mutex<Option<AdRules>>,
+    /// The state that `PUT /storage` brought.
+    storage: Mutex<Option<StorageState>>,
     /// The challenges of pages, in a session that looks for them.
     captchas: OnceLock<Arc<Captchas>>,
 }
@@ -92,6 +96,7 @@ impl Agent {
             frozen: Mutex::new(false),
             preset: OnceLock::new(),
             ad_rules: Mutex::default(),
+            storage: Mutex::default(),
             captchas: OnceLock::new(),
         };
         let claimed = Arc::new(claimed);
@@ -165,11 +170,17 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads, captchas, kiosk } = launch;
+        let Launch { url, settings, block_ads, captchas, kiosk, storage } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let ad_rules = self.ad_rules.lock().take();
         let ad_rules = if block_ads {
             Some(ad_rules.ok_or_else(|| ApiError::bad_request("block_ads: PUT /ads brings the rules first"))?)
+        } else {
+            None
+        };
+        let state = self.storage.lock().take();
+        let state = if storage {
+            Some(state.ok_or_else(|| ApiError::bad_request("storage: PUT /storage brings the state first"))?)
         } else {
             None
         };
@@ -184,7 +195,7 @@ impl Claimed {
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
-        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk;
+        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk || state.is_some();
         if was_frozen && resume_first {
             freeze::resume();
         }
@@ -201,6 +212,9 @@ impl Claimed {
             let captchas = Arc::new(Captchas::new(solver, Arc::clone(&self.shared.status)));
             self.engine.watch_captchas(Arc::clone(&captchas)).await?;
             let _ = self.captchas.set(captchas);
+        }
+        if let Some(state) = state {
+            warnings.extend(self.engine.write_storage(state).await?);
         }
         if was_frozen && !resume_first {
             // A dozen processes wake up and compete for the processor, so the answer goes first.
@@ -229,6 +243,11 @@ impl Claimed {
     /// `PUT /ads`: the rules by which a launch may block ads, as the daemon made them for this engine.
     pub(crate) fn take_ad_rules(&self, rules: AdRules) {
         *self.ad_rules.lock() = Some(rules);
+    }
+
+    /// `PUT /storage`: what the browser of a later launch begins with.
+    pub(crate) fn take_storage(&self, state: StorageState) {
+        *self.storage.lock() = Some(state);
     }
 
     /// `POST /captchas/{id}`: does something about a challenge. Fails when it is over, or its page cannot take the answer.

@@ -17,9 +17,11 @@ mod first_page;
 mod overrides;
 mod profile;
 mod session;
+mod storage;
 mod switches;
 mod targets;
 mod user_agent;
+mod visited;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +31,7 @@ use http::Response;
 use memchr::memmem;
 use parking_lot::Mutex;
 use serde_json::json;
-use warmpool_protocol::{DEVTOOLS_COMMANDS, Identity, Page, PageAction, Settings, Size};
+use warmpool_protocol::{DEVTOOLS_COMMANDS, Identity, Page, PageAction, Settings, Size, StorageState};
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
@@ -65,6 +67,8 @@ pub(crate) struct Chromium {
     ad_blocker: OnceLock<(Arc<AdBlocker>, FilteredBy)>,
     /// The challenges of pages, for a browser that comes later.
     captchas: OnceLock<Arc<Captchas>>,
+    /// What the session began with, for a browser that comes later.
+    storage: OnceLock<StorageState>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
     reports: tokio::sync::Mutex<Option<Reports>>,
     profiles: AtomicU32,
@@ -89,6 +93,7 @@ impl Chromium {
             settings: Mutex::default(),
             ad_blocker: OnceLock::new(),
             captchas: OnceLock::new(),
+            storage: OnceLock::new(),
             reports: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
             kiosk: OnceLock::new(),
@@ -179,6 +184,9 @@ impl Chromium {
         }
         if let Some(found) = self.captchas.get() {
             captchas::watch(&browser, found).await.map_err(gone)?;
+        }
+        if let Some(state) = self.storage.get() {
+            browser.write_storage(state).await.map_err(gone)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
-use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size};
+use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size, StorageState};
 
 use crate::ads::AdRules;
 use crate::attach::Endpoint;
@@ -120,6 +120,17 @@ impl Engine {
     /// Reports challenges in every page there is and in every later one.
     pub(crate) async fn watch_captchas(&self, captchas: Arc<Captchas>) -> Result<(), ApiError> {
         each!(self, engine => engine.watch_captchas(captchas).await)
+    }
+
+    /// Reads what the browser keeps for sites, as long as no origin has more bytes than `limit`: of all origins, or only of
+    /// those that a tab shows.
+    pub(crate) async fn read_storage(&self, limit: u64, everywhere: bool) -> Result<StorageState, ApiError> {
+        each!(self, engine => engine.read_storage(limit, everywhere).await)
+    }
+
+    /// Puts a state into the browser, before its first page. Returns what was left out, each as a sentence.
+    pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
+        each!(self, engine => engine.write_storage(state).await)
     }
 
     /// Clients that attach from now on wait for the first page, until [`Engine::navigate`] is done.

@@ -10,6 +10,7 @@ mod driver;
 mod options;
 mod profile;
 mod session;
+mod storage;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,9 @@ use std::sync::{Arc, OnceLock};
 use http::Response;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use warmpool_protocol::{ColorScheme, Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, ReducedMotion, Settings, Size};
+use warmpool_protocol::{
+    ColorScheme, Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, ReducedMotion, Settings, Size, StorageState,
+};
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
@@ -48,6 +51,10 @@ pub(crate) struct Firefox {
     ad_blocker: OnceLock<Arc<AdBlocker>>,
     /// The challenges of pages, for a browser that comes later.
     captchas: OnceLock<Arc<Captchas>>,
+    /// What the session began with, for a browser that comes later.
+    storage: OnceLock<StorageState>,
+    /// One state after another goes through the file.
+    storage_file: tokio::sync::Mutex<()>,
     /// Keeps new sessions of the driver apart.
     sessions: tokio::sync::Mutex<()>,
     profiles: AtomicU32,
@@ -64,6 +71,8 @@ impl Firefox {
             settings: Mutex::default(),
             ad_blocker: OnceLock::new(),
             captchas: OnceLock::new(),
+            storage: OnceLock::new(),
+            storage_file: tokio::sync::Mutex::default(),
             sessions: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
         }
@@ -115,6 +124,9 @@ impl Firefox {
         }
         if let Some(captchas) = self.captchas.get() {
             browser.control.watch_captchas(Arc::clone(captchas)).await.map_err(gone)?;
+        }
+        if let Some(state) = self.storage.get() {
+            self.give_storage(&browser, state).await?;
         }
         let settings = self.settings.lock().clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }

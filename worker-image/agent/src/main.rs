@@ -15,6 +15,7 @@
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `ads` | which requests are for ads, and what pages hide |
 //! | `captchas` | challenges that pages put to their visitors |
+//! | `storage` | what browsers keep for sites, read and written |
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
@@ -89,6 +90,13 @@
 //! see. WebKit cannot ask, and compiles rules of its own; the daemon fetches what the first browser has compiled for later
 //! ones of the same version.
 //!
+//! *What browsers keep for sites* is read and written here, because a client may hold the only protocol session. One script does
+//! it for all engines (`storage/page.js`), where it can run as an origin without that origin's site: in a hidden tab of Chromium
+//! whose request the agent answers, in a sandbox of Firefox's parent process that has the origin's principal, in a view of WebKit
+//! without a window, loaded from a text under the origin's address. Cookies have calls of their own in all three, and so has
+//! Firefox's local storage. Chromium has no list of the origins that have stored something, so the agent remembers where tabs and
+//! frames were. A profile's files could be copied instead; but no other engine reads them, and a running browser's are torn.
+//!
 //! *What was left out.* Playwright on Firefox needs Playwright's own server, Node, and its very version beside the browser;
 //! with stock Firefox, newer versions need a layer that pretends that some emulations worked. Contexts and trusted input on
 //! WebKit need Playwright's patched build. Neither would be honest or robust, so Warmpool has neither.
@@ -125,6 +133,7 @@ mod server;
 mod shim;
 mod socks;
 mod status;
+mod storage;
 mod tunnel;
 mod upstream;
 mod webkit;

@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use warmpool_protocol::{BUILT_IN_LIST, DriverPort, Window};
+use warmpool_protocol::{BUILT_IN_LIST, DriverPort, StorageQuery, Window};
 
 use crate::ads::AdRules;
 use crate::agent::Agent;
@@ -96,6 +96,14 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             Ok(nothing())
         }
         ("GET", "ads", "compiled") => Ok(Response::new(full(engine.compiled_ads().await?))),
+        ("POST", "storage", "") => {
+            let StorageQuery { limit, everywhere } = read_json(request.into_body()).await?;
+            json(&engine.read_storage(limit, everywhere).await?)
+        }
+        ("PUT", "storage", "") => {
+            worker.take_storage(read_json(request.into_body()).await?);
+            Ok(nothing())
+        }
         ("POST", "captchas", id) => {
             worker.act_on_captcha(id, read_json(request.into_body()).await?).await?;
             Ok(nothing())

@@ -9,6 +9,7 @@ mod captchas;
 mod driver;
 mod inspector;
 mod shell;
+mod storage;
 mod websockets;
 mod wire;
 

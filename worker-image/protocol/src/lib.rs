@@ -9,6 +9,7 @@
 //! | `claim` | how a worker is to run, and its secret |
 //! | `settings` | what pages see that differs from the browser's own, such as locales and time zone, and its checks |
 //! | `state` | the worker's state and its events |
+//! | `storage` | what a browser keeps for sites, and its checks |
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
@@ -29,6 +30,7 @@ mod probe;
 mod settings;
 pub mod socks;
 mod state;
+mod storage;
 pub mod switches;
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,10 @@ pub use settings::{
     check_user_agent, check_viewport,
 };
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
+pub use storage::{
+    Cookie, Database, Entry, Index, Item, ObjectStore, OriginStorage, SameSite, StorageError, StorageQuery,
+    StorageState,
+};
 
 /// The folder that the daemon shares with one worker, as the worker sees it.
 pub const SHARED_FOLDER: &str = "/run/warmpool";

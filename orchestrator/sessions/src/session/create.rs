@@ -9,7 +9,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use super::journal::written;
-use super::{Ending, Options, Record, Session, Sessions};
+use super::{Ending, GivenState, Options, Record, Session, Sessions};
 use crate::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{Deadline, Now};
@@ -124,13 +124,17 @@ impl Sessions {
             oom_kills: None,
             ended: None,
         };
+        // It stays in memory no longer than it takes to bring it to the worker.
+        let state = record.options.state.take();
+        let left_out = state.as_ref().map(GivenState::left_out).unwrap_or_default();
+        let state = state.map(|state| state.bytes().map_err(Error::internal)).transpose()?;
         let mut attempt = 1;
-        let warnings = loop {
+        let mut warnings = loop {
             record.worker = lease.id().clone();
             let worker = Arc::clone(lease.use_worker());
             let ad_rules = self.ad_rules(&record.options, &worker).await?;
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
-            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone());
+            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone(), state.clone());
             let launch = launch.instrument(tracing::info_span!(target: TRACES, "launch browser"));
             let commit = self.shared.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launch, commit);
@@ -171,6 +175,7 @@ impl Sessions {
                 }
             }
         };
+        warnings.extend(left_out);
         let session = self.build(record, time_left, &mut lease, warnings);
         let session = self.admit(session, lease);
         // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.

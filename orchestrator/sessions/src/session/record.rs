@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
+use super::state::GivenState;
 use super::{Ending, Share};
 use crate::Error;
 use warmpool_api::captcha::CaptchaRecord;
@@ -57,6 +58,9 @@ pub struct Options {
     /// The app it runs for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_name: Option<String>,
+    /// What its browser begins with. It is nowhere on the disk.
+    #[serde(skip)]
+    pub state: Option<GivenState>,
 }
 
 impl Options {

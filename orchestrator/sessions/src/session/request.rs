@@ -6,12 +6,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::Value;
 use warmpool_protocol::{
-    self as protocol, CaptchaSolver, ColorScheme, Launch, ReducedMotion, Size, check_locales, check_timezone,
+    self as protocol, CaptchaSolver, ColorScheme, Launch, ReducedMotion, Size, StorageState, check_locales,
+    check_timezone,
 };
 
-use super::{Kind, Options, page_address};
+use super::{GivenState, Kind, Options, page_address};
 use crate::Error;
-use warmpool_api::Object;
+use warmpool_api::{AnyObject, Object};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{FieldError, FieldFault as _, read_json};
@@ -59,6 +60,10 @@ pub struct CreateRequest {
     /// Whether the display shows pages alone, without the browser's tabs and address bar. Needs a display.
     #[schemars(extend("default" = false))]
     pub(super) kiosk: Option<bool>,
+    /// What the browser begins with: cookies and storage in the shape of Playwright's `storageState`, as
+    /// `GET /sessions/{id}/state` gives it. Only the names and values of what is there are needed.
+    #[schemars(with = "Option<AnyObject>")]
+    pub(super) state: Option<Object<StorageState>>,
 }
 
 /// The body of `POST /sessions/create`: the same without [`APP_NAME`].
@@ -147,7 +152,12 @@ impl CreateRequest {
         if kiosk && mode == Mode::Headless {
             return Err(Error::invalid("kiosk", "needs a display: leave it out, or leave `headless` out"));
         }
-        let launch = Launch { kiosk, ..launch(Some(page(self.url, config)?), self.settings, &advanced)? };
+        let state = self.state.map(|Object(state)| GivenState::new(state)).transpose()?;
+        let launch = Launch {
+            kiosk,
+            storage: state.is_some(),
+            ..launch(Some(page(self.url, config)?), self.settings, &advanced)?
+        };
         let longest = config.session.max_timeout.as_secs();
         let seconds = |field: &str, value: i64| match u64::try_from(value) {
             Ok(value) if (1..=longest).contains(&value) => Ok(value),
@@ -172,6 +182,7 @@ impl CreateRequest {
             recording: self.recording.unwrap_or(false),
             service_passcode: check_text("service_passcode", self.service_passcode)?,
             app_name: check_text("app_name", self.app_name)?,
+            state,
         })
     }
 }
@@ -198,7 +209,7 @@ pub fn launch(
         reduced_motion: settings.reduced_motion,
     };
     settings.check().map_err(misfit)?;
-    Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, kiosk: false })
+    Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, ..Launch::default() })
 }
 
 /// What `advanced` asks for, checked.

@@ -150,6 +150,7 @@ impl TaskSpec {
             name: None,
             screen: None,
             proxy: self.proxy.clone(),
+            state: None,
         }
     }
 

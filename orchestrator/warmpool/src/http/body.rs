@@ -121,7 +121,19 @@ pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static st
 /// Reads a JSON object; no body means an empty one. What it holds of the budget comes with it.
 /// Errors: those of [`read`] and [`Text::parse`], and `MediaType`.
 pub(super) async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<(T, Text), Error> {
-    let mut text = json_text(app, headers, body, app.config.server.max_body.bytes(), "server.max_body").await?;
+    json_within(app, headers, body, app.config.server.max_body.bytes(), "server.max_body").await
+}
+
+/// The same with a limit of its own; `setting` is its name.
+/// Errors: those of [`json`].
+pub(super) async fn json_within<T: DeserializeOwned>(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+    setting: &'static str,
+) -> Result<(T, Text), Error> {
+    let mut text = json_text(app, headers, body, limit, setting).await?;
     Ok((text.parse()?, text))
 }
 

@@ -110,7 +110,8 @@ pub(super) async fn webdriver(
 
 /// Reads the body and makes the session. It is the client's from here on: the caller only writes the reply.
 async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
-    let read = body::json::<CreateRequest>(app, headers, body).await;
+    let limit = app.config.server.max_body.bytes().max(app.config.session.max_state.bytes());
+    let read = body::json_within::<CreateRequest>(app, headers, body, limit, "session.max_state").await;
     let (request, _text) = match kind {
         Kind::DevTools => read.map_err(|error| error.map_field(|error| error.without_field(APP_NAME)))?,
         Kind::WebDriver | Kind::Task => read?,

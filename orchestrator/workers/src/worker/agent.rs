@@ -16,7 +16,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::{
     BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page,
-    PageAction, Probe, Probed, ProgramsProbed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
+    PageAction, Probe, Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, StoredFile, Window,
+    WorkerEvent,
 };
 
 use super::connection::{AgentStream, Connector};
@@ -33,6 +34,10 @@ pub type Body = UnsyncBoxBody<Bytes, Cause>;
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a launch before which a browser compiles rules of ads: seconds of a whole core.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for reading or writing what a browser keeps for sites: it may have to visit each of hundreds.
+const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many bytes of JSON may stand for one byte that a page has stored.
+const MAX_GROWTH: u64 = 6;
 /// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
 const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
@@ -113,10 +118,20 @@ impl Agent {
         self.call(Method::GET, "/health", None::<&()>).await.and_then(|body| read(&body))
     }
 
-    /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules.
+    /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules, and one
+    /// with a state that state, as JSON.
     /// Returns the warnings for the client.
-    pub async fn launch(&self, launch: &Launch, ad_rules: Option<AdRules>) -> Result<Vec<String>, AgentError> {
+    pub async fn launch(
+        &self,
+        launch: &Launch,
+        ad_rules: Option<AdRules>,
+        state: Option<Bytes>,
+    ) -> Result<Vec<String>, AgentError> {
         let mut limit = CALL_TIMEOUT;
+        if let Some(state) = state {
+            within(CALL_TIMEOUT, self.succeed(Method::PUT, "/storage", full(state))).await?;
+            limit = STORAGE_TIMEOUT;
+        }
         if let Some(rules) = ad_rules {
             let (path, bytes) = match rules {
                 AdRules::Plain(bytes) => ("/ads".to_owned(), bytes),
@@ -125,10 +140,23 @@ impl Agent {
                 AdRules::Compiled(bytes) => ("/ads/compiled".to_owned(), bytes),
             };
             within(CALL_TIMEOUT, self.succeed(Method::PUT, &path, full(bytes))).await?;
-            limit = COMPILE_TIMEOUT;
+            limit = limit.max(COMPILE_TIMEOUT);
         }
         let body = self.call_within(limit, Method::POST, "/launch", Some(launch)).await?;
         read(&body).map(|Launched { warnings }| warnings)
+    }
+
+    /// Reads what the browser keeps for sites.
+    pub async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, AgentError> {
+        let request = json_request(Method::POST, Some(&query))?;
+        // JSON may take several bytes for one of a page's.
+        let limit = usize::try_from(query.limit.saturating_mul(MAX_GROWTH)).unwrap_or(usize::MAX).max(REPLY_LIMIT);
+        let answered = async {
+            let response = success(self.send("/storage", request).await?).await?;
+            let body = Limited::new(response.into_body(), limit).collect().await;
+            body.map(Collected::to_bytes).map_err(AgentError::Broken)
+        };
+        read(&within(STORAGE_TIMEOUT, answered).await?)
     }
 
     /// Returns the rules of ads as this worker's browser has compiled them.

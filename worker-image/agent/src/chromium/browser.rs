@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::Size;
@@ -48,6 +49,8 @@ pub(super) struct Browser {
     pub(super) targets: Arc<Targets>,
     /// The tab it started with.
     first: OnceLock<String>,
+    /// The origins of the state that was put into it.
+    pub(super) given_origins: Mutex<Vec<String>>,
 }
 
 impl Browser {
@@ -62,7 +65,7 @@ impl Browser {
         let handler = Arc::clone(&targets);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         targets.watch(&cdp).await?;
-        Ok(Self { process, port, path, cdp, targets, first: OnceLock::new() })
+        Ok(Self { process, port, path, cdp, targets, first: OnceLock::new(), given_origins: Mutex::default() })
     }
 
     /// Starts a browser with these switches and a new profile.

@@ -28,6 +28,7 @@ use super::ad_filter;
 use super::downloads::Downloads;
 use super::first_page::FirstPage;
 use super::overrides::{self, Command, Kind};
+use super::visited::{Visited, Visits};
 
 /// How long all existing targets may take to accept settings. A page that hangs must not hold up
 /// the others.
@@ -73,6 +74,10 @@ pub(super) struct Targets {
     pub(super) downloads: Downloads,
     /// The first navigation.
     pub(super) first_page: FirstPage,
+    /// Where tabs and frames have been.
+    pub(super) visited: Visited,
+    /// Origins that the agent visits by itself.
+    pub(super) visits: Visits,
     /// Calls to `yield_locale`, so that only the last one restores the agent's locale.
     yields: watch::Sender<u64>,
 }
@@ -89,6 +94,8 @@ impl Targets {
             resumers: AtomicUsize::new(0),
             downloads: Downloads::new(worker),
             first_page: FirstPage::new(),
+            visited: Visited::default(),
+            visits: Visits::default(),
             yields: watch::Sender::new(0),
         })
     }
@@ -225,9 +232,18 @@ impl Targets {
             "Fetch.requestPaused" => {
                 let (targets, cdp) = (Arc::clone(self), cdp.clone());
                 let session = event.session.unwrap_or_default();
-                tokio::spawn(async move { targets.first_page.answered(&cdp, &session, &event.params).await });
+                tokio::spawn(async move {
+                    match targets.visits.answer(&session, &event.params) {
+                        Some((method, params)) => drop(cdp.call(Some(&session), method, params).await),
+                        None => targets.first_page.answered(&cdp, &session, &event.params).await,
+                    }
+                });
             }
-            "Target.targetCreated" => self.downloads.target_created(cdp, &event.params),
+            "Target.targetCreated" => {
+                self.visited.saw(&event.params["targetInfo"]);
+                self.downloads.target_created(cdp, &event.params);
+            }
+            "Target.targetInfoChanged" => self.visited.saw(&event.params["targetInfo"]),
             "Page.frameStartedNavigating" => self.tab_navigates(cdp, &event),
             "Log.entryAdded" => {
                 if let Some(blocker) = self.ad_filter.get() {

@@ -191,6 +191,46 @@ impl Commands {
         self.ask("do=paint".to_owned()).await.map(drop)
     }
 
+    /// Cookies of all sites, each as `name/value/domain/path/expires/flags`.
+    pub(super) async fn cookies(&self) -> Result<String, ShellError> {
+        self.ask("do=cookies".to_owned()).await
+    }
+
+    /// Sets cookies, written in the same way.
+    pub(super) async fn set_cookies(&self, cookies: &str) -> Result<(), ShellError> {
+        self.ask(command("set_cookies", &[("cookies", cookies)])).await.map(drop)
+    }
+
+    /// Origins that may have stored something.
+    pub(super) async fn origins(&self) -> Result<Vec<String>, ShellError> {
+        let answer = self.ask("do=origins".to_owned()).await?;
+        Ok(answer.split_ascii_whitespace().filter_map(|origin| percent::decode(origin).ok()).collect())
+    }
+
+    /// What a function makes of a text in a document of that origin: in a view that nobody sees, or in the first one.
+    pub(super) async fn visit(
+        &self,
+        origin: &str,
+        script: &str,
+        argument: &str,
+        in_first: bool,
+    ) -> Result<String, ShellError> {
+        let mut members = vec![("origin", origin), ("script", script), ("argument", argument)];
+        members.extend(in_first.then_some(("first", "1")));
+        self.ask(command("visit", &members)).await.and_then(|answer| decoded(&answer))
+    }
+
+    /// The same in the page that the first view shows; empty where that is none of the web.
+    pub(super) async fn ask_first(&self, script: &str, argument: &str) -> Result<String, ShellError> {
+        let line = command("ask", &[("script", script), ("argument", argument)]);
+        self.ask(line).await.and_then(|answer| decoded(&answer))
+    }
+
+    /// Makes the first page blank again.
+    pub(super) async fn leave(&self) -> Result<(), ShellError> {
+        self.ask("do=leave".to_owned()).await.map(drop)
+    }
+
     /// Waits for a sign of life.
     pub(super) async fn ping(&self) -> Result<(), ShellError> {
         self.ask("do=ping".to_owned()).await.map(drop)
@@ -258,6 +298,10 @@ impl Unasked {
         }
         true
     }
+}
+
+fn decoded(answer: &str) -> Result<String, ShellError> {
+    percent::decode(answer).map_err(|_| ShellError::Refused("its answer makes no sense".to_owned()))
 }
 
 /// Reads a number and a text, percent-encoded.

@@ -1,0 +1,248 @@
+// Reads or writes what an origin keeps, in a document or a sandbox of that origin. A function of a JSON text, which
+// promises another one.
+//
+//   {"read": {"session": bool, "limit": bytes}}  -> {"origin": …, "skipped": [sentence]}
+//   {"write": origin, "session": bool}           -> {"skipped": [sentence]}
+//
+// "origin" has the members of Playwright's storageState, and "sessionStorage". What JSON cannot hold is encoded as Playwright
+// encodes it: {d} is a date, {bi} a big integer, {a}, {o}, {m}, {s} are lists, objects, maps and sets, {ref} is one of these
+// that came before, and so on.
+(async text => {
+  const request = JSON.parse(text);
+  const skipped = [];
+
+  const ARRAYS = {
+    i8: Int8Array, ui8: Uint8Array, ui8c: Uint8ClampedArray, i16: Int16Array, ui16: Uint16Array, i32: Int32Array,
+    ui32: Uint32Array, f32: Float32Array, f64: Float64Array, bi64: BigInt64Array, bui64: BigUint64Array,
+  };
+  const kindOf = value => Object.prototype.toString.call(value).slice(8, -1);
+  const isPlain = value => {
+    const prototype = Object.getPrototypeOf(value);
+    return prototype === null || Object.getPrototypeOf(prototype) === null;
+  };
+
+  /** Base64 of bytes, in pieces that fit on the stack. */
+  function toBase64(view) {
+    const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+    let binary = "";
+    for (let at = 0; at < bytes.length; at += 8192) binary += String.fromCharCode(...bytes.subarray(at, at + 8192));
+    return btoa(binary);
+  }
+
+  function fromBase64(text) {
+    return Uint8Array.from(atob(text), char => char.charCodeAt(0));
+  }
+
+  /** Whether JSON holds a value as it is. */
+  function isJson(value, above = new Set()) {
+    if (value === null || typeof value === "boolean" || typeof value === "string") return true;
+    if (typeof value === "number") return Number.isFinite(value) && !Object.is(value, -0);
+    if (typeof value !== "object" || above.has(value)) return false;
+    if (!Array.isArray(value) && (kindOf(value) !== "Object" || !isPlain(value))) return false;
+    above.add(value);
+    // A list with holes has fewer members than its length says.
+    const members = Array.isArray(value) ? [...value] : Object.values(value);
+    const holds = !Object.hasOwn(value, "__proto__") && members.every(member => isJson(member, above));
+    above.delete(value);
+    return holds;
+  }
+
+  /** A value as Playwright encodes it; throws for what only its own browser can hold, such as a key that may not leave it. */
+  function encode(value, seen = new Map()) {
+    if (value === undefined) return { v: "undefined" };
+    if (value === null) return { v: "null" };
+    if (typeof value === "bigint") return { bi: value.toString() };
+    if (typeof value === "number") {
+      return Number.isFinite(value) && !Object.is(value, -0) ? value : { v: Object.is(value, -0) ? "-0" : String(value) };
+    }
+    if (typeof value !== "object") return value;
+    if (seen.has(value)) return { ref: seen.get(value) };
+    const kind = kindOf(value);
+    switch (kind) {
+      case "Date": return { d: value.toJSON() };
+      case "RegExp": return { r: { p: value.source, f: value.flags } };
+      case "Error": return { e: { n: value.name, m: value.message, s: value.stack ?? "" } };
+      case "ArrayBuffer": return { ab: { b: toBase64(new Uint8Array(value)) } };
+    }
+    for (const [k, type] of Object.entries(ARRAYS)) if (kind === type.name) return { ta: { b: toBase64(value), k } };
+    const id = seen.size + 1;
+    seen.set(value, id);
+    switch (kind) {
+      case "Array": return { a: Array.from(value, item => encode(item, seen)), id };
+      case "Map": return { m: Array.from(value, ([k, v]) => ({ k: encode(k, seen), v: encode(v, seen) })), id };
+      case "Set": return { s: Array.from(value, item => encode(item, seen)), id };
+      case "Object": return { o: Object.keys(value).map(k => ({ k, v: encode(value[k], seen) })), id };
+    }
+    throw new Error(`it holds a ${kind}, which cannot leave its browser`);
+  }
+
+  function decode(value, seen = new Map()) {
+    if (typeof value !== "object" || value === null) return value;
+    if ("ref" in value) return seen.get(value.ref);
+    if ("v" in value) return { null: null, NaN, Infinity, "-Infinity": -Infinity, "-0": -0 }[value.v];
+    if ("d" in value) return new Date(value.d);
+    if ("u" in value) return value.u;
+    if ("bi" in value) return BigInt(value.bi);
+    if ("e" in value) return Object.assign(new Error(value.e.m), { name: value.e.n, stack: value.e.s });
+    if ("r" in value) return new RegExp(value.r.p, value.r.f);
+    if ("ab" in value) return fromBase64(value.ab.b).buffer;
+    if ("ta" in value) return new ARRAYS[value.ta.k](fromBase64(value.ta.b).buffer);
+    const keep = made => {
+      seen.set(value.id, made);
+      return made;
+    };
+    if ("a" in value) {
+      const list = keep([]);
+      for (const item of value.a) list.push(decode(item, seen));
+      return list;
+    }
+    if ("m" in value) {
+      const map = keep(new Map());
+      for (const { k, v } of value.m) map.set(decode(k, seen), decode(v, seen));
+      return map;
+    }
+    if ("s" in value) {
+      const set = keep(new Set());
+      for (const item of value.s) set.add(decode(item, seen));
+      return set;
+    }
+    if ("o" in value) {
+      const object = keep({});
+      // Not by assignment: a member may be called "__proto__".
+      for (const { k, v } of value.o) {
+        Object.defineProperty(object, k, { value: decode(v, seen), configurable: true, enumerable: true, writable: true });
+      }
+      return object;
+    }
+    throw new Error("an encoded value of an unknown kind");
+  }
+
+  const done = asked =>
+    new Promise((resolve, reject) => {
+      asked.onsuccess = () => resolve(asked.result);
+      asked.onerror = () => reject(asked.error);
+    });
+
+  const paths = keyPath => ({
+    keyPath: typeof keyPath === "string" ? keyPath : undefined,
+    keyPathArray: keyPath !== null && typeof keyPath === "object" ? [...keyPath] : undefined,
+  });
+
+  /** Bytes that may still be read. */
+  let left = request.read?.limit ?? 0;
+  function spend(bytes) {
+    left -= bytes;
+    if (left < 0) throw new RangeError("it is larger than a state may be");
+  }
+
+  function readItems(storage) {
+    return Array.from({ length: storage.length }, (_, at) => {
+      const name = storage.key(at);
+      const value = storage.getItem(name) ?? "";
+      spend(name.length + value.length);
+      return { name, value };
+    });
+  }
+
+  /** One member of a record, plain or encoded. */
+  function part(name, value) {
+    const written = isJson(value) ? { [name]: value } : { [`${name}Encoded`]: encode(value) };
+    spend(JSON.stringify(written).length);
+    return written;
+  }
+
+  /** A store as it is, one record after another: all at once might not fit into memory. */
+  function readStore(database, store) {
+    const { name, autoIncrement, keyPath } = store;
+    const records = [];
+    const indexes = Array.from(store.indexNames, name => {
+      const { keyPath, multiEntry, unique } = store.index(name);
+      return { name, ...paths(keyPath), multiEntry, unique };
+    });
+    const read = { name, autoIncrement, ...paths(keyPath), records, indexes };
+    return new Promise((resolve, reject) => {
+      const cursor = store.openCursor();
+      cursor.onerror = () => reject(cursor.error);
+      cursor.onsuccess = () => {
+        const at = cursor.result;
+        if (!at) return resolve(read);
+        try {
+          records.push({ ...(keyPath === null ? part("key", at.primaryKey) : {}), ...part("value", at.value) });
+        } catch (error) {
+          if (error instanceof RangeError) return reject(error);
+          skipped.push(`a record of the store ${name} of the database ${database}: ${error.message}`);
+        }
+        at.continue();
+      };
+    });
+  }
+
+  async function readDatabase({ name, version }) {
+    const database = await done(indexedDB.open(name));
+    // Pages that want to change it do not wait for this.
+    database.onversionchange = () => database.close();
+    try {
+      const names = [...database.objectStoreNames];
+      if (names.length === 0) return { name, version, stores: [] };
+      const transaction = database.transaction(names, "readonly");
+      return { name, version, stores: await Promise.all(names.map(at => readStore(name, transaction.objectStore(at)))) };
+    } finally {
+      database.close();
+    }
+  }
+
+  async function writeDatabase({ name, version, stores }) {
+    const opening = indexedDB.open(name, version);
+    opening.onupgradeneeded = () => {
+      for (const { name, autoIncrement, keyPath, keyPathArray, indexes } of stores) {
+        const store = opening.result.createObjectStore(name, { autoIncrement, keyPath: keyPathArray ?? keyPath ?? null });
+        for (const { name, keyPath, keyPathArray, multiEntry, unique } of indexes) {
+          store.createIndex(name, keyPathArray ?? keyPath, { multiEntry, unique });
+        }
+      }
+    };
+    const database = await done(opening);
+    try {
+      const filled = stores.filter(({ records }) => records.length > 0);
+      if (filled.length === 0) return;
+      const transaction = database.transaction(filled.map(({ name }) => name), "readwrite");
+      const complete = new Promise((resolve, reject) => {
+        transaction.oncomplete = resolve;
+        transaction.onabort = () => reject(transaction.error);
+      });
+      for (const { name, records } of filled) {
+        const store = transaction.objectStore(name);
+        for (const record of records) {
+          const value = "value" in record ? record.value : decode(record.valueEncoded);
+          const key = "keyEncoded" in record ? decode(record.keyEncoded) : record.key;
+          store.put(value, key ?? undefined);
+        }
+      }
+      await complete;
+    } finally {
+      database.close();
+    }
+  }
+
+  const local = () => globalThis.localStorage;
+  const session = () => globalThis.sessionStorage;
+
+  if (request.write) {
+    const { localStorage: items = [], sessionStorage: own = [], indexedDB: databases = [] } = request.write;
+    if (request.session) {
+      for (const { name, value } of own) session().setItem(name, value);
+    } else {
+      for (const { name, value } of local() ? items : []) local().setItem(name, value);
+      for (const database of databases) {
+        await writeDatabase(database).catch(error => skipped.push(`the database ${database.name}: ${error.message}`));
+      }
+    }
+    return JSON.stringify({ skipped });
+  }
+
+  const origin = { localStorage: local() ? readItems(local()) : [] };
+  if (request.read.session) origin.sessionStorage = readItems(session());
+  const databases = await indexedDB.databases();
+  origin.indexedDB = await Promise.all(databases.map(readDatabase));
+  return JSON.stringify({ origin, skipped });
+})

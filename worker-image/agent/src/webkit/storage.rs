@@ -1,0 +1,176 @@
+//! What WebKit keeps for sites, by the shell.
+
+use std::fmt::Write as _;
+
+use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageState};
+
+use crate::error::ApiError;
+use crate::percent;
+use crate::storage::{Answer, PAGE_SCRIPT, Request, within};
+
+use super::shell::{Commands, ShellError};
+use super::{Webkit, failed};
+
+impl Webkit {
+    /// WebKit reads all origins in a view that nobody sees.
+    pub(crate) async fn read_storage(&self, limit: u64, _everywhere: bool) -> Result<StorageState, ApiError> {
+        let commands = &self.running()?.shell.commands;
+        let cookies = read_cookies(&commands.cookies().await.map_err(failed)?);
+        let mut read = StorageState { cookies, ..StorageState::default() };
+        let mut own = self.ask_first(commands, limit).await.map_err(failed)?;
+        for origin in commands.origins().await.map_err(failed)? {
+            match ask(commands, &origin, Request::Read { session: false, limit }).await {
+                Ok(answer) => {
+                    let (mut kept, left_out) = answer.into_origin(&origin).map_err(ApiError::upstream)?;
+                    if own.as_ref().is_some_and(|own| own.origin == origin) {
+                        kept.session_storage = own.take().unwrap_or_default().session_storage;
+                    }
+                    read.warnings.extend(left_out);
+                    read.origins.extend(Some(kept).filter(|kept| !kept.is_empty()));
+                }
+                Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
+                Err(ShellError::Refused(reason)) => read.warnings.push(format!("{origin}: left out: {reason}")),
+            }
+        }
+        Ok(read)
+    }
+
+    /// What the first view's page has in its tab's own storage.
+    async fn ask_first(&self, commands: &Commands, limit: u64) -> Result<Option<OriginStorage>, ShellError> {
+        let Some(origin) = commands.pages().await?.first().and_then(|page| crate::storage::origin(&page.url)) else {
+            return Ok(None);
+        };
+        let asked = commands.ask_first(PAGE_SCRIPT.trim_end(), &Request::Read { session: true, limit }.text()).await;
+        match asked {
+            Ok(text) => Ok(Answer::read(&text).and_then(|answer| answer.into_origin(&origin)).ok().map(|(own, _)| own)),
+            Err(ShellError::Gone) => Err(ShellError::Gone),
+            // A page that hangs, or shows a dialog.
+            Err(ShellError::Refused(_)) => Ok(None),
+        }
+    }
+
+    /// Puts a state into the browser. Returns what was left out.
+    pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
+        let commands = &self.running()?.shell.commands;
+        let mut left_out = Vec::new();
+        let (cookies, partitioned): (Vec<&Cookie>, Vec<&Cookie>) =
+            state.cookies.iter().partition(|cookie| cookie.partition_key.is_none());
+        if !partitioned.is_empty() {
+            left_out.push(format!("{} cookies with a partitionKey: left out: WebKit has none", partitioned.len()));
+        }
+        if !cookies.is_empty() {
+            commands.set_cookies(&write_cookies(&cookies)).await.map_err(failed)?;
+        }
+        let mut visited_in_first = false;
+        for origin in &state.origins {
+            let shared = !origin.local_storage.is_empty() || !origin.indexed_db.is_empty();
+            let wanted = [shared.then_some(Request::Write(origin)), session(origin)];
+            for request in wanted.into_iter().flatten() {
+                visited_in_first |= matches!(request, Request::WriteSession(_));
+                match ask(commands, &origin.origin, request).await {
+                    Ok(answer) => left_out.extend(within(&origin.origin, answer.skipped)),
+                    Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
+                    Err(ShellError::Refused(reason)) => left_out.push(format!("{}: left out: {reason}", origin.origin)),
+                }
+            }
+        }
+        if visited_in_first {
+            commands.leave().await.map_err(failed)?;
+        }
+        Ok(left_out)
+    }
+}
+
+fn session(origin: &OriginStorage) -> Option<Request<'_>> {
+    (!origin.session_storage.is_empty()).then_some(Request::WriteSession(origin))
+}
+
+async fn ask(commands: &Commands, origin: &str, request: Request<'_>) -> Result<Answer, ShellError> {
+    let in_first = matches!(request, Request::WriteSession(_));
+    let text = commands.visit(origin, PAGE_SCRIPT.trim_end(), &request.text(), in_first).await?;
+    Answer::read(&text).map_err(ShellError::Refused)
+}
+
+/// Cookies as the shell takes them.
+fn write_cookies(cookies: &[&Cookie]) -> String {
+    let mut line = String::new();
+    for cookie in cookies {
+        let texts = [&cookie.name, &cookie.value, &cookie.domain, &cookie.path];
+        for (at, text) in texts.into_iter().enumerate() {
+            let separator = if at > 0 { "/" } else { " " };
+            let _ = write!(line, "{separator}{}", percent::encode(text));
+        }
+        // Whole seconds, and a cookie of the past stays one.
+        #[expect(clippy::cast_possible_truncation, reason = "no cookie lives that long")]
+        let expires = if cookie.expires < 0.0 { -1 } else { cookie.expires.round() as i64 };
+        let (http_only, secure) = (if cookie.http_only { "h" } else { "" }, if cookie.secure { "s" } else { "" });
+        let same_site = match cookie.same_site {
+            Some(SameSite::Strict) => 'S',
+            Some(SameSite::Lax) => 'L',
+            Some(SameSite::None) | None => 'N',
+        };
+        let _ = write!(line, "/{expires}/{http_only}{secure}{same_site}");
+    }
+    line.trim_start().to_owned()
+}
+
+/// Reads cookies as the shell writes them.
+fn read_cookies(line: &str) -> Vec<Cookie> {
+    line.split_ascii_whitespace().filter_map(read_cookie).collect()
+}
+
+fn read_cookie(text: &str) -> Option<Cookie> {
+    let mut parts = text.split('/');
+    let mut plain = || percent::decode(parts.next()?).ok();
+    let (name, value, domain, path) = (plain()?, plain()?, plain()?, plain()?);
+    let (expires, flags) = (parts.next()?.parse::<i64>().ok()?, parts.next()?);
+    #[expect(clippy::cast_precision_loss, reason = "no cookie lives that long")]
+    let expires = expires as f64;
+    let same_site = match flags.chars().last()? {
+        'S' => SameSite::Strict,
+        'L' => SameSite::Lax,
+        _ => SameSite::None,
+    };
+    Some(Cookie {
+        name,
+        value,
+        domain,
+        path,
+        expires,
+        http_only: flags.contains('h'),
+        secure: flags.contains('s'),
+        same_site: Some(same_site),
+        partition_key: None,
+        has_cross_site_ancestor: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_come_back_whatever_is_in_them() {
+        let cookie = |name: &str, value: &str, expires, same_site| Cookie {
+            name: name.into(),
+            value: value.into(),
+            domain: ".example.com".into(),
+            path: "/a b".into(),
+            expires,
+            http_only: true,
+            secure: expires < 0.0,
+            same_site: Some(same_site),
+            partition_key: None,
+            has_cross_site_ancestor: None,
+        };
+        let cookies = [
+            cookie("a", "/ =&%\u{e9}", -1.0, SameSite::None),
+            cookie("", "v", 1_900_000_000.0, SameSite::Lax),
+            cookie("b", "", 0.0, SameSite::Strict),
+        ];
+        let all: Vec<&Cookie> = cookies.iter().collect();
+        assert_eq!(read_cookies(&write_cookies(&all)), cookies);
+        assert_eq!(read_cookies(""), []);
+        assert_eq!(read_cookies("nonsense a/b/c"), []);
+    }
+}

@@ -1,0 +1,212 @@
+// What Firefox keeps for sites. Cookies and local storage are read and written from here; databases by the agent's script in a
+// sandbox of their origin, so that no page of it is ever loaded. Of all that is stored, only what has no container and no other
+// site around it counts.
+
+const lazy = {};
+// Not before they are wanted: most sessions have no state.
+ChromeUtils.defineESModuleGetters(lazy, {
+  SessionStore: "resource:///modules/sessionstore/SessionStore.sys.mjs",
+  TabStateFlusher: "resource:///modules/sessionstore/TabStateFlusher.sys.mjs",
+});
+
+const WINDOW = "navigator:browser";
+
+const SAME_SITE = [
+  ["None", Ci.nsICookie.SAMESITE_NONE],
+  ["Lax", Ci.nsICookie.SAMESITE_LAX],
+  ["Strict", Ci.nsICookie.SAMESITE_STRICT],
+];
+
+/** All tabs of pages without a container. */
+const tabs = () =>
+  [...Services.wm.getEnumerator(WINDOW)]
+    .flatMap(window => [...(window.gBrowser?.tabs ?? [])])
+    .filter(tab => !tab.userContextId);
+
+const principalOf = origin => Services.scriptSecurityManager.createContentPrincipalFromOrigin(origin);
+
+/** {script, limit, path}: writes {cookies, origins, warnings} to the file. */
+export async function readStorage({ script, limit, path }) {
+  const warnings = [];
+  const sessions = await readSessions();
+  const origins = [];
+  for (const origin of new Set([...(await storedOrigins()), ...visitedOrigins(), ...Object.keys(sessions)])) {
+    try {
+      const items = localItems(origin);
+      const own = sessions[origin] ?? [];
+      if (sizeOf(items) + sizeOf(own) > limit) throw new Error("it is larger than a state may be");
+      const asked = JSON.stringify({ read: { session: false, limit } });
+      const { origin: read, skipped } = JSON.parse(await runInSandbox(origin, script, asked));
+      origins.push({ ...read, origin, localStorage: items, sessionStorage: own });
+      warnings.push(...skipped.map(what => `${origin}: left out: ${what}`));
+    } catch (error) {
+      warnings.push(`${origin}: left out: ${error.message ?? error}`);
+    }
+  }
+  await IOUtils.writeJSON(path, { cookies: readCookies(), origins: origins.filter(isFilled), warnings });
+}
+
+/** {script, path}: puts the state in the file into the browser; gives sentences of what was left out. */
+export async function writeStorage({ script, path }) {
+  const { cookies, origins } = await IOUtils.readJSON(path);
+  const leftOut = cookies.flatMap(writeCookie);
+  for (const { origin, localStorage = [], indexedDB = [] } of origins) {
+    try {
+      const storage = localStorage.length ? localStorageOf(origin) : null;
+      for (const { name, value } of localStorage) storage.setItem(name, value);
+      if (indexedDB.length) {
+        const asked = JSON.stringify({ write: { indexedDB }, session: false });
+        const { skipped } = JSON.parse(await runInSandbox(origin, script, asked));
+        leftOut.push(...skipped.map(what => `${origin}: left out: ${what}`));
+      }
+    } catch (error) {
+      leftOut.push(`${origin}: left out: ${error.message ?? error}`);
+    }
+  }
+  writeSessions(origins);
+  return leftOut;
+}
+
+function readCookies() {
+  return Services.cookies.cookies
+    .filter(({ originAttributes: { userContextId, privateBrowsingId } }) => !userContextId && !privateBrowsingId)
+    .map(cookie => ({
+      name: cookie.name,
+      value: cookie.value,
+      domain: cookie.host,
+      path: cookie.path,
+      expires: cookie.isSession ? -1 : seconds(cookie.expiry),
+      httpOnly: cookie.isHttpOnly,
+      secure: cookie.isSecure,
+      sameSite: SAME_SITE.find(([, number]) => number === cookie.sameSite)?.[0],
+      partitionKey: siteOf(cookie.originAttributes.partitionKey),
+    }));
+}
+
+/** Newer releases count milliseconds. */
+const COUNTS_MILLISECONDS = Services.vc.compare(Services.appinfo.version, "142") >= 0;
+const seconds = expiry => (COUNTS_MILLISECONDS ? expiry / 1000 : expiry);
+const expiryOf = seconds => Math.round(COUNTS_MILLISECONDS ? seconds * 1000 : seconds);
+
+/** "(https,example.com)" is https://example.com. */
+function siteOf(partitionKey) {
+  const [, scheme, host, port] = /^\(([^,]+),([^,)]+)(?:,(\d+))?/.exec(partitionKey ?? "") ?? [];
+  return host ? `${scheme}://${host}${port ? `:${port}` : ""}` : undefined;
+}
+
+function partitionKeyOf(site) {
+  const [, scheme, host] = /^(https?):\/\/([^:/]+)/.exec(site ?? "") ?? [];
+  return host ? `(${scheme},${host})` : "";
+}
+
+/** Sets a cookie; gives why it was left out, if it was. */
+function writeCookie(cookie) {
+  const { name, value, domain, path, expires, httpOnly, secure, sameSite, partitionKey } = cookie;
+  const isSession = expires < 0;
+  const day = 86_400;
+  const validation = Services.cookies.add(
+    domain,
+    path,
+    name,
+    value,
+    secure,
+    httpOnly,
+    isSession,
+    expiryOf(isSession ? Date.now() / 1000 + day : expires),
+    { partitionKey: partitionKeyOf(partitionKey) },
+    // Where none is named, browsers without the newer rule say "None".
+    sameSite === "None" && !secure ? Ci.nsICookie.SAMESITE_UNSET : sameOf(sameSite),
+    secure ? Ci.nsICookie.SCHEME_HTTPS : Ci.nsICookie.SCHEME_HTTP,
+    Boolean(partitionKey)
+  );
+  const refused = validation && validation.result !== Ci.nsICookieValidation.eOK;
+  return refused ? [`the cookie ${name} of ${domain}: left out: ${validation.errorString}`] : [];
+}
+
+const sameOf = sameSite => SAME_SITE.find(([name]) => name === sameSite)?.[1] ?? Ci.nsICookie.SAMESITE_UNSET;
+
+/** Whether storage is made for a window that the browser knows, and for nobody else. */
+const VALIDATION = "dom.storage.client_validation";
+
+/** An origin's local storage, as its pages have it. */
+function localStorageOf(origin) {
+  const principal = principalOf(origin);
+  // There is no window here. Pages run meanwhile, but this call waits for none of them.
+  Services.prefs.setBoolPref(VALIDATION, false);
+  try {
+    return Services.domStorageManager.createStorage(null, principal, principal, "", false);
+  } finally {
+    Services.prefs.clearUserPref(VALIDATION);
+  }
+}
+
+function localItems(origin) {
+  const storage = localStorageOf(origin);
+  return Array.from({ length: storage.length }, (_, at) => {
+    const name = storage.key(at);
+    return { name, value: storage.getItem(name) ?? "" };
+  });
+}
+
+const sizeOf = items => items.reduce((sum, { name, value }) => sum + name.length + value.length, 0);
+
+/** Runs the agent's script in a place of that origin that has no document. */
+async function runInSandbox(origin, script, asked) {
+  const sandbox = new Cu.Sandbox(principalOf(origin), {
+    sandboxName: "warmpool storage",
+    wantGlobalProperties: ["indexedDB", "atob", "btoa"],
+    wantComponents: false,
+  });
+  try {
+    sandbox.asked = asked;
+    return await Cu.evalInSandbox(`${script}(asked)`, sandbox);
+  } finally {
+    Cu.nukeSandbox(sandbox);
+  }
+}
+
+/** Origins that have something on the disk, or soon will have. */
+async function storedOrigins() {
+  const usage = await new Promise(resolve => Services.qms.getUsage(resolve, true));
+  const all = usage.resultCode === Cr.NS_OK ? usage.result.map(({ origin }) => origin) : [];
+  return all.filter(isPlain);
+}
+
+/** Origins of the documents that tabs show, or have shown. */
+function visitedOrigins() {
+  const urls = tabs().flatMap(({ linkedBrowser: { browsingContext } }) => {
+    const history = browsingContext.sessionHistory;
+    const entries = Array.from({ length: history?.count ?? 0 }, (_, at) => history.getEntryAtIndex(at).URI.spec);
+    const frames = browsingContext.getAllBrowsingContextsInSubtree();
+    return [...entries, ...frames.map(frame => frame.currentWindowGlobal?.documentURI?.spec ?? "")];
+  });
+  return urls.map(url => URL.parse(url)?.origin).filter(origin => origin && isPlain(origin));
+}
+
+const isFilled = ({ localStorage, sessionStorage, indexedDB }) =>
+  localStorage.length + sessionStorage.length + indexedDB.length > 0;
+
+const isPlain = origin => /^https?:\/\/[^^]+$/.test(origin);
+
+/** Session storage of all tabs, by origin; of two tabs with the same origin the first counts. */
+async function readSessions() {
+  const read = {};
+  for (const tab of tabs()) {
+    await lazy.TabStateFlusher.flush(tab.linkedBrowser);
+    const { storage = {} } = JSON.parse(lazy.SessionStore.getTabState(tab));
+    for (const [origin, items] of Object.entries(storage)) {
+      if (isPlain(origin)) read[origin] ??= Object.entries(items).map(([name, value]) => ({ name, value }));
+    }
+  }
+  return read;
+}
+
+/** Gives the first tab its session storage. */
+function writeSessions(origins) {
+  const given = origins.filter(({ sessionStorage }) => sessionStorage?.length);
+  const context = tabs()[0]?.linkedBrowser.browsingContext;
+  if (!given.length || !context) return;
+  const items = list => Object.fromEntries(list.map(({ name, value }) => [name, value]));
+  const storage = Object.fromEntries(given.map(({ origin, sessionStorage }) => [origin, items(sessionStorage)]));
+  SessionStoreUtils.restoreSessionStorageFromParent(context, storage);
+}

@@ -1,0 +1,474 @@
+//! What a browser keeps for sites, in the shape of Playwright's `storageState`: cookies, and the storage of each origin.
+//!
+//! The shape has two members more than Playwright's: `sessionStorage` of an origin, which belongs to a tab, and `warnings`.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::Url;
+
+/// The most cookies of one state. Chromium itself keeps 3,300 at most.
+const MAX_COOKIES: usize = 10_000;
+/// The most origins of one state: a browser has to visit each.
+const MAX_ORIGINS: usize = 200;
+/// The longest name and value of a cookie together, in bytes, which all browsers keep.
+const MAX_COOKIE: usize = 4096;
+
+/// Everything that a browser keeps for sites.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StorageState {
+    /// Cookies of all sites.
+    #[serde(default)]
+    pub cookies: Vec<Cookie>,
+    /// What each origin has stored.
+    #[serde(default)]
+    pub origins: Vec<OriginStorage>,
+    /// Passkeys, which Playwright may write. They are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<Value>,
+    /// What could not be read, each as a sentence. Nothing comes of them where a state is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A cookie.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cookie {
+    /// Its name, which may be empty.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The host it is for; with a dot in front, the hosts below it too.
+    pub domain: String,
+    /// The path it is for.
+    pub path: String,
+    /// When it expires, in seconds since 1970; -1 for the end of the browser.
+    #[serde(default = "session_cookie")]
+    pub expires: f64,
+    /// Whether scripts cannot read it.
+    #[serde(default)]
+    pub http_only: bool,
+    /// Whether it is sent by https alone.
+    #[serde(default)]
+    pub secure: bool,
+    /// Which requests from other sites carry it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_site: Option<SameSite>,
+    /// The site of the page in which alone it exists (CHIPS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_key: Option<String>,
+    /// Whether a frame of another site lies between that page and the cookie's.
+    #[serde(rename = "_crHasCrossSiteAncestor", default, skip_serializing_if = "Option::is_none")]
+    pub has_cross_site_ancestor: Option<bool>,
+}
+
+const fn session_cookie() -> f64 {
+    -1.0
+}
+
+/// Which requests from other sites carry a cookie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum SameSite {
+    /// None.
+    Strict,
+    /// Those of a navigation.
+    Lax,
+    /// All.
+    None,
+}
+
+/// What one origin has stored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OriginStorage {
+    /// The origin, such as `https://example.com`.
+    pub origin: String,
+    /// Its local storage.
+    #[serde(default)]
+    pub local_storage: Vec<Item>,
+    /// Its session storage in the first tab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub session_storage: Vec<Item>,
+    /// Its databases.
+    #[serde(rename = "indexedDB", default, skip_serializing_if = "Vec::is_empty")]
+    pub indexed_db: Vec<Database>,
+    /// Its private files, which Playwright may write. They are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opfs: Vec<Value>,
+}
+
+/// An entry of local or session storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Item {
+    /// Its key.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A database of IndexedDB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Database {
+    /// Its name.
+    pub name: String,
+    /// Its version, from 1.
+    pub version: u64,
+    /// Its stores.
+    pub stores: Vec<ObjectStore>,
+}
+
+/// A store of a database.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectStore {
+    /// Its name.
+    pub name: String,
+    /// Whether it makes keys by itself.
+    pub auto_increment: bool,
+    /// Where in a value its key is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_path: Option<String>,
+    /// The same, where the key has several parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_path_array: Option<Vec<String>>,
+    /// Its records.
+    pub records: Vec<Entry>,
+    /// Its indexes.
+    pub indexes: Vec<Index>,
+}
+
+/// A record of a store. Each of its parts is plain JSON, or encoded as Playwright encodes what JSON cannot hold.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Entry {
+    /// Its key, where that is not in the value.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub key: Option<Value>,
+    /// The key, encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_encoded: Option<Value>,
+    /// Its value.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// The value, encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_encoded: Option<Value>,
+}
+
+/// A member that is there, though it may be null: null is a value that a page may store.
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+/// An index of a store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// Where in a value its key is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_path: Option<String>,
+    /// The same, where the key has several parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_path_array: Option<Vec<String>>,
+    /// Whether a key that is a list stands for each of its parts.
+    pub multi_entry: bool,
+    /// Whether no two records have the same key.
+    pub unique: bool,
+}
+
+/// What in a state cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {reason}")]
+pub struct StorageError {
+    /// Where, such as `cookies[3].domain`.
+    pub place: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Body of `POST /storage`: what is to be read.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StorageQuery {
+    /// The most bytes that an origin may have.
+    pub limit: u64,
+    /// Whether origins are read that no tab shows. The browser then visits each, in a tab that only its clients see.
+    pub everywhere: bool,
+}
+
+impl StorageState {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cookies.is_empty() && self.origins.is_empty()
+    }
+
+    /// Checks what the types alone do not.
+    /// Errors: the first part that is wrong.
+    pub fn check(&self) -> Result<(), StorageError> {
+        let wrong = |place: &str, reason| Err(StorageError { place: place.to_owned(), reason });
+        if self.cookies.len() > MAX_COOKIES {
+            return wrong("cookies", format!("may have {MAX_COOKIES} entries at most"));
+        }
+        if self.origins.len() > MAX_ORIGINS {
+            return wrong("origins", format!("may have {MAX_ORIGINS} entries at most"));
+        }
+        for (at, cookie) in self.cookies.iter().enumerate() {
+            if let Err((member, reason)) = cookie.check() {
+                return wrong(&format!("cookies[{at}].{member}"), reason);
+            }
+        }
+        let mut seen = HashSet::new();
+        for (at, origin) in self.origins.iter().enumerate() {
+            if let Err((member, reason)) = origin.check() {
+                return wrong(&format!("origins[{at}].{member}"), reason);
+            }
+            if !seen.insert(&origin.origin) {
+                return wrong(&format!("origins[{at}].origin"), "is there twice: write each origin once".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// What no engine takes, each as a sentence.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        let mut left_out = Vec::new();
+        if !self.credentials.is_empty() {
+            left_out.push("state.credentials: passkeys are left out".to_owned());
+        }
+        for (at, _) in self.origins.iter().enumerate().filter(|(_, origin)| !origin.opfs.is_empty()) {
+            left_out.push(format!("state.origins[{at}].opfs: private files of an origin are left out"));
+        }
+        left_out
+    }
+}
+
+type Wrong = (String, String);
+
+fn wrong<T>(member: impl Into<String>, reason: impl Into<String>) -> Result<T, Wrong> {
+    Err((member.into(), reason.into()))
+}
+
+impl Cookie {
+    fn check(&self) -> Result<(), Wrong> {
+        // The grammar of RFC 6265bis, section 5.6, as browsers read it.
+        let is_control = |c: char| c.is_control() && c != '\t';
+        if self.name.contains([';', '=']) || self.name.contains(is_control) {
+            return wrong("name", "may hold neither `;` nor `=` nor control characters");
+        }
+        if self.value.contains(';') || self.value.contains(is_control) {
+            return wrong("value", "may hold neither `;` nor control characters");
+        }
+        if self.name.is_empty() && self.value.is_empty() {
+            return wrong("name", "may not be empty where the value is");
+        }
+        if self.name.len() + self.value.len() > MAX_COOKIE {
+            return wrong("value", format!("may have {MAX_COOKIE} bytes at most, together with the name"));
+        }
+        if !self.path.starts_with('/') || self.path.contains(';') || self.path.contains(is_control) {
+            return wrong("path", "must begin with `/`, and may hold neither `;` nor control characters");
+        }
+        if !self.expires.is_finite() {
+            return wrong("expires", "must be a number of seconds since 1970, or -1");
+        }
+        let host = self.domain.strip_prefix('.').unwrap_or(&self.domain);
+        let url = Url::parse(&format!("http://{host}/")).ok();
+        let Some(parsed) = url.as_ref().filter(|url| url.host_str() == Some(host) && url.port().is_none()) else {
+            return wrong("domain", format!("must be a host name in lower case, such as example.com, and is {host:?}"));
+        };
+        let is_address = !matches!(parsed.host(), Some(url::Host::Domain(_)));
+        if is_address && self.domain.starts_with('.') {
+            return wrong("domain", "is an address, which has no hosts below it: leave the first dot out");
+        }
+        Ok(())
+    }
+
+    /// Whether hosts below its domain get it too.
+    #[must_use]
+    pub fn is_for_subdomains(&self) -> bool {
+        self.domain.starts_with('.')
+    }
+
+    /// Its host, without the dot.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.domain.strip_prefix('.').unwrap_or(&self.domain)
+    }
+}
+
+impl OriginStorage {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.local_storage.is_empty() && self.session_storage.is_empty() && self.indexed_db.is_empty()
+    }
+
+    fn check(&self) -> Result<(), Wrong> {
+        let parsed = Url::parse(&self.origin).ok();
+        let is_origin = parsed.is_some_and(|url| {
+            matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == self.origin
+        });
+        if !is_origin {
+            let reason = "must be scheme, host and port alone, such as https://example.com";
+            return wrong("origin", format!("{reason}, and is {:?}", self.origin));
+        }
+        for (kind, items) in [("localStorage", &self.local_storage), ("sessionStorage", &self.session_storage)] {
+            let mut seen = HashSet::new();
+            if let Some(at) = items.iter().position(|item| !seen.insert(&item.name)) {
+                return wrong(format!("{kind}[{at}].name"), "is there twice: write each name once");
+            }
+        }
+        let mut names = HashSet::new();
+        for (at, database) in self.indexed_db.iter().enumerate() {
+            let place = format!("indexedDB[{at}]");
+            if !names.insert(&database.name) {
+                return wrong(format!("{place}.name"), "is there twice: write each name once");
+            }
+            database.check().map_err(|(member, reason)| (format!("{place}.{member}"), reason))?;
+        }
+        Ok(())
+    }
+}
+
+impl Database {
+    fn check(&self) -> Result<(), Wrong> {
+        if self.version == 0 {
+            return wrong("version", "must be 1 or more");
+        }
+        let mut names = HashSet::new();
+        for (at, store) in self.stores.iter().enumerate() {
+            let place = format!("stores[{at}]");
+            if !names.insert(&store.name) {
+                return wrong(format!("{place}.name"), "is there twice: write each name once");
+            }
+            let has_path = store.key_path.is_some() || store.key_path_array.is_some();
+            for (number, record) in store.records.iter().enumerate() {
+                let has_key = record.key.is_some() || record.key_encoded.is_some();
+                let place = format!("{place}.records[{number}]");
+                if record.value.is_none() == record.value_encoded.is_none() {
+                    return wrong(place, "must have either value or valueEncoded");
+                }
+                if has_key == has_path {
+                    let reason = if has_path { "must have no key, which is in its value" } else { "must have a key" };
+                    return wrong(place, reason);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn cookie() -> Value {
+        json!({"name": "a", "value": "b", "domain": ".example.com", "path": "/", "expires": -1, "httpOnly": false,
+            "secure": true, "sameSite": "Lax"})
+    }
+
+    fn with(member: &str, value: Value) -> Value {
+        let mut cookie = cookie();
+        cookie[member] = value;
+        json!({"cookies": [cookie]})
+    }
+
+    fn place(state: Value) -> String {
+        let state: StorageState = serde_json::from_value(state).unwrap();
+        state.check().map_or_else(|error| error.place, |()| String::new())
+    }
+
+    #[test]
+    fn what_playwright_writes_is_taken_and_given_back() {
+        let state = json!({"cookies": [cookie()], "origins": [{
+            "origin": "https://example.com",
+            "localStorage": [{"name": "a", "value": "b"}],
+            "indexedDB": [{"name": "db", "version": 2, "stores": [{
+                "name": "s", "autoIncrement": false, "indexes": [
+                    {"name": "i", "keyPath": "x", "multiEntry": false, "unique": true}],
+                "records": [{"key": null, "value": null}, {"keyEncoded": {"d": "2020"}, "valueEncoded": {"v": "NaN"}}],
+            }]}],
+        }]});
+        let read: StorageState = serde_json::from_value(state.clone()).unwrap();
+        assert_eq!(read.check(), Ok(()));
+        let mut wanted = state;
+        wanted["cookies"][0]["expires"] = json!(-1.0);
+        assert_eq!(serde_json::to_value(&read).unwrap(), wanted);
+    }
+
+    #[test]
+    fn wrong_cookies_are_found_at_their_place() {
+        for (member, value) in [
+            ("name", json!("a;b")),
+            ("name", json!("a=b")),
+            ("value", json!("a\nb")),
+            ("value", json!("x".repeat(4096))),
+            ("domain", json!("")),
+            ("domain", json!("Example.com")),
+            ("domain", json!("https://example.com")),
+            ("domain", json!("example.com:80")),
+            ("domain", json!("example.com/x")),
+            ("domain", json!(".10.0.0.1")),
+            ("path", json!("")),
+            ("path", json!("x")),
+        ] {
+            assert_eq!(place(with(member, value.clone())), format!("cookies[0].{member}"), "{value}");
+        }
+        for (member, value) in [("domain", json!("10.0.0.1")), ("domain", json!("[::1]")), ("name", json!(""))] {
+            assert_eq!(place(with(member, value)), "");
+        }
+    }
+
+    #[test]
+    fn wrong_origins_are_found_at_their_place() {
+        let origin = |origin: &str| json!({"origins": [{"origin": origin}]});
+        for wrong in ["", "example.com", "https://example.com/", "https://EXAMPLE.com", "ftp://a.b", "https://a.b:443"]
+        {
+            assert_eq!(place(origin(wrong)), "origins[0].origin", "{wrong}");
+        }
+        assert_eq!(place(origin("http://localhost:3000")), "");
+        let twice = json!({"origins": [{"origin": "https://a.b"}, {"origin": "https://a.b"}]});
+        assert_eq!(place(twice), "origins[1].origin");
+        let store = |records: Value, path: Value| {
+            json!({"origins": [{"origin": "https://a.b", "indexedDB": [{"name": "d", "version": 1, "stores": [
+                {"name": "s", "autoIncrement": false, "keyPath": path, "indexes": [], "records": records}]}]}]})
+        };
+        let at = "origins[0].indexedDB[0].stores[0].records[0]";
+        assert_eq!(place(store(json!([{"value": 1}]), Value::Null)), at);
+        assert_eq!(place(store(json!([{"key": 1}]), Value::Null)), at);
+        assert_eq!(place(store(json!([{"key": 1, "value": 1}]), json!("x"))), at);
+        assert_eq!(place(store(json!([{"value": {"x": 1}}]), json!("x"))), "");
+    }
+
+    #[test]
+    fn a_foreign_shape_is_refused() {
+        for wrong in [json!({"cookies": {}}), json!({"Cookies": []}), json!({"cookies": [{"name": "a"}]})] {
+            assert!(serde_json::from_value::<StorageState>(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn what_no_engine_takes_is_named() {
+        let state = json!({"credentials": [{}], "origins": [{"origin": "https://a.b", "opfs": [{}]}]});
+        let state: StorageState = serde_json::from_value(state).unwrap();
+        assert_eq!(state.left_out().len(), 2);
+    }
+}
