@@ -171,7 +171,7 @@ async fn options_of_selenoid_take_effect(stage: Stage) -> Result<()> {
     // The client may still resize its window, and the page follows.
     let rect = json!({"width": 640, "height": 500});
     api.post(&format!("/session/{id}/window/rect"), &rect).await?.ok()?;
-    ensure!(seen().await? == json!([640, 500, "de-DE"]), "{}", seen().await?);
+    ensure!(seen().await? == json!([640, 500, "de-DE", "Europe/Berlin"]), "{}", seen().await?);
     api.delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
     Ok(())
 }

@@ -25,6 +25,7 @@ modules! {
     swarm,
     create,
     settings,
+    permissions,
     ads,
     bad_input,
     bodies,

@@ -127,6 +127,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/input/{name}", get(|| async { Html(pages::INPUT) }).post(report))
         .route("/reported/{name}", get(reported))
         .route("/ports/{name}", get(|| async { Html(pages::PORTS) }).post(report))
+        .route("/permitted/{name}", get(|| async { Html(pages::PERMITTED) }).post(report))
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
         .route("/shared-worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::SHARED_WORKER) }))

@@ -12,6 +12,20 @@ const LANGUAGES = "intl.accept_languages";
 const COLORS = "layout.css.prefers-color-scheme.content-override";
 const MOTION = "ui.prefersReducedMotion";
 
+/** Who asks where it is gets the answer of this address, from the one provider that asks nobody else. */
+const PLACE = "geo.provider.network.url";
+const ONE_PROVIDER = "geo.provider.testing";
+
+/** The preferences that grant a permission to all sites, by its name. */
+const PERMISSIONS = {
+  camera: ["permissions.default.camera", 1],
+  geolocation: ["permissions.default.geo", 1],
+  microphone: ["permissions.default.microphone", 1],
+  notifications: ["permissions.default.desktop-notification", 1],
+  "clipboard-read": ["dom.events.testing.asyncClipboard", true],
+  "clipboard-write": ["dom.events.testing.asyncClipboard", true],
+};
+
 /** How often a window is measured again while it takes its size. */
 const LOOK = 10;
 /** Pixels that a window may have around its page on one axis. */
@@ -27,13 +41,19 @@ let script = null;
 
 /**
  * {locales: [tag], userAgent: string|null, viewport: {width, height}|null, timezone: string|null, isDark: boolean|null,
- * isReduced: boolean|null}; gives sentences of what holds in part.
+ * isReduced: boolean|null, geolocation: {latitude, longitude, accuracy}|null, permissions: [name]}; gives sentences of what holds in part.
  */
 export async function applySettings(settings) {
   set(USER_AGENT, settings.userAgent);
   set(LANGUAGES, settings.locales.join(", "));
   setNumber(COLORS, settings.isDark === null ? null : settings.isDark ? 0 : 1);
   setNumber(MOTION, settings.isReduced === null ? null : Number(settings.isReduced));
+  setPlace(settings.geolocation);
+  for (const [name] of Object.values(PERMISSIONS)) Services.prefs.clearUserPref(name);
+  for (const [name, value] of settings.permissions.map(permission => PERMISSIONS[permission])) {
+    if (value === true) Services.prefs.setBoolPref(name, true);
+    else Services.prefs.setIntPref(name, value);
+  }
   tellProcesses(settings.locales[0] ?? "", settings.timezone ?? "");
   viewport = settings.viewport;
   const windows = [...Services.wm.getEnumerator(WINDOW)];
@@ -50,6 +70,18 @@ function set(name, value) {
 function setNumber(name, value) {
   if (value === null) Services.prefs.clearUserPref(name);
   else Services.prefs.setIntPref(name, value);
+}
+
+function setPlace(place) {
+  if (place) {
+    const { latitude: lat, longitude: lng, accuracy } = place;
+    const answer = JSON.stringify({ location: { lat, lng }, accuracy });
+    Services.prefs.setStringPref(PLACE, `data:application/json,${encodeURIComponent(answer)}`);
+    Services.prefs.setBoolPref(ONE_PROVIDER, true);
+  } else {
+    Services.prefs.clearUserPref(PLACE);
+    Services.prefs.clearUserPref(ONE_PROVIDER);
+  }
 }
 
 /** What `Intl` and dates use where a script names no locale or zone, in this and every later process of pages; empty for its own. */

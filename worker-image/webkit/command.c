@@ -4,7 +4,8 @@
  *   do=warm                                         -> ok <version> <user agent>, once the first page answers and has painted
  *   do=open&url=U                                   -> ok; the first page goes there, and once it has loaded or failed,
  *                                                      the shell says "opened", and the reason of a failure
- *   do=settings[&timezone=Z][&locales=A,B][&user_agent=U][&dark=0|1][&reduced=0|1][&width=W&height=H]
+ *   do=settings[&timezone=Z][&locales=A,B][&user_agent=U][&dark=0|1][&reduced=0|1]
+ *             [&permissions=A,B][&latitude=N&longitude=N&accuracy=N][&width=W&height=H]
  *                                                   -> ok, once every page sees them; a time zone empties the pages,
  *                                                      and one that WebKit does not know is "ok unknown"
  *   do=pages&most=N&longest=C                       -> ok and a list, see pages.c; texts of C characters at most
@@ -158,6 +159,8 @@ static void change_settings(Shell *shell, GHashTable *arguments) {
   if (reduced) {
     g_object_set(gtk_settings_get_default(), "gtk-enable-animations", !g_str_equal(reduced, "1"), NULL);
   }
+  permissions_set(shell, g_hash_table_lookup(arguments, "permissions"), g_hash_table_lookup(arguments, "latitude"),
+                  g_hash_table_lookup(arguments, "longitude"), g_hash_table_lookup(arguments, "accuracy"));
   if (width && height) {
     shell->width = (int)g_ascii_strtoll(width, NULL, 10);
     shell->height = (int)g_ascii_strtoll(height, NULL, 10);

@@ -18,6 +18,7 @@ static void take(Shell *shell, const char *timezone) {
   g_object_unref(context);
   download_watch(shell);
   window_watch_automation(shell);
+  permissions_watch_place(shell);
 }
 
 void context_open(Shell *shell, const char *home, const char *egress) {

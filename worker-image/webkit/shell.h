@@ -11,6 +11,8 @@ typedef struct {
   WebKitWebContext *context;
   WebKitSettings *settings;
   WebKitUserContentManager *content; /* of all views */
+  char **permissions;                 /* granted to all pages; NULL for none */
+  WebKitGeolocationPosition *position; /* where pages are; NULL for nowhere */
   const char *downloads; /* directory, absolute */
   int width;             /* of a page, in pixels, when nobody asks for another size */
   int height;
@@ -24,6 +26,11 @@ typedef struct {
 /* context.c */
 void context_open(Shell *shell, const char *home, const char *egress);
 gboolean context_replace(Shell *shell, const char *timezone); /* empties the pages; FALSE when there is no such zone */
+
+/* permissions.c */
+void permissions_watch(Shell *shell, WebKitWebView *view);
+void permissions_watch_place(Shell *shell); /* of a new context */
+void permissions_set(Shell *shell, const char *names, const char *latitude, const char *longitude, const char *accuracy);
 
 /* window.c */
 WebKitWebView *window_open(Shell *shell, WebKitWebView *related, gboolean as_tab); /* what a driver calls it */

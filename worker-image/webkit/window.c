@@ -84,12 +84,6 @@ static gboolean on_decide_policy(WebKitWebView *view, WebKitPolicyDecision *deci
 
 /* What would wait for a person at the machine is answered as a person who says no. */
 
-static gboolean on_permission_request(WebKitWebView *view, WebKitPermissionRequest *request, gpointer data) {
-  (void)view, (void)data;
-  webkit_permission_request_deny(request);
-  return TRUE;
-}
-
 static gboolean on_authenticate(WebKitWebView *view, WebKitAuthenticationRequest *request, gpointer data) {
   (void)view, (void)data;
   webkit_authentication_request_cancel(request);
@@ -127,7 +121,7 @@ static void watch(Shell *shell, WebKitWebView *view) {
   g_signal_connect(view, "create", G_CALLBACK(on_create), shell);
   g_signal_connect(view, "ready-to-show", G_CALLBACK(on_ready_to_show), NULL);
   g_signal_connect(view, "decide-policy", G_CALLBACK(on_decide_policy), NULL);
-  g_signal_connect(view, "permission-request", G_CALLBACK(on_permission_request), NULL);
+  permissions_watch(shell, view);
   g_signal_connect(view, "authenticate", G_CALLBACK(on_authenticate), NULL);
   g_signal_connect(view, "print", G_CALLBACK(on_print), NULL);
   g_signal_connect(view, "script-dialog", G_CALLBACK(on_script_dialog), shell);

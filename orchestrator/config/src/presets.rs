@@ -1,7 +1,9 @@
 //! Presets: browsers that wait with settings applied, the `[[pool.presets]]` tables.
 
 use serde::{Deserialize, Serialize};
-use warmpool_protocol::{ColorScheme, ReducedMotion, Settings, Size, check_locales, check_timezone};
+use warmpool_protocol::{
+    ColorScheme, Geolocation, Permission, ReducedMotion, Settings, Size, check_locales, check_timezone,
+};
 
 use super::egress::EgressRules;
 use super::named_tables::{NamedTable, check_name, named_tables, tables_toml};
@@ -66,6 +68,10 @@ pub(super) struct PresetTable {
     color_scheme: Option<ColorScheme>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reduced_motion: Option<ReducedMotion>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    geolocation: Option<Geolocation>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    permissions: Vec<Permission>,
     #[serde(default, skip_serializing_if = "EgressRules::is_empty")]
     egress: EgressRules,
 }
@@ -88,7 +94,16 @@ impl Value for Presets {
     fn toml(&self) -> Option<String> {
         tables_toml(self.0.iter().map(|preset| {
             let PoolPreset { name, engine, mode, target, settings, egress } = preset.clone();
-            let Settings { locales, user_agent, viewport, timezone, color_scheme, reduced_motion } = settings;
+            let Settings {
+                locales,
+                user_agent,
+                viewport,
+                timezone,
+                color_scheme,
+                reduced_motion,
+                geolocation,
+                permissions,
+            } = settings;
             let locales = (!locales.is_empty()).then_some(locales);
             PresetTable {
                 name,
@@ -101,6 +116,8 @@ impl Value for Presets {
                 timezone,
                 color_scheme,
                 reduced_motion,
+                geolocation,
+                permissions,
                 egress,
             }
         }))
@@ -126,8 +143,20 @@ impl NamedTable for PoolPreset {
         let timezone = table.timezone.map(|name| check_timezone(&name).map(str::to_owned)).transpose();
         let timezone = timezone.map_err(|error| misfit(error.into()))?;
         let (color_scheme, reduced_motion) = (table.color_scheme, table.reduced_motion);
-        let settings = Settings { locales, user_agent, viewport, timezone, color_scheme, reduced_motion };
+        let (geolocation, permissions) = (table.geolocation, table.permissions);
+        let mut settings = Settings {
+            locales,
+            user_agent,
+            viewport,
+            timezone,
+            color_scheme,
+            reduced_motion,
+            geolocation,
+            permissions,
+        };
         settings.check().map_err(|error| misfit(error.into()))?;
+        engine.check_settings(&settings).map_err(misfit)?;
+        settings.sort_permissions();
         if settings.is_empty() {
             let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
             return Err(InvalidValue::new(format!("{name:?}: has no settings"), remedy));
@@ -151,7 +180,8 @@ mod tests {
             r#"[{{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-de", "de"],
                    viewport = {{ width = 1400, height = 900 }}, user_agent = "{agent}" }},
                 {{ name = "wide", engine = "chromium", mode = "headless", count = 2, viewport = {{ width = 1920, height = 1080 }} }},
-                {{ name = "night", engine = "chromium", mode = "headless", count = 1, timezone = "asia/tokyo", color_scheme = "dark", reduced_motion = "no-preference" }},
+                {{ name = "night", engine = "chromium", mode = "headless", count = 1, timezone = "asia/tokyo", color_scheme = "dark", reduced_motion = "no-preference",
+                   geolocation = {{ latitude = 35.5, longitude = 139.75 }}, permissions = ["geolocation", "clipboard-read"] }},
                 {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2", egress = {{ allow = ["10.0.0.0/8"], deny = ["*"] }} }}]"#
         ));
         let names: Vec<_> = presets.iter().map(|preset| (preset.name.as_str(), preset.target)).collect();
@@ -181,6 +211,11 @@ mod tests {
             (&format!(r#"[{{ {german}, time_zone = "UTC" }}]"#), "unknown field `time_zone`"),
             (&format!(r#"[{{ {german}, timezone = "Berlin" }}]"#), "`timezone` must be a time zone"),
             (&format!(r#"[{{ {german}, color_scheme = "sepia" }}]"#), "`color_scheme`"),
+            (
+                &format!("[{{ {german}, geolocation = {{ latitude = nan, longitude = 0.0 }} }}]"),
+                "`geolocation.latitude`",
+            ),
+            (&format!(r#"[{{ {}, permissions = ["camera"] }}]"#, german.replace("firefox", "webkit")), "firefox can"),
             (&format!(r#"[{{ {german}, locales = ["de_DE"] }}]"#), "`locales[0]` must be a locale tag"),
             (&format!("[{{ {german}, viewport = {{ width = 0, height = 900 }} }}]"), "`viewport.width` must be from 1"),
             (&format!("[{{ {german}, viewport = {{ width = 9 }} }}]"), "height"),

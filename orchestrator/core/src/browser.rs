@@ -6,7 +6,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use warmpool_protocol::Settings;
+use warmpool_protocol::{Permission, Settings};
+
+use crate::error::FieldError;
 
 /// A browser engine, by the name the API uses (`browser_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +43,31 @@ impl Engine {
             Self::Chromium => "cdp",
             Self::Firefox => "webdriver-bidi",
             Self::Webkit => "webkit-inspector",
+        }
+    }
+
+    /// Checks that browsers of this engine can have the settings.
+    /// Errors: the first that they cannot have, by its path below `settings`.
+    pub fn check_settings(self, settings: &Settings) -> Result<(), FieldError> {
+        let lacks = |permission: &Permission| !self.grants(*permission);
+        match settings.permissions.iter().enumerate().find(|(_, permission)| lacks(permission)) {
+            None => Ok(()),
+            Some((at, permission)) => {
+                let able: Vec<_> = Self::ALL.into_iter().filter(|engine| engine.grants(*permission)).collect();
+                let able: Vec<_> = able.iter().map(|engine| engine.as_str()).collect();
+                let name = permission.as_str();
+                let problem = format!("has `{name}`, which {self} cannot grant: {} can", able.join(" and "));
+                Err(FieldError::not_supported(format!("permissions[{at}]"), problem))
+            }
+        }
+    }
+
+    /// Whether its browsers grant a permission to all pages.
+    const fn grants(self, permission: Permission) -> bool {
+        match (self, permission) {
+            (Self::Chromium | Self::Firefox, _) | (Self::Webkit, Permission::Geolocation) => true,
+            // Its pages have no cameras and microphones, copy for a click alone, and have to ask for notifications first.
+            (Self::Webkit, _) => false,
         }
     }
 
@@ -195,6 +222,19 @@ mod tests {
         let german = Settings { locales: vec!["de-DE".to_owned()], ..Settings::default() };
         assert_eq!(PresetId::from_settings(&german).to_string(), "17ec1efea94cceb5");
         assert_ne!(PresetId::from_settings(&german), PresetId::from_settings(&Settings::default()));
+    }
+
+    #[test]
+    fn what_an_engine_cannot_grant_is_named_with_those_that_can() {
+        let settings = Settings { permissions: Permission::ALL.to_vec(), ..Settings::default() };
+        assert!(
+            Engine::Chromium.check_settings(&settings).is_ok() && Engine::Firefox.check_settings(&settings).is_ok()
+        );
+        let permissions = vec![Permission::Geolocation, Permission::Camera];
+        let error = Engine::Webkit.check_settings(&Settings { permissions, ..Settings::default() }).unwrap_err();
+        let wanted = "`permissions[1]` has `camera`, which webkit cannot grant: chromium and firefox can";
+        assert_eq!(error.to_string(), wanted);
+        assert!(Engine::Webkit.check_settings(&Settings::default()).is_ok());
     }
 
     #[test]

@@ -94,6 +94,41 @@ await fetch(location.pathname, {
 document.title = 'Reported';
 </script>"#;
 
+/// Reports to the site what it may do without asking, and where it is.
+pub(super) const PERMITTED: &str = r#"<!doctype html><title>Permitted</title><script type=module>
+const state = async (name) => {
+  try {
+    return (await navigator.permissions.query({ name })).state;
+  } catch {
+    return 'unknown';
+  }
+};
+const names = ['camera', 'clipboard-read', 'clipboard-write', 'geolocation', 'microphone', 'notifications'];
+const states = {};
+for (const name of names) states[name] = await state(name);
+const place = await new Promise((done) => {
+  const found = ({ coords }) => done([coords.latitude, coords.longitude, coords.accuracy]);
+  navigator.geolocation.getCurrentPosition(found, (error) => done(error.message), { timeout: 8000 });
+});
+let media = 'none';
+if (navigator.mediaDevices) {
+  const asked = navigator.mediaDevices.getUserMedia({ video: true, audio: true });
+  media = await asked.then(() => 'open', (error) => error.name);
+}
+const copy = async () => {
+  await navigator.clipboard.writeText('copied');
+  return navigator.clipboard.readText();
+};
+const copied = await (location.hash ? copy().catch(String) : 'not tried');
+const notification = globalThis.Notification?.permission ?? 'none';
+await fetch(location.pathname, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({ isSecureContext, states, place, media, copied, notification }),
+});
+document.body.innerHTML = '<p id=done>done</p>';
+</script>"#;
+
 pub(super) const FRAME: &str = r#"<!doctype html><title>Frame</title><script>
 parent.postMessage({
   userAgent: navigator.userAgent,

@@ -224,6 +224,7 @@ async fn apply(browser: &Browser, settings: &Settings) -> Result<Vec<String>, Ap
         "locales": settings.locales, "userAgent": settings.user_agent, "viewport": size, "timezone": settings.timezone,
         "isDark": settings.color_scheme.map(ColorScheme::is_dark),
         "isReduced": settings.reduced_motion.map(ReducedMotion::is_reduced),
+        "geolocation": settings.geolocation, "permissions": settings.permissions,
     });
     let warnings = browser.control.call("settings", params).await.map_err(gone)?;
     serde_json::from_value(warnings).map_err(|e| ApiError::upstream(e.to_string()))

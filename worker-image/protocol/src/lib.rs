@@ -45,8 +45,8 @@ pub use ports::{
 };
 pub use probe::{Probe, ProbeWay, Probed, ProgramTry, ProgramsProbed};
 pub use settings::{
-    ColorScheme, Launch, Launched, ReducedMotion, SettingError, Settings, Size, check_locales, check_timezone,
-    check_user_agent, check_viewport,
+    ColorScheme, Geolocation, Launch, Launched, Permission, ReducedMotion, SettingError, Settings, Size, check_locales,
+    check_timezone, check_user_agent, check_viewport,
 };
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 pub use storage::{

@@ -1,4 +1,6 @@
+mod geolocation;
 mod media;
+mod permission;
 mod timezone;
 
 use icu_locale_core::Locale;
@@ -6,7 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::captcha::CaptchaSolver;
 
+pub use geolocation::Geolocation;
 pub use media::{ColorScheme, ReducedMotion};
+pub use permission::Permission;
 pub use timezone::check_timezone;
 
 /// The longest user agent, in bytes.
@@ -63,6 +67,12 @@ pub struct Settings {
     /// Whether pages are to move less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduced_motion: Option<ReducedMotion>,
+    /// Where pages find themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub geolocation: Option<Geolocation>,
+    /// What pages of all origins may do without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub permissions: Vec<Permission>,
 }
 
 fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(value: D) -> Result<T, D::Error> {
@@ -76,6 +86,12 @@ impl Settings {
         *self == Self::default()
     }
 
+    /// Brings permissions into one order, each once, so that what means the same is the same.
+    pub fn sort_permissions(&mut self) {
+        self.permissions.sort_unstable();
+        self.permissions.dedup();
+    }
+
     /// Checks each setting that there is.
     /// Errors: the first wrong one.
     pub fn check(&self) -> Result<(), SettingError> {
@@ -84,7 +100,8 @@ impl Settings {
         }
         self.user_agent.as_deref().map_or(Ok(()), check_user_agent)?;
         self.viewport.map_or(Ok(()), check_viewport)?;
-        self.timezone.as_deref().map_or(Ok(()), |name| check_timezone(name).map(drop))
+        self.timezone.as_deref().map_or(Ok(()), |name| check_timezone(name).map(drop))?;
+        self.geolocation.map_or(Ok(()), Geolocation::check)
     }
 }
 
@@ -260,6 +277,8 @@ mod tests {
         let body = json!({
             "url": "u", "locales": ["de"], "user_agent": "Me", "viewport": {"width": 1, "height": 2},
             "timezone": "Europe/Berlin", "color_scheme": "no-preference", "reduced_motion": "reduce",
+            "geolocation": {"latitude": 52.5, "longitude": 13.4, "accuracy": 10.0},
+            "permissions": ["geolocation", "clipboard-read"],
         });
         assert_eq!(serde_json::to_value(launch(body.clone()).unwrap()).unwrap(), body);
     }
@@ -273,6 +292,7 @@ mod tests {
             json!({"user_agent": "a\nb"}),
             json!({"viewport": {"width": 0, "height": 1}}),
             json!({"timezone": "Berlin"}),
+            json!({"geolocation": {"latitude": 91, "longitude": 0}}),
         ] {
             assert!(launch(wrong.clone()).unwrap().settings.check().is_err(), "{wrong}");
         }

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 use warmpool_protocol::{
-    self as protocol, CaptchaSolver, ColorScheme, Launch, ReducedMotion, Size, StorageState, check_locales,
+    self as protocol, CaptchaSolver, ColorScheme, Launch, Permission, ReducedMotion, Size, StorageState, check_locales,
     check_timezone,
 };
 
@@ -102,6 +102,43 @@ pub struct Settings {
     /// The media feature `prefers-reduced-motion`.
     #[schemars(with = "Option<String>", extend("enum" = ["reduce", "no-preference", null]))]
     pub(super) reduced_motion: Option<ReducedMotion>,
+    /// Where pages find themselves, once they may know it: see `permissions`.
+    pub(super) geolocation: Option<Object<Geolocation>>,
+    /// What pages of all origins may do without asking.
+    #[schemars(with = "Option<Vec<PermissionName>>")]
+    pub(super) permissions: Option<Vec<Permission>>,
+}
+
+/// Where pages find themselves.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Geolocation {
+    /// Degrees north of the equator.
+    #[schemars(range(min = -90, max = 90))]
+    pub(super) latitude: f64,
+    /// Degrees east of Greenwich.
+    #[schemars(range(min = -180, max = 180))]
+    pub(super) longitude: f64,
+    /// How far off both may be, in metres.
+    #[schemars(range(min = 0), extend("default" = 0))]
+    pub(super) accuracy: Option<f64>,
+}
+
+/// The schema of a permission.
+struct PermissionName;
+
+impl JsonSchema for PermissionName {
+    fn schema_name() -> Cow<'static, str> {
+        "Permission".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "What pages may do without asking, as `navigator.permissions` names it.",
+            "type": "string",
+            "enum": Permission::ALL.map(Permission::as_str),
+        })
+    }
 }
 
 /// The size of a page, in CSS pixels.
@@ -156,7 +193,7 @@ impl CreateRequest {
         let launch = Launch {
             kiosk,
             storage: state.is_some(),
-            ..launch(Some(page(self.url, config)?), self.settings, &advanced)?
+            ..launch(Some(page(self.url, config)?), self.settings, engine, &advanced)?
         };
         let longest = config.session.max_timeout.as_secs();
         let seconds = |field: &str, value: i64| match u64::try_from(value) {
@@ -192,6 +229,7 @@ impl CreateRequest {
 pub fn launch(
     url: Option<String>,
     settings: Option<Object<Settings>>,
+    engine: Engine,
     advanced: &AdvancedOptions,
 ) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
@@ -200,15 +238,23 @@ pub fn launch(
     let viewport = settings.viewport.map(|Object(size)| Size { width: size.width, height: size.height });
     let timezone =
         settings.timezone.map(|name| check_timezone(&name).map(str::to_owned)).transpose().map_err(misfit)?;
-    let settings = protocol::Settings {
+    let mut settings = protocol::Settings {
         locales,
         user_agent: settings.user_agent,
         viewport,
         timezone,
         color_scheme: settings.color_scheme,
         reduced_motion: settings.reduced_motion,
+        geolocation: settings.geolocation.map(|Object(place)| protocol::Geolocation {
+            latitude: place.latitude,
+            longitude: place.longitude,
+            accuracy: place.accuracy.unwrap_or_default(),
+        }),
+        permissions: settings.permissions.unwrap_or_default(),
     };
     settings.check().map_err(misfit)?;
+    engine.check_settings(&settings).map_err(|error| error.within("settings"))?;
+    settings.sort_permissions();
     Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, ..Launch::default() })
 }
 
@@ -324,6 +370,8 @@ mod tests {
             (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
             (json!({"settings": {"viewport": {"width": 1, "height": 8193}}}), "settings.viewport.height"),
             (json!({"settings": {"timezone": "Berlin"}}), "settings.timezone"),
+            (json!({"settings": {"geolocation": {"latitude": 0, "longitude": 181}}}), "settings.geolocation.longitude"),
+            (json!({"browser_type": "webkit", "settings": {"permissions": ["camera"]}}), "settings.permissions[0]"),
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
             (json!({"advanced": {"proxy": true}}), "advanced.proxy"),

@@ -76,7 +76,7 @@ impl SubmitRequest {
         let timeout_ms = timeout_ms.filter(|timeout| (1..=longest).contains(timeout)).ok_or_else(|| {
             Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
         })?;
-        let launch = launch(None, common.settings.take(), &advanced)?;
+        let launch = launch(None, common.settings.take(), engine, &advanced)?;
         let service_passcode = check_text("service_passcode", common.service_passcode.take())?;
         let name = check_text("name", common.name.take())?;
         let mut spec = TaskSpec {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use warmpool_protocol::Settings;
+use warmpool_protocol::{Permission, Settings};
 
 use super::user_agent;
 
@@ -45,7 +45,9 @@ pub(super) fn commands(settings: &Settings, kind: Kind) -> Vec<Command> {
     let viewport = (kind == Kind::Page).then(|| viewport(settings)).flatten();
     let media = matches!(kind, Kind::Page | Kind::Frame).then(|| media(settings)).flatten();
     let script = (kind == Kind::SharedWorker).then(|| worker_script(settings)).flatten();
-    [identity(settings), locale(settings), timezone(settings), viewport, media, script].into_iter().flatten().collect()
+    let place = (kind == Kind::Page).then(|| geolocation(settings)).flatten();
+    let all = [identity(settings), locale(settings), timezone(settings), viewport, media, place, script];
+    all.into_iter().flatten().collect()
 }
 
 /// Makes `navigator.webdriver` true, as the standard wants it of a page that WebDriver drives.
@@ -117,6 +119,23 @@ fn media_features(settings: &Settings) -> Vec<Value> {
     features.into_iter().filter_map(|(name, value)| Some(json!({"name": name, "value": value?}))).collect()
 }
 
+/// Where a page finds itself.
+pub(super) fn geolocation(settings: &Settings) -> Option<Command> {
+    Some(("Emulation.setGeolocationOverride", json!(settings.geolocation?)))
+}
+
+/// What pages of a browser context may do without asking, for the browser itself; without a context, of the first one.
+pub(super) fn permissions(settings: &Settings, context: Option<&str>) -> Vec<Command> {
+    let grant = |permission: &Permission| {
+        let mut params = json!({"permission": {"name": permission.as_str()}, "setting": "granted"});
+        if let Some(context) = context {
+            params["browserContextId"] = context.into();
+        }
+        ("Browser.setPermission", params)
+    };
+    settings.permissions.iter().map(grant).collect()
+}
+
 /// Inner size, and a screen of that size around it.
 pub(super) fn viewport(settings: &Settings) -> Option<Command> {
     let size = settings.viewport?;
@@ -144,7 +163,7 @@ fn accept_language(locales: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmpool_protocol::{ColorScheme, ReducedMotion, Size};
+    use warmpool_protocol::{ColorScheme, Geolocation, ReducedMotion, Size};
 
     fn all() -> Settings {
         Settings {
@@ -154,6 +173,8 @@ mod tests {
             timezone: Some("Asia/Tokyo".into()),
             color_scheme: Some(ColorScheme::NoPreference),
             reduced_motion: Some(ReducedMotion::Reduce),
+            geolocation: Some(Geolocation { latitude: 1.5, longitude: 2.0, accuracy: 3.0 }),
+            permissions: vec![Permission::Geolocation],
         }
     }
 
@@ -171,7 +192,8 @@ mod tests {
         let (ua, locale, metrics) =
             ("Emulation.setUserAgentOverride", "Emulation.setLocaleOverride", "Emulation.setDeviceMetricsOverride");
         let (zone, media) = ("Emulation.setTimezoneOverride", "Emulation.setEmulatedMedia");
-        assert_eq!(names(Kind::Page), [ua, locale, zone, metrics, media]);
+        let place = "Emulation.setGeolocationOverride";
+        assert_eq!(names(Kind::Page), [ua, locale, zone, metrics, media, place]);
         assert_eq!(names(Kind::Frame), [ua, locale, zone, media]);
         assert_eq!(names(Kind::of("worker")), [ua, locale, zone]);
         assert_eq!(names(Kind::of("service_worker")), [ua, locale, zone, "Runtime.evaluate"]);
@@ -193,6 +215,14 @@ mod tests {
         let scheme = Settings { color_scheme: Some(ColorScheme::NoPreference), ..Settings::default() };
         let (_, params) = commands(&scheme, Kind::Page).remove(0);
         assert_eq!(params, json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]}));
+    }
+
+    #[test]
+    fn permissions_are_of_a_context() {
+        let granted = json!({"permission": {"name": "geolocation"}, "setting": "granted"});
+        assert_eq!(permissions(&all(), None), [("Browser.setPermission", granted)]);
+        assert_eq!(permissions(&all(), Some("C"))[0].1["browserContextId"], "C");
+        assert!(permissions(&Settings::default(), None).is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! process; so ours is taken back just before a client sets one (see [`Targets::yield_locale`]), and given again to the
 //! other pages of a process when the page goes that had it first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -66,6 +66,8 @@ pub(super) struct Targets {
     sessions: Mutex<HashMap<String, Session>>,
     /// Woken when there is another of them.
     joined: Notify,
+    /// Browser contexts whose pages have been given permissions.
+    contexts: Mutex<HashSet<String>>,
     /// Targets that are receiving their settings.
     busy: watch::Sender<usize>,
     /// Clients that resume new targets themselves.
@@ -90,6 +92,7 @@ impl Targets {
             ad_filter: OnceLock::new(),
             sessions: Mutex::default(),
             joined: Notify::new(),
+            contexts: Mutex::default(),
             busy: watch::Sender::new(0),
             resumers: AtomicUsize::new(0),
             downloads: Downloads::new(worker),
@@ -108,6 +111,9 @@ impl Targets {
 
     /// Applies settings to all targets, present and future. Returns a warning for each that holds only in part.
     pub(super) async fn apply(self: &Arc<Self>, cdp: &Cdp, settings: Settings) -> Result<Vec<String>, CdpError> {
+        for (method, params) in overrides::permissions(&settings, None) {
+            cdp.call(None, method, params).await?;
+        }
         *self.settings.lock() = settings;
         // The events for existing targets come before the reply, so all are known by then.
         cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
@@ -192,13 +198,14 @@ impl Targets {
         self.tell_all(cdp, |_| timezone.clone()).await;
     }
 
-    /// Restores what a client has taken with it that may have set another: viewport and media features.
+    /// Restores what a client has taken with it that may have set another: viewport, media features and place.
     pub(super) async fn restore_pages(self: &Arc<Self>, cdp: &Cdp) {
-        let (viewport, media) = {
+        let (viewport, media, place) = {
             let settings = self.settings.lock();
-            (overrides::viewport(&settings), overrides::media(&settings))
+            (overrides::viewport(&settings), overrides::media(&settings), overrides::geolocation(&settings))
         };
         self.tell_all(cdp, |kind| viewport.clone().filter(|_| kind == Kind::Page)).await;
+        self.tell_all(cdp, |kind| place.clone().filter(|_| kind == Kind::Page)).await;
         self.tell_all(cdp, |kind| media.clone().filter(|_| matches!(kind, Kind::Page | Kind::Frame))).await;
     }
 
@@ -276,6 +283,10 @@ impl Targets {
             self.sessions.lock().insert(session.clone(), Session { kind, target });
             self.joined.notify_waiters();
         }
+        let context = text("browserContextId");
+        let is_new = !settings.permissions.is_empty() && self.contexts.lock().insert(context.to_owned());
+        // The first context has its permissions already, and no id here.
+        let granted = if is_new { overrides::permissions(&settings, Some(context)) } else { Vec::new() };
         let resume = ("Runtime.runIfWaitingForDebugger", json!({}));
         let waiting = params["waitingForDebugger"] == true;
         let held =
@@ -287,7 +298,9 @@ impl Targets {
         let (targets, cdp) = (Arc::clone(self), cdp.clone());
         tokio::spawn(async move {
             // All at once and in order: the target is held up for one round trip only.
-            let calls = commands.into_iter().map(|(method, params)| cdp.call(Some(&session), method, params));
+            let of_browser = granted.into_iter().map(|command| (None, command));
+            let of_target = commands.into_iter().map(|command| (Some(session.as_str()), command));
+            let calls = of_browser.chain(of_target).map(|(to, (method, params))| cdp.call(to, method, params));
             for refused in join_all(calls).await.into_iter().filter_map(Result::err) {
                 tracing::debug!(?kind, error = %refused, "a target did not take a setting");
             }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot, watch};
-use warmpool_protocol::{EGRESS_PORT, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
+use warmpool_protocol::{EGRESS_PORT, Geolocation, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
 use crate::domain::Domain;
@@ -324,6 +324,11 @@ fn settings_command(settings: &Settings) -> String {
     let locales = settings.locales.join(",");
     let side = |side: fn(Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
     let (width, height) = (side(|size| size.width), side(|size| size.height));
+    let permissions: Vec<_> = settings.permissions.iter().map(|permission| permission.as_str()).collect();
+    let permissions = permissions.join(",");
+    let degrees = |member: fn(Geolocation) -> f64| settings.geolocation.map(|place| member(place).to_string());
+    let (latitude, longitude) = (degrees(|place| place.latitude), degrees(|place| place.longitude));
+    let accuracy = degrees(|place| place.accuracy);
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let members = [
         ("timezone", settings.timezone.as_deref()),
@@ -331,6 +336,10 @@ fn settings_command(settings: &Settings) -> String {
         ("user_agent", settings.user_agent.as_deref()),
         ("dark", settings.color_scheme.map(|scheme| flag(scheme.is_dark()))),
         ("reduced", settings.reduced_motion.map(|motion| flag(motion.is_reduced()))),
+        ("permissions", Some(permissions.as_str()).filter(|permissions| !permissions.is_empty())),
+        ("latitude", latitude.as_deref()),
+        ("longitude", longitude.as_deref()),
+        ("accuracy", accuracy.as_deref()),
         ("width", width.as_deref()),
         ("height", height.as_deref()),
     ];
@@ -350,7 +359,7 @@ fn command(verb: &str, members: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warmpool_protocol::{ColorScheme, ReducedMotion};
+    use warmpool_protocol::{ColorScheme, Permission, ReducedMotion};
 
     #[test]
     fn no_argument_ends_a_command() {
@@ -371,8 +380,10 @@ mod tests {
             timezone: Some("Asia/Tokyo".into()),
             color_scheme: Some(ColorScheme::Dark),
             reduced_motion: Some(ReducedMotion::NoPreference),
+            geolocation: Some(Geolocation { latitude: -33.5, longitude: 151.25, accuracy: 10.0 }),
+            permissions: vec![Permission::Geolocation, Permission::ClipboardRead],
         };
-        let wanted = "do=settings&timezone=Asia%2FTokyo&locales=de%2DCH%2Cen&user_agent=Me%2F1&dark=1&reduced=0&width=800&height=600";
+        let wanted = "do=settings&timezone=Asia%2FTokyo&locales=de%2DCH%2Cen&user_agent=Me%2F1&dark=1&reduced=0&permissions=geolocation%2Cclipboard%2Dread&latitude=%2D33%2E5&longitude=151%2E25&accuracy=10&width=800&height=600";
         assert_eq!(settings_command(&settings), wanted);
     }
 
