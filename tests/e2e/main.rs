@@ -42,6 +42,8 @@ modules! {
     live_input,
     live_screens,
     pages,
+    page_calls,
+    page_call_limits,
     live_durability,
     capabilities,
     chromium_fence,

@@ -5,6 +5,7 @@
 //! speaking to that browser.
 
 mod ads;
+mod calls;
 mod captchas;
 mod pages;
 pub mod tasks;
@@ -142,6 +143,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/left", get(|| async { Html(pages::LEFT) }))
         .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
         .merge(ads::routes())
+        .merge(calls::routes())
         .merge(captchas::routes())
         .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))

@@ -129,6 +129,7 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
         ("webdriver.max_session_body", config.webdriver.max_session_body),
         ("session.max_state", config.session.max_state),
         ("tasks.max_body", config.tasks.max_body),
+        ("pages.max_body", config.pages.max_body),
     ] {
         let needs = size.bytes().saturating_mul(BODY_MEMORY_PER_BYTE);
         if layers.sound(&["server.body_memory", name]) && needs > memory.bytes() {
@@ -264,6 +265,7 @@ fn session(config: &Sections, layers: &mut Layers<'_>) {
     let session = &config.session;
     let longest = ("session.max_timeout", session.max_timeout);
     bounded(layers, ("session.default_timeout", session.default_timeout), longest, time);
+    bounded(layers, ("pages.timeout", config.pages.timeout), longest, time);
     let scheme = session.default_url.scheme();
     let wrong = !matches!(scheme, "http" | "https" | "about" | "data");
     let what = wrong.then(|| format!("{scheme}: pages are not opened"));

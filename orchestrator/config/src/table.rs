@@ -21,7 +21,7 @@ use super::{
 
 use DefaultValue::{Computed, Is, Unset};
 pub use features::Captcha;
-pub(crate) use features::{Ads, Tasks, World};
+pub(crate) use features::{Ads, Pages, Tasks, World};
 
 settings! {
     /// The address clients connect to, TLS, and limits on requests.
@@ -380,6 +380,7 @@ sections! {
     recording: Recording,
     webdriver: WebDriver,
     tasks: Tasks,
+    pages: Pages,
     world: World,
     ads: Ads,
     console: Console,

@@ -8,6 +8,7 @@
 //! | [`webdriver`] | WebDriver commands between a client and a driver |
 //! | [`live`]      | the live view: people watch a session and take control of it |
 //! | [`video`]     | recordings of sessions |
+//! | [`cdp`]       | a DevTools connection of the daemon's own, for the live view and for calls on pages |
 //! | `net_errors`  | the network's errors by their names, in what Chromium and its driver say |
 //! | [`targets`]   | the pages of browsers, as debugging ports list them |
 //! | `error`       | what can go wrong with sessions |
@@ -96,7 +97,7 @@
 //!   link lets somebody only watch. Any page may frame a live view: its address is its key, and other people's pages are
 //!   its purpose.
 //! - *A DevTools client of its own.* The agent has one too, because they treat events in opposite ways: the agent's
-//!   handles each event before it passes on any later reply. The daemon's (`live::cdp`) queues them for viewers, and drops
+//!   handles each event before it passes on any later reply. The daemon's (`cdp`) queues them for viewers, and drops
 //!   a viewer's target that does not keep up.
 //! - *Small pictures for lists* (`live::thumbnail`) keep a screencast, or a connection to the display, open for as long as
 //!   somebody asks for them. The browser scales a screencast itself; a display is read as raw pixels once something has
@@ -109,6 +110,7 @@
 //! pictures in Matroska. A file is whole at every moment, and gets its duration and index at the end. If the daemon is
 //! killed, the next one adds them, and records what follows as a further part.
 
+pub mod cdp;
 mod error;
 pub mod live;
 mod net_errors;

@@ -4,7 +4,7 @@
 //! ones. There are two kinds of pictures. A session with a display is shown over RFB: each viewer has a connection of
 //! their own to the worker's X server, with back-pressure of their own; `rfb` filters their messages, so that viewers without
 //! control can only request pictures. A headless Chromium is shown by `screencast`: JPEG
-//! pictures from the daemon's own DevTools connection (`cdp`, `devtools`), taken once for all viewers of a tab,
+//! pictures from the daemon's own DevTools connection (`crate::cdp`, `devtools`), taken once for all viewers of a tab,
 //! the newest first; `input` turns what a viewer does into commands.
 //!
 //! `browser` lists the tabs and navigates in them, over DevTools or, for engines without it, through the worker's agent.
@@ -15,7 +15,6 @@
 //! pictures to recordings. `thumbnail` takes small pictures for lists of sessions, and `last_pictures` keeps those of ended ones; `display` takes those of displays.
 
 mod browser;
-mod cdp;
 mod devtools;
 mod display;
 mod ending;

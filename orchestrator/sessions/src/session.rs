@@ -31,7 +31,8 @@ mod table;
 
 pub(crate) use active::DriverOpening;
 pub use active::{DriverSession, Session};
-pub(crate) use activity::{Attachment, CommandGuard};
+pub(crate) use activity::Attachment;
+pub use activity::CommandGuard;
 pub use address::page_address;
 pub use create::UnconfirmedSession;
 pub use create_times::Histogram;

@@ -11,7 +11,8 @@
 //! is, and whose policy (`route`) decides who may call it, which parameters it takes, which form its errors have, what of
 //! its path is secret, whom an operator acts as, and what logs keep. `openapi` makes one document of all operations.
 //!
-//! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
+//! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask. `pages` has
+//! the calls on pages.
 
 mod addresses;
 mod app;
@@ -37,6 +38,7 @@ mod json;
 mod json_size;
 mod live;
 mod openapi;
+mod pages;
 mod peer;
 mod public_url;
 mod query;
@@ -98,6 +100,7 @@ fn routes() -> Routes {
     let sockets = devtools::routes(Routes::new("Websockets"));
     let driver = webdriver::routes(Routes::new("WebDriver"));
     let live = recording::routes(shares::routes(live::routes(Routes::new("Live view"))));
+    let calls = pages::routes(Routes::new("Pages"));
     let files = files::routes(Routes::new("Files"));
     let tasks = tasks::routes(submit::routes(Routes::new("Tasks")));
     let worlds = integration::routes(worlds::routes(viewer::routes(Routes::new("Worlds"))));
@@ -112,6 +115,7 @@ fn routes() -> Routes {
         driver,
         live,
         files,
+        calls,
         tasks,
         worlds,
         operations,

@@ -53,6 +53,16 @@ settings! {
         keep_for: Duration = Is("30d"), min "1m";
     }
 
+    /// Calls on pages, such as `/pdf` and `/screenshot`: one request, one fresh browser, one answer.
+    pages: Pages {
+        /// Timeout for a call that requests no `timeout`, from the moment that it has a browser.
+        timeout: Duration = Is("30s"), min "1s";
+        /// Maximum size of a call's body, including the HTML in it.
+        max_body: ByteSize = Is("8MiB"), min "1KiB";
+        /// Maximum size of an answer that is made in memory: a screenshot, a page's HTML, or its elements. PDFs are streamed.
+        max_answer: ByteSize = Is("16MiB"), min "1KiB";
+    }
+
     /// Worlds, which are 360-degree scenes for patients.
     world: World {
         /// Image of renderers, built by `scripts/images --scene`.

@@ -103,6 +103,10 @@ codes! {
     UnknownPath = "unknown_path", 404, "unknown command", Client;
     /// The path does not have this method.
     MethodNotAllowed = "method_not_allowed", 405, "unknown method", Client;
+    /// What a call on a page waited for did not come in time, or the whole call took too long.
+    PageTimeout = "page_timeout", 408, "timeout", Client;
+    /// The page did not open, or the browser could not do with it what was asked for.
+    PageFailed = "page_failed", 500, "unknown error", Client;
     /// There is no such session, or it belongs to another key.
     UnknownSession = "unknown_session", 404, "invalid session id", Client;
     /// The session is over.

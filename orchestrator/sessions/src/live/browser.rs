@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use warmpool_protocol::{Page, PageAction};
 
-use super::cdp::CdpError;
 use super::devtools::DevTools;
 use super::message::{HistoryStep, Tab};
+use crate::cdp::CdpError;
 use crate::session::Session;
 use warmpool_core::browser::Engine;
 use warmpool_workers::worker::{AgentError, Lines};

@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::time::sleep;
 use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
-use super::cdp::{Cdp, CdpError, CdpEvent};
 use super::input::Command;
 use super::message::{HistoryStep, Tab};
+use crate::cdp::{Cdp, CdpError, CdpEvent};
 use crate::session::Session;
 
 /// Time between two checks of the tabs without an event, because no event says which tab is in front.

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::cdp::CdpError;
 use super::devtools::DevTools;
+use crate::cdp::CdpError;
 
 /// The longer side of a picture that no viewer wants larger, in pixels; larger pages come scaled down.
 pub(super) const USUAL_SIDE: u32 = 1920;

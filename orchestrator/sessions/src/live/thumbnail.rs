@@ -88,7 +88,7 @@ struct FrontFrames {
 #[derive(Debug, thiserror::Error)]
 enum ThumbnailError {
     #[error(transparent)]
-    DevTools(#[from] super::cdp::CdpError),
+    DevTools(#[from] crate::cdp::CdpError),
     #[error(transparent)]
     Display(#[from] DisplayError),
     #[error("the browser has no tab")]

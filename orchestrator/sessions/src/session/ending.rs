@@ -73,9 +73,7 @@ impl Ending {
             Self::TaskFailed => (Status::Failure, 1001, "task_failed", "its task did not succeed"),
             Self::Drained => (Status::Terminated, 1012, "drained", "the service is shutting down"),
             Self::KeyRevoked => (Status::Terminated, 1008, "key_revoked", "the key was revoked"),
-            Self::ClientGone => {
-                (Status::Terminated, 1001, "client_gone", "the client left before its session was ready")
-            }
+            Self::ClientGone => (Status::Terminated, 1001, "client_gone", "the client left before it had its answer"),
             Self::Interrupted => {
                 (Status::Failure, 1011, "interrupted", "the worker was gone when the service came back")
             }

@@ -124,7 +124,7 @@ pub(super) fn routes() -> Routes {
     for browser in ["chromium", "chrome", "firefox", "webkit", "edge"] {
         routes = routes.undescribed(&format!("/{browser}/playwright"), any(playwright), REFUSAL);
     }
-    for helper in ["content", "download", "function", "pdf", "performance", "scrape", "screenshot", "unblock"] {
+    for helper in ["download", "function", "performance", "unblock"] {
         routes = routes.undescribed(&format!("/{helper}"), post(rest_helper), REFUSAL);
     }
     routes

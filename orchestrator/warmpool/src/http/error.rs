@@ -23,6 +23,9 @@ pub(crate) enum Error {
     /// The session cannot be used.
     #[error(transparent)]
     Session(#[from] warmpool_sessions::Error),
+    /// The call on a page failed.
+    #[error(transparent)]
+    Page(#[from] warmpool_pages::Error),
     /// The task cannot be used.
     #[error(transparent)]
     Task(#[from] warmpool_tasks::Error),
@@ -144,6 +147,7 @@ impl Fault for Error {
             Self::Key(error) => error.code(),
             Self::Pool(error) => error.code(),
             Self::Session(error) => error.code(),
+            Self::Page(error) => error.code(),
             Self::Task(error) => error.code(),
             Self::World(error) => error.code(),
             Self::InvalidBody { .. } => Code::InvalidBody,
@@ -179,6 +183,7 @@ impl Fault for Error {
             Self::Key(error) => error.field(),
             Self::Pool(error) => error.field(),
             Self::Session(error) => error.field(),
+            Self::Page(error) => error.field(),
             Self::Task(error) => error.field(),
             Self::World(error) => error.field(),
             _ => None,
@@ -193,6 +198,7 @@ impl Error {
         match self {
             Self::Field(error) => Self::Field(change(error)),
             Self::Session(error) => Self::Session(error.map_field(change)),
+            Self::Page(error) => Self::Page(error.map_field(change)),
             Self::Task(error) => Self::Task(error.map_field(change)),
             other => other,
         }

@@ -1,22 +1,27 @@
 //! The daemon's own DevTools connection to a session's browser, through the same agent as the client's.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::upstream;
 use crate::session::Session;
-use warmpool_workers::worker::{AgentError, PortStream};
+use warmpool_protocol::ClientSaid;
+use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
 
 /// How long the browser may take to answer one command.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,10 +29,14 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const COMMANDS: usize = 64;
 /// Events of one target waiting to be read.
 const EVENTS: usize = 16;
+/// The longest message a browser may send here: a picture of a large page, in bytes.
+const MAX_MESSAGE: usize = 64 << 20;
+/// Bytes to read from the browser at once.
+const READ_BUFFER: usize = 32 << 10;
 
 /// Why a command got no result.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CdpError {
+pub enum CdpError {
     /// There is no connection.
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -44,16 +53,18 @@ pub(super) enum CdpError {
 
 /// An event of one attached target.
 #[derive(Debug)]
-pub(super) struct CdpEvent {
-    pub(super) method: String,
-    pub(super) params: Value,
+pub struct CdpEvent {
+    /// Its name, such as `Page.lifecycleEvent`.
+    pub method: String,
+    /// Its parameters.
+    pub params: Value,
 }
 
 type Answer = Result<Value, CdpError>;
 
 /// A connection. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Cdp {
+pub struct Cdp {
     commands: mpsc::Sender<String>,
     shared: Arc<Shared>,
     last: AtomicU64,
@@ -61,18 +72,40 @@ pub(super) struct Cdp {
     _end: DropGuard,
 }
 
+/// Whether somebody wants an event of this name with these parameters.
+pub type Wanted = dyn Fn(&str, &Value) -> bool + Send + Sync;
+
+/// Somebody who reads the events of one attached target.
+struct Listener {
+    events: mpsc::Sender<CdpEvent>,
+    wanted: Box<Wanted>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
-    listeners: Mutex<HashMap<String, mpsc::Sender<CdpEvent>>>,
+    listeners: Mutex<HashMap<String, Listener>>,
     /// Notifies when a tab was opened, closed or changed its title or address.
     targets: Notify,
 }
 
 impl Cdp {
     /// Connects to the browser as a whole.
-    pub(super) async fn connect(session: &Session) -> Result<Self, CdpError> {
-        let (socket, listener) = upstream::devtools(session).await?;
+    /// Errors: `Agent`.
+    pub async fn connect(session: &Session) -> Result<Self, CdpError> {
+        Self::connect_within(session, MAX_MESSAGE).await
+    }
+
+    /// The same, where the browser's messages may have this many bytes. A longer one ends the connection.
+    /// Errors: `Agent`.
+    pub async fn connect_within(session: &Session, max_message: usize) -> Result<Self, CdpError> {
+        let (socket, listener) = open(session, max_message).await?;
         let (commands, to_send) = mpsc::channel(COMMANDS);
         let (shared, closed, end) = (Arc::<Shared>::default(), CancellationToken::new(), CancellationToken::new());
         let work = run(socket, to_send, Arc::clone(&shared));
@@ -89,7 +122,20 @@ impl Cdp {
     }
 
     /// Sends a command and waits for its result.
-    pub(super) async fn call(&self, session: Option<&str>, method: &'static str, params: Value) -> Answer {
+    /// Errors: those of [`CdpError`].
+    pub async fn call(&self, session: Option<&str>, method: &'static str, params: Value) -> Answer {
+        self.call_within(ANSWER_TIMEOUT, session, method, params).await
+    }
+
+    /// Sends a command and waits so long for its result.
+    /// Errors: those of [`CdpError`].
+    pub async fn call_within(
+        &self,
+        limit: Duration,
+        session: Option<&str>,
+        method: &'static str,
+        params: Value,
+    ) -> Answer {
         let (sender, answer) = oneshot::channel();
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.waiting().insert(id, sender);
@@ -99,7 +145,7 @@ impl Cdp {
         };
         let result = tokio::select! {
             biased;
-            result = timeout(ANSWER_TIMEOUT, answered) => result.unwrap_or(Err(CdpError::Silent(method))),
+            result = timeout(limit, answered) => result.unwrap_or(Err(CdpError::Silent(method))),
             () = self.closed.cancelled() => Err(CdpError::Gone),
         };
         self.waiting().remove(&id);
@@ -107,7 +153,8 @@ impl Cdp {
     }
 
     /// Sends a command whose result nobody needs.
-    pub(super) async fn notify(&self, session: &str, method: &'static str, params: Value) -> Result<(), CdpError> {
+    /// Errors: `Gone`.
+    pub async fn notify(&self, session: &str, method: &'static str, params: Value) -> Result<(), CdpError> {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.send(id, Some(session), method, &params).await
     }
@@ -121,21 +168,32 @@ impl Cdp {
     }
 
     /// Subscribes to the events of one attached target.
-    pub(super) fn listen(&self, session: &str) -> mpsc::Receiver<CdpEvent> {
-        let (sender, receiver) = mpsc::channel(EVENTS);
+    pub(crate) fn listen(&self, session: &str) -> mpsc::Receiver<CdpEvent> {
+        self.listen_for(session, EVENTS, |_, _| true)
+    }
+
+    /// Subscribes to some of the events of one attached target, of which `most` may wait to be read. Who falls further
+    /// behind gets no more of them: the receiver ends.
+    pub fn listen_for(
+        &self,
+        session: &str,
+        most: usize,
+        wanted: impl Fn(&str, &Value) -> bool + Send + Sync + 'static,
+    ) -> mpsc::Receiver<CdpEvent> {
+        let (events, receiver) = mpsc::channel(most);
         let mut listeners = self.shared.listeners.lock();
-        listeners.retain(|_, listener| !listener.is_closed());
-        listeners.insert(session.to_owned(), sender);
+        listeners.retain(|_, listener| !listener.events.is_closed());
+        listeners.insert(session.to_owned(), Listener { events, wanted: Box::new(wanted) });
         receiver
     }
 
     /// Waits until a tab is opened, closed or changed.
-    pub(super) async fn targets_changed(&self) {
+    pub(crate) async fn targets_changed(&self) {
         self.shared.targets.notified().await;
     }
 
     /// Waits until the connection has ended.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 
@@ -187,12 +245,44 @@ impl Shared {
         let Some(session) = message["sessionId"].as_str() else { return };
         let (session, method) = (session.to_owned(), method.to_owned());
         let mut listeners = self.listeners.lock();
-        if let Some(listener) = listeners.get(&session) {
+        if let Some(listener) = listeners.get(&session).filter(|it| (it.wanted)(&method, &message["params"])) {
             let event = CdpEvent { method, params: message["params"].take() };
             // A listener that does not keep up loses its target, not the events of others.
-            if listener.try_send(event).is_err() {
+            if listener.events.try_send(event).is_err() {
                 listeners.remove(&session);
             }
         }
     }
+}
+
+/// A DevTools connection of the daemon's own, with what ends when it does.
+async fn open(
+    session: &Session,
+    max_message: usize,
+) -> Result<(WebSocketStream<PortStream>, Option<Box<AgentListener>>), AgentError> {
+    let key = HeaderValue::try_from(generate_key()).map_err(|error| AgentError::Unreadable(error.into()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(SEC_WEBSOCKET_KEY, key);
+    let (stream, early, mut listener) = match session.worker.agent.attach("/devtools", headers).await? {
+        Attachment::Open { stream, early, listener, .. } => (stream, early, listener),
+        Attachment::Declined(status) => return Err(refused(status)),
+    };
+    if let Some(listener) = listener.as_mut().filter(|listener| listener.heeds().first_page) {
+        listener.tell(&ClientSaid::default()).await?;
+    }
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(max_message))
+        .max_frame_size(Some(max_message))
+        .read_buffer_size(READ_BUFFER);
+    Ok((WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Client, Some(config)).await, listener))
+}
+
+/// The agent declined an upgrade.
+pub(crate) fn refused(status: StatusCode) -> AgentError {
+    let is_missing = status == StatusCode::NOT_FOUND;
+    let message = if is_missing { "there is no such thing in this worker" } else { "the upgrade was declined" };
+    AgentError::Refused { status, message: message.to_owned() }
 }

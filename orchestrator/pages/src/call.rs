@@ -1,0 +1,322 @@
+//! A call: what it asks for, the session that serves it, and its answer.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::Error;
+use crate::chromium::{ChromiumTab, Printed};
+use crate::perform::{self, Waiting, left};
+use crate::request::screenshot::{Encoding, ScreenshotOptions};
+use crate::request::wire::unwrap;
+use crate::request::{ContentBody, PageRequest, Pdf, PdfBody, Scrape, ScrapeBody, Screenshot, ScreenshotBody};
+use crate::response::PageResponse;
+use crate::tab::{Tab, TabError};
+use warmpool_config::Config;
+use warmpool_core::browser::Engine;
+use warmpool_core::error::{FieldError, ServiceError};
+use warmpool_keys::KeyId;
+use warmpool_sessions::session::{Ending, Options, Session, Sessions, UnconfirmedSession};
+
+/// How long the session may outlive the call, in seconds: its own end is for a daemon that died in mid-call.
+const AFTER: u64 = 5;
+/// How long to wait for the news of why a browser does not answer.
+const VERDICT: Duration = Duration::from_secs(3);
+
+/// Carries calls out.
+#[derive(Clone)]
+pub struct Pages {
+    sessions: Sessions,
+    config: Arc<Config>,
+}
+
+/// A call, checked.
+#[derive(Debug)]
+pub struct PageCall {
+    request: PageRequest,
+    work: Work,
+}
+
+/// What is wanted of the page.
+#[derive(Debug)]
+enum Work {
+    Content,
+    Pdf(Pdf),
+    Screenshot(Screenshot),
+    Scrape(Scrape),
+}
+
+/// What a call answers.
+pub struct Answer {
+    /// What the site answered.
+    pub response: PageResponse,
+    /// The media type of the body.
+    pub media_type: &'static str,
+    /// The body.
+    pub body: AnswerBody,
+}
+
+/// The body of an answer.
+pub enum AnswerBody {
+    /// All of it.
+    Whole(Bytes),
+    /// A document that is read as it is taken. The browser lives until then.
+    Pieces(Pieces),
+}
+
+/// A document in a browser that lives as long as this does.
+pub struct Pieces {
+    printed: Printed,
+    running: RunningCall,
+}
+
+/// The session of a call that is under way. Dropping it ends the session, as that of a client that has left.
+struct RunningCall {
+    session: Arc<Session>,
+    _busy: warmpool_sessions::session::CommandGuard,
+    _unconfirmed: UnconfirmedSession,
+}
+
+impl PageCall {
+    /// `POST /content`.
+    /// Errors: `Field`.
+    pub fn content(mut body: ContentBody, engine: Engine) -> Result<Self, Error> {
+        Ok(Self { request: PageRequest::new(body.take_fields(), engine)?, work: Work::Content })
+    }
+
+    /// `POST /pdf`.
+    /// Errors: `Field`.
+    pub fn pdf(mut body: PdfBody, engine: Engine) -> Result<Self, Error> {
+        let request = PageRequest::new(body.take_fields(), engine)?;
+        let work = Work::Pdf(unwrap(body.options).unwrap_or_default().checked(engine)?);
+        Ok(Self { request, work })
+    }
+
+    /// `POST /screenshot`.
+    /// Errors: `Field`.
+    pub fn screenshot(mut body: ScreenshotBody, engine: Engine) -> Result<Self, Error> {
+        let request = PageRequest::new(body.take_fields(), engine)?;
+        let options: ScreenshotOptions = unwrap(body.options).unwrap_or_default();
+        let work = Work::Screenshot(options.checked(body.selector, body.scroll_page == Some(true), engine)?);
+        Ok(Self { request, work })
+    }
+
+    /// `POST /scrape`.
+    /// Errors: `Field`.
+    pub fn scrape(mut body: ScrapeBody, engine: Engine) -> Result<Self, Error> {
+        let request = PageRequest::new(body.take_fields(), engine)?;
+        Ok(Self { request, work: Work::Scrape(Scrape::new(body.elements, body.debug_opts)?) })
+    }
+
+    /// Adds to the session's options what its browser has from the beginning.
+    fn complete(&self, options: &mut Options, limit: Duration) -> Result<(), Error> {
+        let settings = &mut options.launch.settings;
+        if let Some(agent) = &self.request.user_agent {
+            settings.user_agent = Some(agent.clone());
+        }
+        let wrong = |error| FieldError::from(error).renamed(|path| path.replace("user_agent", "userAgent"));
+        settings.check().map_err(wrong)?;
+        options.session_timeout = limit.as_secs() + AFTER;
+        options.idle_timeout = None;
+        options.keep_alive = false;
+        Ok(())
+    }
+}
+
+impl Pages {
+    /// Carries calls out in sessions of `sessions`.
+    #[must_use]
+    pub const fn new(sessions: Sessions, config: Arc<Config>) -> Self {
+        Self { sessions, config }
+    }
+
+    /// Carries a call out, in a session of its own with these options. `limit` is the time that the call has from the moment
+    /// that it has a browser. Whoever drops the future or the answer ends the session.
+    /// Errors: those of [`Sessions::create`], and those of the call.
+    pub async fn perform(
+        &self,
+        owner: KeyId,
+        mut options: Options,
+        call: PageCall,
+        limit: Duration,
+    ) -> Result<Answer, Error> {
+        call.complete(&mut options, limit)?;
+        let unconfirmed = self.sessions.create(owner, options).await?;
+        let session = Arc::clone(unconfirmed.session()?);
+        let running = RunningCall { _busy: session.busy(), _unconfirmed: unconfirmed, session: Arc::clone(&session) };
+        let until = Instant::now() + limit;
+        let outcome = tokio::select! {
+            biased;
+            ending = session.ended() => Err(lost(&session, &ending)),
+            outcome = timeout_at(until, self.work(&session, &call, until)) => {
+                outcome.unwrap_or(Err(Error::TimedOut { after: limit }))
+            }
+        };
+        match outcome {
+            Ok(Outcome { response, media_type, body: OutcomeBody::Whole(bytes) }) => {
+                running.end(Ending::ClientFinished);
+                Ok(Answer { response, media_type, body: AnswerBody::Whole(bytes) })
+            }
+            Ok(Outcome { response, media_type, body: OutcomeBody::Printed(printed) }) => {
+                Ok(Answer { response, media_type, body: AnswerBody::Pieces(Pieces { printed, running }) })
+            }
+            Err(error) => {
+                // The browser's end comes as a broken connection, too, and its reason a moment later.
+                let error = match &error {
+                    Error::Failed { .. } => match timeout(VERDICT, session.ended()).await {
+                        Ok(ending) => lost(&session, &ending),
+                        Err(_) => error,
+                    },
+                    _ => error,
+                };
+                running.end(match error {
+                    Error::TimedOut { .. } => Ending::TimedOut,
+                    _ => Ending::ClientFinished,
+                });
+                Err(error)
+            }
+        }
+    }
+
+    async fn work(&self, session: &Arc<Session>, call: &PageCall, until: Instant) -> Result<Outcome, Error> {
+        let limit = self.config.pages.max_answer.bytes();
+        let tab = Tab::Chromium(ChromiumTab::attach(session, &call.request, limit).await?);
+        perform::open(&tab, &call.request, until).await?;
+        let response = tab.response().await;
+        let whole = |media_type, bytes| (media_type, OutcomeBody::Whole(bytes));
+        let (media_type, body) = match &call.work {
+            Work::Content => whole("text/html; charset=utf-8", content(&tab, limit, until).await?.into()),
+            Work::Pdf(pdf) => {
+                let printed = tab.print(pdf, call.request.java_script, left(until)).await?;
+                ("application/pdf", OutcomeBody::Printed(printed))
+            }
+            Work::Screenshot(wanted) => {
+                if wanted.scrolls {
+                    perform::scroll(&tab, until).await?;
+                }
+                let picture = tab.screenshot(wanted, left(until)).await?;
+                match wanted.encoding {
+                    Encoding::Binary => whole(wanted.kind.media_type(), picture),
+                    Encoding::Base64 => whole("text/plain; charset=utf-8", STANDARD.encode(&picture).into()),
+                }
+            }
+            Work::Scrape(wanted) => {
+                let answer = scrape(&tab, wanted, (limit, call.request.best_attempt), until).await?;
+                let bytes = serde_json::to_vec(&answer).map_err(ServiceError::internal)?;
+                whole("application/json", bytes.into())
+            }
+        };
+        Ok(Outcome { response, media_type, body })
+    }
+}
+
+/// What came of a call, before its session ends.
+struct Outcome {
+    response: PageResponse,
+    media_type: &'static str,
+    body: OutcomeBody,
+}
+
+enum OutcomeBody {
+    Whole(Bytes),
+    Printed(Printed),
+}
+
+impl RunningCall {
+    fn end(&self, ending: Ending) {
+        self.session.end(ending);
+    }
+}
+
+impl Pieces {
+    /// The document, piece by piece.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, io::Error>> + Send {
+        unfold(Some(self), |pieces| async move {
+            let mut pieces = pieces?;
+            let session = Arc::clone(&pieces.running.session);
+            let piece = tokio::select! {
+                biased;
+                ending = session.ended() => Err(io::Error::other(ending.message())),
+                piece = pieces.printed.next() => piece.map_err(|_| io::Error::other("the document could not be read")),
+            };
+            match piece {
+                Ok(Some(piece)) => Some((Ok(piece), Some(pieces))),
+                Ok(None) => {
+                    pieces.running.end(Ending::ClientFinished);
+                    None
+                }
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+}
+
+/// What the end of its session means for a call.
+fn lost(session: &Session, ending: &Ending) -> Error {
+    match ending {
+        Ending::Drained => Error::Service(ServiceError::Draining),
+        Ending::WorkerLost(loss) => {
+            warmpool_sessions::Error::worker("the browser was lost: try again", loss.to_string()).into()
+        }
+        Ending::BrowserClosed => Error::Failed { message: "the page has closed the browser".to_owned() },
+        ending => ending.error(&session.id).into(),
+    }
+}
+
+/// The page's HTML.
+async fn content(tab: &Tab, limit: u64, until: Instant) -> Result<String, Error> {
+    let failed = |error: TabError| error.when("read the page", limit);
+    let mut content = tab.call("content", &[json!(limit)], left(until)).await.map_err(failed)?;
+    if let Some(why) = content["refused"].as_str() {
+        return Err(failed(TabError::Refused(why.to_owned())));
+    }
+    match content["text"].take() {
+        Value::String(text) if text.len() as u64 <= limit => Ok(text),
+        _ => Err(Error::TooLarge { limit }),
+    }
+}
+
+/// The elements of the page, and what else is wanted of it.
+async fn scrape(tab: &Tab, wanted: &Scrape, (limit, best): (u64, bool), until: Instant) -> Result<Value, Error> {
+    let failed = |error: TabError| error.when("read the elements", limit);
+    for (at, (selector, time)) in wanted.elements.iter().enumerate() {
+        let (field, place) = (format!("elements[{at}]"), format!("elements[{at}].selector"));
+        let waiting = Waiting::within(&field, "no such element came", *time, until);
+        match perform::element(tab, waiting, &place, selector).await {
+            Err(Error::Late { .. }) if best => {}
+            outcome => outcome?,
+        }
+    }
+    let selectors: Vec<&str> = wanted.elements.iter().map(|(selector, _)| selector.as_str()).collect();
+    let mut answer = tab.call("scrape", &[json!(selectors), json!(limit)], left(until)).await.map_err(failed)?;
+    if !answer["large"].is_null() {
+        return Err(Error::TooLarge { limit });
+    }
+    if let Some(why) = answer["refused"].as_str() {
+        return Err(failed(TabError::Refused(why.to_owned())));
+    }
+    let mut debug = Map::new();
+    if wanted.html {
+        debug.insert("html".to_owned(), json!(content(tab, limit, until).await?));
+    }
+    if wanted.cookies {
+        debug.insert("cookies".to_owned(), tab.cookies().await.map_err(failed)?);
+    }
+    if wanted.screenshot {
+        let plain = ScreenshotOptions::default().checked(None, false, Engine::Chromium)?;
+        debug.insert("screenshot".to_owned(), json!(STANDARD.encode(tab.screenshot(&plain, left(until)).await?)));
+    }
+    let mut reply = json!({"data": answer["data"].take()});
+    if !debug.is_empty() {
+        reply["debug"] = Value::Object(debug);
+    }
+    Ok(reply)
+}

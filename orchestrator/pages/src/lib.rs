@@ -1,0 +1,47 @@
+//! Calls on pages: one request, one fresh browser, one answer. The addresses and shapes are those of browserless's REST,
+//! whose clients need no browser of their own: a screenshot, a PDF, a page's HTML, or the text of its elements.
+//!
+//! | module     | what it holds |
+//! |------------|---------------|
+//! | `call`     | a checked call, its session, and its answer |
+//! | `request`  | what bodies may say; no I/O |
+//! | `perform`  | the steps of a call, in their order |
+//! | `tab`      | the tab in which they happen, whatever protocol its browser speaks |
+//! | `chromium` | a tab of Chromium, over DevTools |
+//! | `response` | what the site answered, as headers |
+//! | `error`    | what can go wrong with a call |
+//!
+//! `call` uses `perform`, that `tab`, and that `chromium`; all use `request` and `error`. The crate stands beside
+//! `warmpool-tasks` and above `warmpool-sessions`: it makes sessions as clients do, and knows neither tasks nor routes. What
+//! calls and tasks share lies below both: sessions, the forwarder to drivers, and the daemon's own DevTools connection
+//! (`warmpool_sessions::cdp`). The rest they do not share. A task replays what a person recorded, with trusted input and on
+//! every engine, by WebDriver. A call opens one page with Puppeteer's options, of which many exist in DevTools alone:
+//! requests that are held back, a printed document as a stream, headers and a password for every request.
+//!
+//! # Decisions
+//!
+//! - *A call's session is unconfirmed until its answer is there*, or as long as a document is read. So whoever leaves
+//!   meanwhile ends it, by the same value that ends the session of a client that did not wait for its create call.
+//! - *Whatever waits, the daemon asks again and again* rather than the page: a page that leaves in the middle takes its
+//!   promises along.
+//! - *The daemon's functions run in a world of their own* (`page.js`), so a page that has changed `JSON` or
+//!   `Array.prototype` breaks no answer. The client's functions run among the page's own scripts, as clients expect.
+//! - *Requests stop at the daemon by the browser's own attachment*, not the tab's, so those of frames and workers in other
+//!   processes stop as well.
+//! - *A password goes to the page's own host alone*, once for each request. A page may name any other site.
+//! - *Expressions are those of the crate `regex`*: linear in time, whatever a client sends, and without look-around.
+//! - *A document is never in the daemon's memory*: it stays in the browser, and is read as the client takes it. Everything
+//!   else has the limit `pages.max_answer`.
+
+mod call;
+mod chromium;
+mod error;
+mod perform;
+mod request;
+mod response;
+mod tab;
+
+pub use call::{Answer, AnswerBody, PageCall, Pages, Pieces};
+pub use error::Error;
+pub use request::{ContentBody, PdfBody, ScrapeBody, ScreenshotBody};
+pub use response::PageResponse;

@@ -1,0 +1,115 @@
+//! The tab in which a call happens, over whatever protocol its browser speaks.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::Error;
+use crate::chromium::{ChromiumTab, Printed, capture};
+use crate::request::{PageRequest, Pdf, Screenshot, Source};
+use crate::response::PageResponse;
+use warmpool_workers::egress::NoConnection;
+
+/// What a call asks of a page: one function, which calls others by their names.
+pub(crate) const FUNCTIONS: &str = include_str!("page.js");
+
+/// Why a tab did not do something.
+#[derive(Debug)]
+pub(crate) enum TabError {
+    /// It took too long.
+    Late,
+    /// The browser refused, in its own words; a page that leaves in mid-call may be the reason.
+    Refused(String),
+    /// The client's code threw this.
+    Threw(String),
+    /// The browser or its connection is gone.
+    Gone,
+    /// The answer is too large.
+    TooLarge,
+}
+
+impl TabError {
+    /// The same as the error of a call, which was to do this.
+    pub(crate) fn when(self, what: &str, limit: u64) -> Error {
+        match self {
+            Self::Late => Error::Late { message: format!("the browser did not {what} in time"), field: None },
+            Self::Refused(reason) | Self::Threw(reason) => {
+                Error::Failed { message: format!("the browser did not {what}: {reason}") }
+            }
+            Self::Gone => Error::Failed { message: format!("the browser was lost and did not {what}") },
+            Self::TooLarge => Error::TooLarge { limit },
+        }
+    }
+}
+
+/// The tab of a call.
+pub(crate) enum Tab {
+    /// Of Chromium, over DevTools.
+    Chromium(ChromiumTab),
+}
+
+impl Tab {
+    /// Prepares the tab for what the call asks, before it opens the page.
+    pub(crate) async fn prepare(&self, request: &PageRequest) -> Result<(), Error> {
+        match self {
+            Self::Chromium(tab) => tab.prepare(request).await,
+        }
+    }
+
+    /// Opens the page and waits until it counts as open. `limit` is the time that it has.
+    pub(crate) async fn open(&self, source: &Source, request: &PageRequest, limit: Duration) -> Result<(), Error> {
+        match self {
+            Self::Chromium(tab) => tab.open(source, request, limit).await,
+        }
+    }
+
+    /// Calls a function of the page's own file with these arguments.
+    pub(crate) async fn call(&self, name: &str, arguments: &[Value], limit: Duration) -> Result<Value, TabError> {
+        match self {
+            Self::Chromium(tab) => tab.call(name, arguments, limit).await,
+        }
+    }
+
+    /// The value of the client's own code: of a function, what it returns.
+    pub(crate) async fn evaluate(&self, code: &str, limit: Duration) -> Result<Value, TabError> {
+        match self {
+            Self::Chromium(tab) => tab.evaluate(code, limit).await,
+        }
+    }
+
+    /// Prints the page.
+    pub(crate) async fn print(&self, pdf: &Pdf, runs_scripts: bool, limit: Duration) -> Result<Printed, Error> {
+        match self {
+            Self::Chromium(tab) => tab.print(pdf, runs_scripts, limit).await,
+        }
+    }
+
+    /// Takes a picture.
+    pub(crate) async fn screenshot(&self, wanted: &Screenshot, limit: Duration) -> Result<Bytes, Error> {
+        match self {
+            Self::Chromium(tab) => capture::screenshot(self, tab, wanted, limit).await,
+        }
+    }
+
+    /// The cookies that the page has.
+    pub(crate) async fn cookies(&self) -> Result<Value, TabError> {
+        match self {
+            Self::Chromium(tab) => tab.cookies().await,
+        }
+    }
+
+    /// What a page stands for that carries this mark, if the daemon made it.
+    pub(crate) fn refusal(&self, mark: &str) -> Option<NoConnection> {
+        match self {
+            Self::Chromium(tab) => tab.session().egress.outcomes().shown_with(mark),
+        }
+    }
+
+    /// What the site answered, as far as that is known.
+    pub(crate) async fn response(&self) -> PageResponse {
+        match self {
+            Self::Chromium(tab) => tab.response(),
+        }
+    }
+}

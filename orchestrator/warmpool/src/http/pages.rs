@@ -1,0 +1,263 @@
+//! The calls on pages, at the addresses of browserless's REST: `/content`, `/pdf`, `/screenshot` and `/scrape`, also below
+//! `/chromium` and `/chrome`.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use http::request::Parts;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use super::App;
+use super::auth::verify;
+use super::body;
+use super::create;
+use super::openapi::{Access, Operation, Routes};
+use super::query::Query;
+use super::reply::download;
+use super::route::{Policy, Traffic};
+use crate::dropin::browserless;
+use crate::http::error::Error;
+use warmpool_core::browser::Engine;
+use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_pages::{AnswerBody, ContentBody, PageCall, PdfBody, ScrapeBody, ScreenshotBody};
+
+/// What a query may say. `dropin::browserless` reads what it has in common with a websocket's, and refuses all others.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct PageQuery {
+    /// A service key, where the client can set no header.
+    token: Option<String>,
+    /// How long the call may take from the moment that it has a browser, in milliseconds: `pages.timeout` where it is left out.
+    #[schemars(range(min = 1))]
+    timeout: Option<u64>,
+    /// The browser that opens the page.
+    browser: Option<Engine>,
+    /// `advanced.block_ads` of the call's session.
+    #[serde(rename = "blockAds")]
+    block_ads: Option<bool>,
+    /// `app_name` of the call's session: 1 to 31 letters, digits, `-` or `_`.
+    #[serde(rename = "trackingId")]
+    tracking_id: Option<String>,
+    /// An object of launch options as JSON, or that in base64.
+    launch: Option<String>,
+}
+
+/// Calls on pages, each of which makes a session.
+const POLICY: Policy = Policy::rest(Access::Socket, &[]).takes_at_least::<PageQuery>().of(Traffic::Work);
+
+/// Why a call on a page may fail.
+const FAILURES: &[Code] = &[Code::PageTimeout, Code::PageFailed, Code::SessionEnded];
+
+/// A call on a page: how its body becomes one.
+trait PageBody: DeserializeOwned {
+    /// Checks the body for a browser of this engine.
+    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error>;
+}
+
+impl PageBody for ContentBody {
+    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
+        PageCall::content(self, engine)
+    }
+}
+
+impl PageBody for PdfBody {
+    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
+        PageCall::pdf(self, engine)
+    }
+}
+
+impl PageBody for ScreenshotBody {
+    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
+        PageCall::screenshot(self, engine)
+    }
+}
+
+impl PageBody for ScrapeBody {
+    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
+        PageCall::scrape(self, engine)
+    }
+}
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let about = "The call opens the page in a fresh browser, which it does not share and which ends with it. Where the site's \
+                 answer is known, the headers `x-response-code`, `-status`, `-ip`, `-port` and `-url` tell of it. Other \
+                 engines than Chromium refuse by name what only DevTools can do.";
+    let operation = |id, summary| {
+        Operation::new(id, summary, POLICY.suggested()).about(about).fails(FAILURES).fails(create::FAILURES)
+    };
+    let example = |more: Value| {
+        let mut example = json!({"url": "https://example.com/"});
+        if let (Some(example), Value::Object(more)) = (example.as_object_mut(), more) {
+            example.extend(more);
+        }
+        example
+    };
+    let routes = routes
+        .post(
+            "/content",
+            answer::<ContentBody>,
+            operation("get_content", "A page's HTML")
+                .reads::<ContentBody>(example(json!({})))
+                .writes_text("text/html", "The HTML as it is in the browser."),
+        )
+        .post(
+            "/pdf",
+            answer::<PdfBody>,
+            operation("print_page", "A page as a PDF")
+                .reads::<PdfBody>(example(json!({"options": {"format": "A4", "printBackground": true}})))
+                .writes_bytes("application/pdf", "The document."),
+        )
+        .post(
+            "/screenshot",
+            answer::<ScreenshotBody>,
+            operation("picture_page", "A picture of a page")
+                .reads::<ScreenshotBody>(example(json!({"options": {"fullPage": true}})))
+                .writes_bytes("image/png", "The picture.")
+                .writes_bytes("image/jpeg", "The picture.")
+                .writes_bytes("image/webp", "The picture.")
+                .writes_text("text/plain", "The picture in base64."),
+        )
+        .post(
+            "/scrape",
+            answer::<ScrapeBody>,
+            operation("scrape_page", "The elements of a page")
+                .reads::<ScrapeBody>(example(json!({"elements": [{"selector": "h1"}]})))
+                .writes::<Scraped>("The elements."),
+        );
+    // The same under other names, for clients that know them.
+    ["/chromium", "/chrome"].into_iter().fold(routes, |routes, prefix| {
+        routes
+            .undescribed(&format!("{prefix}/content"), post(answer::<ContentBody>), POLICY)
+            .undescribed(&format!("{prefix}/pdf"), post(answer::<PdfBody>), POLICY)
+            .undescribed(&format!("{prefix}/screenshot"), post(answer::<ScreenshotBody>), POLICY)
+            .undescribed(&format!("{prefix}/scrape"), post(answer::<ScrapeBody>), POLICY)
+    })
+}
+
+/// The elements of a page.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct Scraped {
+    /// One entry for each selector.
+    data: Vec<ScrapedSelector>,
+    /// What `debugOpts` asked for.
+    debug: Option<Value>,
+}
+
+/// The elements of a selector.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct ScrapedSelector {
+    /// The selector.
+    selector: String,
+    /// Its elements, in the page's order.
+    results: Vec<ScrapedElement>,
+}
+
+/// An element.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct ScrapedElement {
+    /// Its text as it is shown.
+    text: String,
+    /// The HTML in it.
+    html: String,
+    attributes: Vec<ScrapedAttribute>,
+    /// In CSS pixels from the page's top.
+    top: f64,
+    /// In CSS pixels from the page's left.
+    left: f64,
+    width: f64,
+    height: f64,
+}
+
+/// An attribute of an element.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct ScrapedAttribute {
+    name: String,
+    value: String,
+}
+
+/// Carries a call out.
+async fn answer<B: PageBody + Send + 'static>(
+    State(app): State<App>,
+    Query(query): Query<PageQuery>,
+    parts: Parts,
+    body: Body,
+) -> Result<Response, Error> {
+    let key = verify(&app, &parts.headers, query.token.as_deref())?;
+    let engine = engine(query.browser, parts.uri.path())?;
+    let text = parts.uri.query().unwrap_or_default();
+    let asked = browserless::read(&without_browser(text), engine)?;
+    let options = asked.options(&app.config)?;
+    for (name, given) in [("session", asked.session.is_some()), ("keep_alive", options.keep_alive)] {
+        if given {
+            return Err(Error::invalid(
+                name,
+                "cannot be given here: each call has a browser of its own, which ends with it",
+            ));
+        }
+    }
+    let limit = query.timeout.map_or(app.config.pages.timeout, Duration::from_millis);
+    let most = app.config.pages.max_body.bytes();
+    let mut text = body::json_text(&app, &parts.headers, body, most, "pages.max_body").await?;
+    let call = text.parse::<B>()?.call(engine)?;
+    let pages = warmpool_pages::Pages::new(app.sessions.clone(), app.config.clone());
+    let answer = pages.perform(key, options, call, limit).await?;
+    drop(text);
+    let body = match answer.body {
+        AnswerBody::Whole(bytes) => Body::from(bytes),
+        AnswerBody::Pieces(pieces) => Body::from_stream(pieces.into_stream()),
+    };
+    let mut response = download(body, answer.media_type);
+    response.headers_mut().extend(answer.response.headers());
+    Ok(response)
+}
+
+/// The browser that a call wants.
+fn engine(asked: Option<Engine>, path: &str) -> Result<Engine, Error> {
+    let is_chromiums = path.starts_with("/chromium/") || path.starts_with("/chrome/");
+    match asked {
+        Some(other) if is_chromiums && other != Engine::Chromium => Err(Error::invalid(
+            "browser",
+            "names another browser than the path: leave it out, or the first part of the path",
+        )),
+        Some(engine @ (Engine::Firefox | Engine::Webkit)) => Err(Error::not_supported(
+            "browser",
+            format!("is {engine}, which no call on a page drives yet: take chromium"),
+        )),
+        Some(engine) => Ok(engine),
+        None => Ok(Engine::Chromium),
+    }
+}
+
+/// A query without the parameter that websockets do not have.
+fn without_browser(query: &str) -> String {
+    let others = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != "browser");
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(others).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_a_query_name_one_browser() {
+        assert_eq!(engine(None, "/pdf").unwrap(), Engine::Chromium);
+        assert_eq!(engine(Some(Engine::Chromium), "/chrome/pdf").unwrap(), Engine::Chromium);
+        assert!(engine(Some(Engine::Webkit), "/chromium/pdf").is_err());
+    }
+
+    #[test]
+    fn the_rest_of_a_query_stays_as_it_is() {
+        assert_eq!(without_browser("token=a%20b&browser=firefox&launch=%7B%7D"), "token=a+b&launch=%7B%7D");
+    }
+}

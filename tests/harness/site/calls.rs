@@ -1,0 +1,35 @@
+//! What the site has for calls on pages.
+
+use axum::Router;
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse as _, Response};
+use axum::routing::get;
+
+/// A page that brews for a while, and says so by an element and an event.
+const BREWING: &str = "<!doctype html><title>Brewing</title><h1 id=title>Sencha &amp; Co</h1>
+<p class=tea data-grams=5>one</p><p class=tea>two</p><div style='height:3000px'></div>
+<script>setTimeout(() => {
+  document.body.insertAdjacentHTML('beforeend', '<p id=late>late</p>');
+  document.dispatchEvent(new Event('brewed'));
+}, 600)</script>";
+
+/// A page that never comes to rest.
+const RESTLESS: &str =
+    "<!doctype html><title>Restless</title><script>setInterval(() => fetch('/api/data?' + Math.random()), 50)</script>";
+
+pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
+        .route("/brewing", get(|| async { Html(BREWING) }))
+        .route("/restless", get(|| async { Html(RESTLESS) }))
+        .route("/private", get(private))
+}
+
+/// Who says `tea` and `pot` gets in.
+async fn private(headers: HeaderMap) -> Response {
+    let known = headers.get(AUTHORIZATION).is_some_and(|sent| sent == "Basic dGVhOnBvdA==");
+    if known {
+        return Html("<!doctype html><title>Private</title><h1>Come in</h1>").into_response();
+    }
+    (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Basic realm=tea")], "no").into_response()
+}
