@@ -91,9 +91,19 @@ async fn a_session_is_one_command(stage: Stage) -> Result<()> {
     let (code, _, problem) = in_pipe(daemon, &["sessions", "watch", &id]).await?;
     ensure!(code == Some(65) && problem.contains("has ended"), "{code:?} {problem}");
 
-    let webdriver = ["sessions", "create", "--webdriver", "--session-timeout", "1m"];
+    let webdriver = ["sessions", "create", "--webdriver", "--session-timeout", "1m", "--metadata", "team=search"];
     let (code, made, problem) = in_pipe(daemon, &webdriver).await?;
     ensure!(code == Some(0) && made["connect_url"].is_string(), "{made} {problem}");
+    let (_, listed, _) = in_pipe(daemon, &["sessions", "list", "--metadata", "team=search"]).await?;
+    ensure!(
+        listed["meta"]["totalRecords"] == 1 && listed["sessions"][0]["session_id"] == made["session_id"],
+        "{listed}"
+    );
+    let (code, _, problem) = in_pipe(daemon, &["sessions", "list", "--metadata", "team"]).await?;
+    ensure!(
+        code == Some(64) && problem.contains("--metadata") && problem.contains("team=search"),
+        "{code:?} {problem}"
+    );
     in_pipe(daemon, &["sessions", "end", made["session_id"].as_str().unwrap_or_default()]).await?;
     Ok(())
 }

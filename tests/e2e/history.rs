@@ -80,7 +80,12 @@ async fn filters_orders_and_pages(stage: Stage) -> Result<()> {
     let second = finished(&api, "/lam/extract", with(heading(&format!("{site}/tab/1")), ann)).await?;
     let missing =
         json!({"url": format!("{site}/"), "schema": {"x": {"selector": "#none", "required": true}}, "timeout": 20_000});
-    let third = finished(&api, "/lam/extract", with(missing, json!({"service_passcode": "bob"}))).await?;
+    let third = finished(
+        &api,
+        "/lam/extract",
+        with(missing, json!({"service_passcode": "bob", "metadata": {"team": "search"}})),
+    )
+    .await?;
     let fleet = json!({"extract": heading("{{input.url}}"), "urls": [format!("{site}/tab/2")]});
     let fourth = finished(&api, "/lam/fleet", fleet).await?;
     let made = [id(&first)?, id(&second)?, id(&third)?, id(&fourth)?];
@@ -92,6 +97,17 @@ async fn filters_orders_and_pages(stage: Stage) -> Result<()> {
     ensure!(first["executionType"] == "run" && first["inputs"] == json!({}), "{first}");
     ensure!(first["executionTime"].as_u64().is_some_and(|ms| ms > 0), "{first}");
     ensure!(first["servicePasscode"] == "ann" && first["timestamp"].is_u64(), "{first}");
+    ensure!(third["metadata"] == json!({"team": "search"}) && first.get("metadata").is_none(), "{third}");
+    for (query, found) in [
+        ("metadata[]=team=search", &made[2..3]),
+        ("metadata[]=team=search&service_passcode=bob&executionType[]=extract&sort_by=status", &made[2..3]),
+        ("metadata[]=team=search&service_passcode=ann", &[]),
+        ("metadata[]=team=sales", &[]),
+    ] {
+        ensure!(ids(&list(&api, query).await?)? == found, "{query}");
+    }
+    let session = api.get(&format!("/sessions/{}", third["sessionId"].as_str().context("sessionId")?)).await?.ok()?;
+    ensure!(session["metadata"] == third["metadata"], "{session}");
     let session = api.get(&format!("/sessions/{}", first["sessionId"].as_str().context("sessionId")?)).await?.ok()?;
     ensure!(session["status"] == "success" && session["kind"] == "task", "{session}");
 

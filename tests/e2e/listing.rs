@@ -30,7 +30,9 @@ async fn filters_orders_and_pages(stage: Stage) -> Result<()> {
         session.delete().await?.ok()?;
         made.push(session.id);
     }
-    let live = daemon.session(json!({"service_passcode": "bob"})).await?;
+    let metadata = json!({"team": "search", "run": "7"});
+    let live = daemon.session(json!({"service_passcode": "bob", "metadata": metadata})).await?;
+    ensure!(live.record().await?["metadata"] == metadata, "{}", live.record().await?);
     made.push(live.id.clone());
     let newest_first: Vec<String> = made.iter().rev().cloned().collect();
 
@@ -49,6 +51,12 @@ async fn filters_orders_and_pages(stage: Stage) -> Result<()> {
     ensure!(ids(&list(&api, "status=running").await?)? == newest_first[..1]);
     ensure!(ids(&list(&api, "status=terminated&service_passcode=bob").await?)? == newest_first[1..2]);
     ensure!(ids(&list(&api, "status=running&status=terminated").await?)? == newest_first);
+    ensure!(all["sessions"][0]["metadata"] == metadata && all["sessions"][1].get("metadata").is_none(), "{all}");
+    ensure!(ids(&list(&api, "metadata[]=team=search").await?)? == newest_first[..1]);
+    ensure!(ids(&list(&api, "metadata[]=team%3Dsearch&metadata=run=7").await?)? == newest_first[..1]);
+    ensure!(ids(&list(&api, "metadata[]=team=search&metadata[]=run=8").await?)?.is_empty());
+    let fault = api.get("/sessions?metadata[]=team").await?.fault(400)?;
+    ensure!(fault.field == "metadata[]" && fault.message.contains("team=search"), "{}", fault.message);
     ensure!(ids(&list(&api, &format!("session_id={}", made[0])).await?)? == made[..1]);
     let second = all["sessions"][2]["timestamp"].as_u64().context("timestamp")?;
     ensure!(ids(&list(&api, &format!("start_time={second}")).await?)? == newest_first[..2]);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::{KeyId, SessionId};
+use warmpool_core::metadata::Metadata;
 
 use crate::AnyObject;
 use crate::captcha::{CaptchaRecord, WaitingCaptcha};
@@ -237,6 +238,9 @@ pub struct SessionView {
     /// The end user it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
+    /// Its labels. Absent when it has none.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
     /// The app it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_name: Option<String>,

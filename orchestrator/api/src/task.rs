@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::{KeyId, SessionId, TaskId};
+use warmpool_core::metadata::Metadata;
 
 use crate::list::PageMeta;
 
@@ -161,6 +162,9 @@ pub struct TaskView {
     pub inputs: Map<String, Value>,
     /// The end user it was sent for.
     pub service_passcode: Option<String>,
+    /// Its labels. Absent when it has none.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
     /// When it was accepted, in Unix milliseconds.
     pub timestamp: u64,
     /// How far it is.

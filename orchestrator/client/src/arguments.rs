@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::millis;
+use warmpool_core::metadata::Label;
 
 use super::error::ClientError;
 use super::naming::{SetBy, given};
@@ -101,6 +102,9 @@ pub struct TaskArguments {
     /// The end user it is for.
     #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
     pub service_passcode: Option<String>,
+    /// A label of the task; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::label)]
+    pub metadata: Vec<Label>,
     /// Run it again if the daemon ends while it runs.
     #[arg(long)]
     pub safe_to_repeat: bool,
@@ -127,6 +131,7 @@ impl TaskArguments {
             (self.headed, "headless", "--headed"),
             (self.timeout.is_some(), "timeout", "--timeout"),
             (self.service_passcode.is_some(), "service_passcode", "--service-passcode"),
+            (!self.metadata.is_empty(), "metadata", "--metadata"),
             (self.safe_to_repeat, "safe_to_repeat", "--safe-to-repeat"),
             (!self.inputs.is_empty(), "inputs", "--input"),
             (!self.secrets.is_empty(), "secrets", "--secret"),
@@ -144,6 +149,7 @@ impl TaskArguments {
                 "headless": self.headed.then_some(false),
                 "timeout": self.timeout.map(millis),
                 "service_passcode": self.service_passcode,
+                "metadata": labels(&self.metadata),
                 "safe_to_repeat": self.safe_to_repeat.then_some(true),
             }),
         );
@@ -184,6 +190,12 @@ pub(super) fn put(body: &mut Map<String, Value>, members: Value) {
     if let Value::Object(members) = members {
         body.extend(members.into_iter().filter(|(_, value)| !value.is_null()));
     }
+}
+
+/// Labels as a request has them; null for none.
+pub(super) fn labels(labels: &[Label]) -> Value {
+    let members: Map<_, _> = labels.iter().map(|label| (label.key().to_owned(), json!(label.value()))).collect();
+    if members.is_empty() { Value::Null } else { Value::Object(members) }
 }
 
 fn insert(body: &mut Map<String, Value>, member: &str, name: &str, value: Value) -> Result<(), ClientError> {

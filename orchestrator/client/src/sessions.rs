@@ -11,6 +11,7 @@ use url::form_urlencoded::Serializer;
 use warmpool_api::session::{SessionDetail, SessionPage, SessionView, Status};
 use warmpool_core::address::path_segment;
 use warmpool_core::browser::Engine;
+use warmpool_core::metadata::Label;
 
 use super::arguments::Service;
 use super::error::ClientError;
@@ -98,11 +99,18 @@ pub struct SessionFilter {
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
+    /// Only those with this label; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::label)]
+    pub metadata: Vec<Label>,
 }
 
 /// The options of [`SessionFilter`].
-const OPTIONS: &[SetBy] =
-    &[("status", "--status"), ("browser_type", "--browser-type"), ("service_passcode", "--service-passcode")];
+const OPTIONS: &[SetBy] = &[
+    ("status", "--status"),
+    ("browser_type", "--browser-type"),
+    ("service_passcode", "--service-passcode"),
+    ("metadata", "--metadata"),
+];
 
 impl SessionFilter {
     fn query(&self) -> Serializer<'static, String> {
@@ -110,7 +118,8 @@ impl SessionFilter {
         query
             .extend_pairs(self.statuses.iter().map(|status| ("status", status.as_str())))
             .extend_pairs(self.engines.iter().map(|engine| ("browser_type", engine.as_str())))
-            .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)));
+            .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
+            .extend_pairs(self.metadata.iter().map(|label| ("metadata[]", label.to_string())));
         query
     }
 }

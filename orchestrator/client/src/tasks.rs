@@ -11,6 +11,7 @@ use url::form_urlencoded::Serializer;
 use warmpool_api::task::{ItemView, Kind, Status, TaskView};
 use warmpool_core::address::path_segment;
 use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::metadata::Label;
 
 use super::arguments::{ResultArguments, Service};
 use super::error::ClientError;
@@ -120,6 +121,9 @@ pub struct TaskFilter {
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
+    /// Only those with this label; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::label)]
+    pub metadata: Vec<Label>,
     /// Only this one.
     #[arg(long, value_name = "ID")]
     pub task_id: Option<String>,
@@ -141,6 +145,7 @@ pub struct TaskFilter {
 const OPTIONS: &[SetBy] = &[
     ("executionType", "--type"),
     ("service_passcode", "--service-passcode"),
+    ("metadata", "--metadata"),
     ("task_id", "--task-id"),
     ("start_time", "--since"),
     ("end_time", "--until"),
@@ -154,6 +159,7 @@ impl TaskFilter {
         query
             .extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind.as_str())))
             .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
+            .extend_pairs(self.metadata.iter().map(|label| ("metadata[]", label.to_string())))
             .extend_pairs(self.task_id.iter().map(|id| ("task_id", id)));
         let now = unix_ms();
         for (name, age) in [("start_time", self.since), ("end_time", self.until)] {

@@ -5,6 +5,7 @@ use warmpool_api::session;
 use warmpool_api::task;
 use warmpool_api::world::Environment;
 use warmpool_core::browser::Engine;
+use warmpool_core::metadata::Label;
 
 /// A parser of the names of `all`.
 fn names<T, const N: usize>(all: [T; N], name: fn(T) -> &'static str) -> impl TypedValueParser<Value = T>
@@ -33,6 +34,11 @@ pub(super) fn task_status() -> impl TypedValueParser<Value = task::Status> {
 /// What a task does.
 pub(super) fn task_kind() -> impl TypedValueParser<Value = task::Kind> {
     names(task::Kind::ALL, task::Kind::as_str)
+}
+
+/// A label: its key, `=` and its value.
+pub(super) fn label(text: &str) -> Result<Label, &'static str> {
+    text.to_owned().try_into()
 }
 
 /// A kind of scene.

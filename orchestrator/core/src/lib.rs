@@ -12,6 +12,7 @@
 //! | `error`    | codes, statuses and messages: the trait that each crate's errors have |
 //! | `ids`      | identifiers of sessions, workers, requests and worlds, and random bytes |
 //! | `instance` | the daemon's id, and the secret that others are derived from |
+//! | `metadata` | labels that clients put on their sessions and tasks, with their limits |
 //! | `secret`   | texts that no log shows, and the comparison of secrets |
 //! | `sort`     | the order of a list |
 //! | `tcp`      | keep-alive probes and timeouts of TCP connections |
@@ -38,6 +39,7 @@ pub mod drain;
 pub mod error;
 pub mod ids;
 pub mod instance;
+pub mod metadata;
 pub mod secret;
 pub mod sort;
 pub mod tcp;

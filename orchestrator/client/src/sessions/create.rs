@@ -7,9 +7,10 @@ use ::http::Method;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use warmpool_core::browser::Engine;
+use warmpool_core::metadata::Label;
 
 use super::watch;
-use crate::arguments::{Service, put};
+use crate::arguments::{Service, labels, put};
 use crate::error::ClientError;
 use crate::http::Caller;
 use crate::naming::{SentFile, SetBy, given};
@@ -49,6 +50,9 @@ pub struct CreateArguments {
     /// The end user it is for.
     #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
     pub service_passcode: Option<String>,
+    /// A label of the session; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::label)]
+    pub metadata: Vec<Label>,
     /// Open its live view as `sessions watch` does.
     #[arg(long)]
     pub watch: bool,
@@ -72,6 +76,7 @@ impl CreateArguments {
             (self.keep_alive, "keep_alive", "--keep-alive"),
             (self.block_ads, "advanced.block_ads", "--block-ads"),
             (self.service_passcode.is_some(), "service_passcode", "--service-passcode"),
+            (!self.metadata.is_empty(), "metadata", "--metadata"),
         ])
     }
 
@@ -90,6 +95,7 @@ impl CreateArguments {
                 "idle_timeout": self.idle_timeout.map(|time| time.as_secs()),
                 "keep_alive": self.keep_alive.then_some(true),
                 "service_passcode": self.service_passcode,
+                "metadata": labels(&self.metadata),
             }),
         );
         if self.block_ads {

@@ -15,6 +15,7 @@ use warmpool_api::session::{EgressSummary, Kind, SessionView, Status};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
 use warmpool_core::ids::{SessionId, WorkerId};
+use warmpool_core::metadata::{Label, Metadata};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
 use warmpool_workers::egress::Location;
@@ -55,6 +56,9 @@ pub struct Options {
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
     /// The app it runs for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_name: Option<String>,
@@ -188,6 +192,7 @@ impl Record {
             captcha: None,
             captchas: self.captchas.clone(),
             service_passcode: options.service_passcode.clone(),
+            metadata: options.metadata.clone(),
             app_name: options.app_name.clone(),
         }
     }
@@ -227,6 +232,9 @@ pub struct SessionQuery {
     #[serde(alias = "raccoon_passcode")]
     #[schemars(extend("x-alias" = "raccoon_passcode"))]
     pub service_passcode: Option<String>,
+    /// Only those with all of these labels.
+    #[schemars(length(max = 16), extend("x-name" = "metadata[]", "x-problem" = Label::PROBLEM))]
+    pub metadata: Vec<Label>,
     /// Only sessions with one of these.
     #[serde(rename = "status")]
     pub statuses: Vec<Status>,
@@ -253,6 +261,7 @@ impl Default for SessionQuery {
             session_id: None,
             key_id: None,
             service_passcode: None,
+            metadata: Vec::new(),
             statuses: Vec::new(),
             engines: Vec::new(),
             page: 1,
@@ -271,6 +280,7 @@ impl SessionQuery {
             && (self.statuses.is_empty() || self.statuses.contains(&listing.status))
             && (self.engines.is_empty() || self.engines.contains(&listing.browser_type))
             && self.service_passcode.as_ref().is_none_or(|code| listing.service_passcode.as_ref() == Some(code))
+            && self.metadata.iter().all(|label| listing.metadata.has(label))
     }
 
     /// A total order: what compares equal is ordered by time, then by id.

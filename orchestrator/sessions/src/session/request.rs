@@ -1,6 +1,7 @@
 //! What the bodies of the create calls may say, and what session they ask for.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -12,10 +13,11 @@ use warmpool_protocol::{
 
 use super::{GivenState, Kind, Options, page_address};
 use crate::Error;
-use warmpool_api::{AnyObject, Object};
+use warmpool_api::{AnyObject, Members, Object};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{FieldError, FieldFault as _, read_json};
+use warmpool_core::metadata::Metadata;
 use warmpool_workers::egress::{Location, Upstreams};
 
 /// The field that only one of the two create calls has.
@@ -33,6 +35,9 @@ pub struct CreateRequest {
     /// The end user on whose behalf the session is made. It stays with the record.
     #[schemars(length(max = 1024))]
     pub(super) service_passcode: Option<String>,
+    /// Labels of the session: 16 at most.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(super) metadata: Option<Members>,
     /// The app that the session runs for. It stays with the record.
     #[schemars(length(max = 1024))]
     pub app_name: Option<String>,
@@ -218,6 +223,7 @@ impl CreateRequest {
             proxy: advanced.proxy,
             recording: self.recording.unwrap_or(false),
             service_passcode: check_text("service_passcode", self.service_passcode)?,
+            metadata: Metadata::check(self.metadata.map(|members| members.0).unwrap_or_default())?,
             app_name: check_text("app_name", self.app_name)?,
             state,
         })
@@ -360,6 +366,7 @@ mod tests {
         for (body, field) in [
             (json!({"session_timeout": 0}), "session_timeout"),
             (json!({"session_timeout": -1}), "session_timeout"),
+            (json!({"metadata": {"team": 1}}), "metadata.team"),
             (json!({"session_timeout": 86_401}), "session_timeout"),
             (json!({"url": "file:///etc/passwd"}), "url"),
             (json!({"url": "nonsense"}), "url"),

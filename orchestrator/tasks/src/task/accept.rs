@@ -145,6 +145,7 @@ pub(super) fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Reco
         mode: spec.mode,
         inputs: spec.inputs.clone(),
         service_passcode: spec.service_passcode.clone(),
+        metadata: spec.metadata.clone(),
         safe_to_repeat: spec.safe_to_repeat,
         started_ms: None,
         ended_ms: None,

@@ -5,7 +5,7 @@
 //! rows. Each block counts its tasks by type and status (`categories`), so a query by time, id, type or status adds up
 //! counts and looks only at the rows of blocks that the page begins, ends or lies in. Each full block, and each group of full blocks, also has its rows
 //! sorted by duration (`sorted`), so a query by duration is a page out of a few dozen sorted lists. The tasks of each end
-//! user are a list of their own.
+//! user are a list of their own. A query by labels looks at each row of its time range.
 
 mod categories;
 mod list;

@@ -7,6 +7,7 @@ use crate::Error;
 use warmpool_api::task::Kind;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::KeyId;
+use warmpool_core::metadata::Label;
 use warmpool_core::sort::SortOrder;
 
 /// How far the list of all keys can be turned over.
@@ -50,6 +51,9 @@ pub struct TaskQuery {
     #[serde(alias = "raccoon_passcode")]
     #[schemars(extend("x-alias" = "raccoon_passcode"))]
     pub service_passcode: Option<String>,
+    /// Only those with all of these labels.
+    #[schemars(length(max = 16), extend("x-name" = "metadata[]", "x-problem" = Label::PROBLEM))]
+    pub metadata: Vec<Label>,
     /// Which page.
     #[schemars(range(min = 1))]
     pub page: u64,
@@ -71,6 +75,7 @@ impl Default for TaskQuery {
             key_id: None,
             kinds: Vec::new(),
             service_passcode: None,
+            metadata: Vec::new(),
             page: 1,
             limit: 10,
             sort_by: SortKey::default(),

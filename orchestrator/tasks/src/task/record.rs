@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::index_row::{EndUser, IndexRow};
+use super::index_row::{EndUser, IndexRow, LabelHash};
 use crate::player::{Artifact, Failure};
 use warmpool_api::task::{ItemCounts, Kind, Status, TaskError};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::ids::SessionId;
 use warmpool_core::ids::TaskId;
+use warmpool_core::metadata::Metadata;
 use warmpool_keys::KeyId;
 
 /// A record holds output up to this size, in bytes of JSON; larger output goes into a file.
@@ -92,6 +93,9 @@ pub struct Record {
     /// The end user it was sent for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
     /// Whether it may be run again after it was interrupted.
     #[serde(default)]
     pub safe_to_repeat: bool,
@@ -149,6 +153,7 @@ impl Record {
             status: self.status,
             duration: u32::try_from(self.execution_time()).unwrap_or(u32::MAX),
             user: self.service_passcode.as_deref().map(EndUser::from_passcode),
+            labels: self.metadata.labels().map(|(key, value)| LabelHash::new(key, value)).collect(),
         }
     }
 }

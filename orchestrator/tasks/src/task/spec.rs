@@ -13,6 +13,7 @@ use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_api::task::Kind;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::metadata::Metadata;
 use warmpool_sessions::session::{Kind as SessionKind, Options};
 use warmpool_workers::egress::Location;
 
@@ -45,6 +46,9 @@ pub struct TaskSpec {
     /// The end user it is for.
     #[serde(default)]
     pub service_passcode: Option<String>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
     /// What its sender calls it.
     #[serde(default)]
     pub name: Option<String>,
@@ -145,6 +149,7 @@ impl TaskSpec {
             recording: false,
             keep_alive: true,
             service_passcode: self.service_passcode.clone(),
+            metadata: self.metadata.clone(),
             app_name: None,
             one_connection: false,
             name: None,

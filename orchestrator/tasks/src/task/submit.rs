@@ -16,6 +16,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::clock::millis;
 use warmpool_core::error::{FieldFault as _, read_json};
+use warmpool_core::metadata::Metadata;
 use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, launch};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
@@ -78,6 +79,7 @@ impl SubmitRequest {
         })?;
         let launch = launch(None, common.settings.take(), engine, &advanced)?;
         let service_passcode = check_text("service_passcode", common.service_passcode.take())?;
+        let metadata = Metadata::check(common.metadata.take().map(|members| members.0).unwrap_or_default())?;
         let name = check_text("name", common.name.take())?;
         let mut spec = TaskSpec {
             kind,
@@ -90,6 +92,7 @@ impl SubmitRequest {
             inputs: Map::new(),
             safe_to_repeat: common.safe_to_repeat.unwrap_or(false),
             service_passcode,
+            metadata,
             name,
             proxy: advanced.proxy,
             fleet: None,

@@ -15,6 +15,7 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> TaskView {
         execution_time: record.execution_time(),
         inputs: record.inputs.clone(),
         service_passcode: record.service_passcode.clone(),
+        metadata: record.metadata.clone(),
         timestamp: record.task_id.timestamp(),
         status: record.status,
         browser_type: record.engine,

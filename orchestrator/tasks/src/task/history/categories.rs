@@ -22,6 +22,10 @@ impl Category {
         (self != Self::WITHDRAWN).then_some(self.0 as usize)
     }
 
+    pub(super) fn status(self) -> Option<usize> {
+        self.index().map(|index| index % Status::ALL.len())
+    }
+
     pub(super) fn kind(self) -> Option<usize> {
         self.index().map(|index| index / Status::ALL.len())
     }

@@ -1,6 +1,8 @@
 //! One list of tasks, in the order in which they were accepted, in blocks that know how many tasks of each category they
 //! have and, once they are full, their order by duration.
 
+mod labelled;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -11,6 +13,8 @@ use crate::task::query::{SortKey, TaskQuery};
 use warmpool_api::task::{Kind, Status};
 use warmpool_core::ids::TaskId;
 use warmpool_core::sort::SortOrder;
+
+use labelled::Labels;
 
 /// Rows in one block: few enough to look at one by one, enough that there are few blocks.
 const BLOCK: usize = 1024;
@@ -36,6 +40,7 @@ struct Block {
     durations: Vec<u32>,
     categories: Vec<Category>,
     counts: [u16; CATEGORIES],
+    labels: Labels,
     /// Empty until the block is full.
     by_duration: Sorted,
 }
@@ -68,6 +73,7 @@ impl TaskList {
             block.ids.push(task.id.number());
             block.durations.push(task.duration);
             block.categories.push(category);
+            block.labels.push(&task.labels);
             category.index().into_iter().for_each(|index| block.counts[index] += 1);
         }
         self.end += 1;
@@ -123,6 +129,9 @@ impl TaskList {
 
     /// One page of the matching tasks of all end users, and how many match in all.
     pub(super) fn page(&self, query: &TaskQuery) -> (Vec<TaskId>, u64) {
+        if !query.metadata.is_empty() {
+            return self.labelled_page(query);
+        }
         let (rows, categories) = (self.rows(query), CategorySet::of_kinds(&query.kinds));
         let total = self.count(rows.clone(), categories);
         let take = query.take(total as u64);

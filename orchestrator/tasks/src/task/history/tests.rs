@@ -3,9 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::task::index_row::LabelHash;
 use crate::task::query::SortKey;
 use warmpool_api::task::{Kind, Status};
 use warmpool_core::ids::TaskIds;
+use warmpool_core::metadata::Label;
 use warmpool_core::sort::SortOrder;
 
 const SORT_KEYS: [SortKey; 5] =
@@ -52,6 +54,7 @@ fn matches(query: &TaskQuery, task: &Task) -> bool {
         && query.task_id.as_ref().is_none_or(|id| task.row.id.to_string() == *id)
         && (query.kinds.is_empty() || query.kinds.contains(&task.row.kind))
         && query.service_passcode.as_deref().is_none_or(|passcode| task.passcode == Some(passcode))
+        && query.metadata.len() <= task.row.labels.len()
 }
 
 /// A pair of index and list, and what happens to both.
@@ -61,6 +64,14 @@ struct Pair {
     now: u64,
     index: History,
     plain: Plain,
+}
+
+/// A task has the first few of these.
+const LABELS: [(&str, &str); 2] = [("team", "search"), ("stage", "test")];
+
+/// What a query asks for that wants the first few.
+fn labels(count: usize) -> Vec<Label> {
+    LABELS[..count].iter().map(|(key, value)| Label::try_from(format!("{key}={value}")).unwrap()).collect()
 }
 
 const PASSCODES: [Option<&str>; 4] = [None, Some("ann"), Some("bob"), Some("cem")];
@@ -85,6 +96,7 @@ impl Pair {
             status: Status::Queued,
             duration: 0,
             user: passcode.map(EndUser::from_passcode),
+            labels: LABELS[..kind % 3].iter().map(|(key, value)| LabelHash::new(key, value)).collect(),
         };
         self.index.add(&self.owner, &row);
         self.plain.tasks.push(Task { row, passcode });
@@ -196,6 +208,7 @@ fn filter(pair: &Pair, ask: &Ask) -> TaskQuery {
         task_id: one.map(|task| task.row.id.to_string()),
         kinds: ask.kinds.iter().map(|kind| Kind::ALL[*kind]).collect(),
         service_passcode: PASSCODES.get(ask.passcode).copied().flatten().map(str::to_owned),
+        metadata: labels(usize::try_from(ask.limit).unwrap() % 3),
         page: ask.page,
         limit: ask.limit,
         ..TaskQuery::default()
@@ -248,7 +261,10 @@ fn whole_blocks_and_groups_answer_as_rows_do() {
         };
         pair.check_all(&query);
     }
+    let labelled = TaskQuery { metadata: labels(2), ..TaskQuery::default() };
+    pair.check_all(&labelled);
     pair.forget(25_000);
+    pair.check_all(&labelled);
     pair.check_all(&TaskQuery { page: 150, limit: 100, ..TaskQuery::default() });
     pair.reload();
     pair.check_all(&TaskQuery { page: 150, limit: 100, ..TaskQuery::default() });
@@ -272,6 +288,10 @@ fn the_cost_of_a_page() {
         let begun = std::time::Instant::now();
         pair.reload();
         println!("{rows} rows loaded in {:?}", begun.elapsed());
+        let labelled = TaskQuery { metadata: labels(1), sort_by: SortKey::ExecutionTime, ..TaskQuery::default() };
+        let begun = std::time::Instant::now();
+        let (_, total) = std::hint::black_box(pair.index.page(&pair.owner, &labelled));
+        println!("{rows} rows: {total} with a label, by duration, in {:?}", begun.elapsed());
         let (mut worst, mut asked) = (std::time::Duration::ZERO, String::new());
         for sort_by in SORT_KEYS {
             for (start, end) in [(None, None), (Some(10), Some(90))] {

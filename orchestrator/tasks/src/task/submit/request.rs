@@ -33,6 +33,9 @@ pub(super) struct Common {
     /// The end user on whose behalf the task is sent.
     #[schemars(length(max = 1024))]
     pub(super) service_passcode: Option<String>,
+    /// Labels of the task: 16 at most.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(super) metadata: Option<Members>,
     /// What to call the task in the history.
     #[schemars(length(max = 1024))]
     pub(super) name: Option<String>,
@@ -70,7 +73,7 @@ pub(super) struct Common {
 }
 
 /// The members of [`Common`] that all three bodies have.
-pub(super) const COMMON_MEMBERS: [&str; 11] = [
+pub(super) const COMMON_MEMBERS: [&str; 12] = [
     "browser_type",
     "headless",
     "settings",
@@ -78,6 +81,7 @@ pub(super) const COMMON_MEMBERS: [&str; 11] = [
     "inputs",
     "secrets",
     "service_passcode",
+    "metadata",
     "name",
     "timeout",
     "safe_to_repeat",
