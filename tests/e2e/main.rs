@@ -44,6 +44,7 @@ modules! {
     pages,
     page_calls,
     page_call_limits,
+    page_call_engines,
     live_durability,
     capabilities,
     chromium_fence,

@@ -14,17 +14,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Error;
 use crate::chromium::{ChromiumTab, Printed};
+use crate::driver::DriverTab;
 use crate::perform::{self, Waiting, left};
 use crate::request::screenshot::{Encoding, ScreenshotOptions};
 use crate::request::wire::unwrap;
 use crate::request::{ContentBody, PageRequest, Pdf, PdfBody, Scrape, ScrapeBody, Screenshot, ScreenshotBody};
 use crate::response::PageResponse;
-use crate::tab::{Tab, TabError};
+use crate::tab::{Document, Tab, TabError};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{FieldError, ServiceError};
 use warmpool_keys::KeyId;
-use warmpool_sessions::session::{Ending, Options, Session, Sessions, UnconfirmedSession};
+use warmpool_protocol::Size;
+use warmpool_sessions::session::{Ending, Kind, Options, Session, Sessions, UnconfirmedSession};
 
 /// How long the session may outlive the call, in seconds: its own end is for a daemon that died in mid-call.
 const AFTER: u64 = 5;
@@ -122,6 +124,12 @@ impl PageCall {
         if let Some(agent) = &self.request.user_agent {
             settings.user_agent = Some(agent.clone());
         }
+        if options.engine != Engine::Chromium {
+            options.kind = Kind::WebDriver;
+            if let Some(viewport) = &self.request.viewport {
+                settings.viewport = Some(Size { width: viewport.width, height: viewport.height });
+            }
+        }
         let wrong = |error| FieldError::from(error).renamed(|path| path.replace("user_agent", "userAgent"));
         settings.check().map_err(wrong)?;
         options.session_timeout = limit.as_secs() + AFTER;
@@ -188,16 +196,21 @@ impl Pages {
 
     async fn work(&self, session: &Arc<Session>, call: &PageCall, until: Instant) -> Result<Outcome, Error> {
         let limit = self.config.pages.max_answer.bytes();
-        let tab = Tab::Chromium(ChromiumTab::attach(session, &call.request, limit).await?);
+        let tab = match session.options.engine {
+            Engine::Chromium => Tab::Chromium(ChromiumTab::attach(session, &call.request, limit).await?),
+            Engine::Firefox | Engine::Webkit => {
+                Tab::Driver(DriverTab::attach(&self.sessions, session, &self.config, &call.request).await?)
+            }
+        };
         perform::open(&tab, &call.request, until).await?;
-        let response = tab.response().await;
+        let response = tab.response(left(until)).await;
         let whole = |media_type, bytes| (media_type, OutcomeBody::Whole(bytes));
         let (media_type, body) = match &call.work {
             Work::Content => whole("text/html; charset=utf-8", content(&tab, limit, until).await?.into()),
-            Work::Pdf(pdf) => {
-                let printed = tab.print(pdf, call.request.java_script, left(until)).await?;
-                ("application/pdf", OutcomeBody::Printed(printed))
-            }
+            Work::Pdf(pdf) => match tab.print(pdf, call.request.java_script, left(until)).await? {
+                Document::Pieces(printed) => ("application/pdf", OutcomeBody::Printed(printed)),
+                Document::Whole(bytes) => whole("application/pdf", bytes),
+            },
             Work::Screenshot(wanted) => {
                 if wanted.scrolls {
                     perform::scroll(&tab, until).await?;
@@ -308,7 +321,7 @@ async fn scrape(tab: &Tab, wanted: &Scrape, (limit, best): (u64, bool), until: I
         debug.insert("html".to_owned(), json!(content(tab, limit, until).await?));
     }
     if wanted.cookies {
-        debug.insert("cookies".to_owned(), tab.cookies().await.map_err(failed)?);
+        debug.insert("cookies".to_owned(), tab.cookies(left(until)).await.map_err(failed)?);
     }
     if wanted.screenshot {
         let plain = ScreenshotOptions::default().checked(None, false, Engine::Chromium)?;

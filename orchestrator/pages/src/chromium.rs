@@ -17,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::events::{Progress, Watched};
 use self::interception::Rules;
 use crate::Error;
+use crate::driver::moments;
 use crate::request::wire::{Moment, Viewport};
 use crate::request::{PageRequest, Source};
 use crate::response::PageResponse;
@@ -179,15 +180,8 @@ impl ChromiumTab {
     /// Opens the page and waits until it counts as open.
     pub(crate) async fn open(&self, source: &Source, request: &PageRequest, limit: Duration) -> Result<(), Error> {
         let begun = Instant::now();
-        let moments = request.goto.wait_until.as_ref().map_or(&[Moment::Load][..], |until| &until.0);
-        let late = || {
-            let field = "gotoOptions.timeout";
-            let message = format!(
-                "the page did not open within {} ms: allow more by `{field}`, wait for less by `gotoOptions.waitUntil`, or go on by `bestAttempt`",
-                limit.as_millis()
-            );
-            Error::Late { message, field: Some(field.to_owned()) }
-        };
+        let moments = moments(request);
+        let late = || Error::not_open_within(limit);
         let opened = async {
             match source {
                 Source::Url(url) => {
@@ -298,16 +292,7 @@ impl ChromiumTab {
 
     /// What the site answered.
     pub(crate) fn response(&self) -> PageResponse {
-        let mut response = self.progress.response();
-        let address = response.url.as_deref().and_then(|url| {
-            let url = url::Url::parse(url).ok()?;
-            let host = warmpool_core::address::host(url.host_str()?)?;
-            self.session.egress.outcomes().address_of(host, url.port_or_known_default()?)
-        });
-        // The browser knows its proxy alone.
-        response.ip = address.map(|address| address.ip().to_string());
-        response.port = address.map(|address| address.port());
-        response
+        self.progress.response().with_address(self.session.egress.outcomes())
     }
 
     /// The cookies that the page has.

@@ -86,6 +86,17 @@ impl Error {
         }
     }
 
+    /// The page did not come to all the moments of which the call waits.
+    pub(crate) fn not_open_within(limit: Duration) -> Self {
+        let field = "gotoOptions.timeout";
+        let message = format!(
+            "the page did not open within {} ms: allow more by `{field}`, wait for less by `gotoOptions.waitUntil`, or go on by \
+             `bestAttempt`",
+            limit.as_millis()
+        );
+        Self::Late { message, field: Some(field.to_owned()) }
+    }
+
     /// Something for which `field` asks did not come in `limit`, which is its own time, or what was left of the call's.
     pub(crate) fn late(field: impl Into<String>, what: &str, (limit, is_own): (Duration, bool)) -> Self {
         let field = field.into();

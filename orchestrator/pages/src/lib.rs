@@ -8,12 +8,13 @@
 //! | `perform`  | the steps of a call, in their order |
 //! | `tab`      | the tab in which they happen, whatever protocol its browser speaks |
 //! | `chromium` | a tab of Chromium, over DevTools |
+//! | `driver`   | a tab of Firefox or WebKit, over the session's driver |
 //! | `response` | what the site answered, as headers |
 //! | `error`    | what can go wrong with a call |
 //!
-//! `call` uses `perform`, that `tab`, and that `chromium`; all use `request` and `error`. The crate stands beside
+//! `call` uses `perform`, that `tab`, and that `chromium` and `driver`; all use `request` and `error`. The crate stands beside
 //! `warmpool-tasks` and above `warmpool-sessions`: it makes sessions as clients do, and knows neither tasks nor routes. What
-//! calls and tasks share lies below both: sessions, the forwarder to drivers, and the daemon's own DevTools connection
+//! calls and tasks share lies below both: sessions, the forwarder to drivers (`warmpool_sessions::webdriver`), and the daemon's own DevTools connection
 //! (`warmpool_sessions::cdp`). The rest they do not share. A task replays what a person recorded, with trusted input and on
 //! every engine, by WebDriver. A call opens one page with Puppeteer's options, of which many exist in DevTools alone:
 //! requests that are held back, a printed document as a stream, headers and a password for every request.
@@ -35,6 +36,7 @@
 
 mod call;
 mod chromium;
+mod driver;
 mod error;
 mod perform;
 mod request;

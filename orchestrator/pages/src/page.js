@@ -81,6 +81,8 @@ function (name, ...given) {
 
     scroll: (step) => scrollTo({ top: step * innerHeight, behavior: 'instant' }),
 
+    ready: () => document.readyState,
+
     size() {
       const whole = document.documentElement;
       const body = document.body || whole;
@@ -88,6 +90,10 @@ function (name, ...given) {
         width: Math.max(whole.scrollWidth, body.scrollWidth, whole.clientWidth),
         height: Math.max(whole.scrollHeight, body.scrollHeight, whole.clientHeight),
         ratio: devicePixelRatio,
+        innerWidth,
+        innerHeight,
+        outerWidth,
+        outerHeight,
       };
     },
 

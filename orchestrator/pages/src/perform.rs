@@ -112,8 +112,16 @@ impl Look<'_> {
 /// The place of an element.
 /// Errors: `Field` when there is none.
 pub(crate) async fn place(tab: &Tab, selector: &str, limit: Duration) -> Result<Place, Error> {
-    let place = tab.call("place", &[json!(selector)], limit).await;
-    let place = place.map_err(|error| error.when("look for the element", 0))?;
+    checked_place(&tab.call("place", &[json!(selector)], limit).await)
+}
+
+/// The place of an element, from what the page says of it.
+/// Errors: `Field` when there is none.
+pub(crate) fn checked_place(said: &Result<Value, TabError>) -> Result<Place, Error> {
+    let place = match said {
+        Ok(place) => place,
+        Err(error) => return Err(error.clone().when("look for the element", 0)),
+    };
     if let Some(why) = place["refused"].as_str() {
         return Err(Error::invalid("selector", format!("is no CSS selector: {why}")));
     }

@@ -1,6 +1,10 @@
 //! What the site answered for a page, which goes into headers of the call's own answer.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use warmpool_core::address;
+use warmpool_workers::egress::Outcomes;
 
 /// The longest address in a header, in characters.
 const MAX_URL: usize = 1000;
@@ -21,6 +25,17 @@ pub struct PageResponse {
 }
 
 impl PageResponse {
+    /// The same with the address from which it came: browsers know their proxy alone.
+    pub(crate) fn with_address(mut self, outcomes: &Outcomes) -> Self {
+        let address = self.url.as_deref().and_then(|url| {
+            let url = Url::parse(url).ok()?;
+            outcomes.address_of(address::host(url.host_str()?)?, url.port_or_known_default()?)
+        });
+        self.ip = address.map(|address| address.ip().to_string());
+        self.port = address.map(|address| address.port());
+        self
+    }
+
     /// The headers that tell of it. What is not known has none.
     #[must_use]
     pub fn headers(&self) -> HeaderMap {

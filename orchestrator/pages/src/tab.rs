@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::chromium::{ChromiumTab, Printed, capture};
+use crate::driver::DriverTab;
 use crate::request::{PageRequest, Pdf, Screenshot, Source};
 use crate::response::PageResponse;
 use warmpool_workers::egress::NoConnection;
@@ -15,7 +16,7 @@ use warmpool_workers::egress::NoConnection;
 pub(crate) const FUNCTIONS: &str = include_str!("page.js");
 
 /// Why a tab did not do something.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum TabError {
     /// It took too long.
     Late,
@@ -43,10 +44,20 @@ impl TabError {
     }
 }
 
+/// A printed page.
+pub(crate) enum Document {
+    /// It is in the daemon's memory.
+    Whole(Bytes),
+    /// It lies in the browser.
+    Pieces(Printed),
+}
+
 /// The tab of a call.
 pub(crate) enum Tab {
     /// Of Chromium, over DevTools.
     Chromium(ChromiumTab),
+    /// Of Firefox or WebKit, over WebDriver.
+    Driver(DriverTab),
 }
 
 impl Tab {
@@ -54,6 +65,8 @@ impl Tab {
     pub(crate) async fn prepare(&self, request: &PageRequest) -> Result<(), Error> {
         match self {
             Self::Chromium(tab) => tab.prepare(request).await,
+            // All that a driver can do is there from the beginning.
+            Self::Driver(_) => Ok(()),
         }
     }
 
@@ -61,6 +74,7 @@ impl Tab {
     pub(crate) async fn open(&self, source: &Source, request: &PageRequest, limit: Duration) -> Result<(), Error> {
         match self {
             Self::Chromium(tab) => tab.open(source, request, limit).await,
+            Self::Driver(tab) => tab.open(source, request, limit).await,
         }
     }
 
@@ -68,6 +82,7 @@ impl Tab {
     pub(crate) async fn call(&self, name: &str, arguments: &[Value], limit: Duration) -> Result<Value, TabError> {
         match self {
             Self::Chromium(tab) => tab.call(name, arguments, limit).await,
+            Self::Driver(tab) => tab.call(name, arguments, limit).await,
         }
     }
 
@@ -75,13 +90,15 @@ impl Tab {
     pub(crate) async fn evaluate(&self, code: &str, limit: Duration) -> Result<Value, TabError> {
         match self {
             Self::Chromium(tab) => tab.evaluate(code, limit).await,
+            Self::Driver(tab) => tab.evaluate(code, limit).await,
         }
     }
 
     /// Prints the page.
-    pub(crate) async fn print(&self, pdf: &Pdf, runs_scripts: bool, limit: Duration) -> Result<Printed, Error> {
+    pub(crate) async fn print(&self, pdf: &Pdf, runs_scripts: bool, limit: Duration) -> Result<Document, Error> {
         match self {
-            Self::Chromium(tab) => tab.print(pdf, runs_scripts, limit).await,
+            Self::Chromium(tab) => tab.print(pdf, runs_scripts, limit).await.map(Document::Pieces),
+            Self::Driver(tab) => tab.print(pdf, limit).await.map(Document::Whole),
         }
     }
 
@@ -89,13 +106,15 @@ impl Tab {
     pub(crate) async fn screenshot(&self, wanted: &Screenshot, limit: Duration) -> Result<Bytes, Error> {
         match self {
             Self::Chromium(tab) => capture::screenshot(self, tab, wanted, limit).await,
+            Self::Driver(tab) => tab.screenshot(wanted, limit).await,
         }
     }
 
     /// The cookies that the page has.
-    pub(crate) async fn cookies(&self) -> Result<Value, TabError> {
+    pub(crate) async fn cookies(&self, limit: Duration) -> Result<Value, TabError> {
         match self {
             Self::Chromium(tab) => tab.cookies().await,
+            Self::Driver(tab) => tab.cookies(limit).await,
         }
     }
 
@@ -103,13 +122,15 @@ impl Tab {
     pub(crate) fn refusal(&self, mark: &str) -> Option<NoConnection> {
         match self {
             Self::Chromium(tab) => tab.session().egress.outcomes().shown_with(mark),
+            Self::Driver(tab) => tab.session().egress.outcomes().shown_with(mark),
         }
     }
 
     /// What the site answered, as far as that is known.
-    pub(crate) async fn response(&self) -> PageResponse {
+    pub(crate) async fn response(&self, limit: Duration) -> PageResponse {
         match self {
             Self::Chromium(tab) => tab.response(),
+            Self::Driver(tab) => tab.response(limit).await,
         }
     }
 }

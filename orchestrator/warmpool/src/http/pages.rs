@@ -230,10 +230,6 @@ fn engine(asked: Option<Engine>, path: &str) -> Result<Engine, Error> {
             "browser",
             "names another browser than the path: leave it out, or the first part of the path",
         )),
-        Some(engine @ (Engine::Firefox | Engine::Webkit)) => Err(Error::not_supported(
-            "browser",
-            format!("is {engine}, which no call on a page drives yet: take chromium"),
-        )),
         Some(engine) => Ok(engine),
         None => Ok(Engine::Chromium),
     }
@@ -252,6 +248,7 @@ mod tests {
     #[test]
     fn a_path_and_a_query_name_one_browser() {
         assert_eq!(engine(None, "/pdf").unwrap(), Engine::Chromium);
+        assert_eq!(engine(Some(Engine::Firefox), "/pdf").unwrap(), Engine::Firefox);
         assert_eq!(engine(Some(Engine::Chromium), "/chrome/pdf").unwrap(), Engine::Chromium);
         assert!(engine(Some(Engine::Webkit), "/chromium/pdf").is_err());
     }
