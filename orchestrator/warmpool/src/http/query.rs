@@ -428,6 +428,7 @@ mod tests {
             ("status=lost", "status"),
             ("browser_type=opera", "browser_type"),
             ("start_time=-1", "start_time"),
+            ("metadata[]=team", "metadata[]"),
             ("offset=3", "offset"),
             ("key_id=ann", "key_id"),
             ("status=running&browser_type[0]=opera", "browser_type[0]"),
@@ -449,7 +450,7 @@ mod tests {
             (
                 "offset=3",
                 "unknown field `offset`: expected `start_time`, `end_time`, `session_id`, `key_id`, `service_passcode`, \
-                 `status[]`, `browser_type[]`, `page`, `limit`, `sort_by` or `sort_order`",
+                 `metadata[]`, `status[]`, `browser_type[]`, `page`, `limit`, `sort_by` or `sort_order`",
             ),
         ] {
             assert_eq!(session_query(query).unwrap_err().to_string(), message);
