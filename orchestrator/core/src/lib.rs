@@ -7,6 +7,7 @@
 //! | `address`  | hosts in one form, which addresses are public, and segments of URLs |
 //! | `blocking` | file work off the async threads |
 //! | `browser`  | engines, modes, presets, and the kinds of workers that the pool counts |
+//! | `cipher`   | encryption with one key |
 //! | `clock`    | Unix time, and deadlines that outlive the process |
 //! | `drain`    | the phases of the daemon's life, and the tasks that it waits for |
 //! | `error`    | codes, statuses and messages: the trait that each crate's errors have |
@@ -34,6 +35,7 @@ pub mod accept;
 pub mod address;
 pub mod blocking;
 pub mod browser;
+pub mod cipher;
 pub mod clock;
 pub mod drain;
 pub mod error;

@@ -43,6 +43,7 @@
 //! | `dump.rs`    | everything as JSON lines, with counts and a hash |
 //! | `archive.rs` | a dump and files as a tar; `unfinished.rs` is a backup that is being written |
 //! | `folder.rs`  | folders whose files go with the rows |
+//! | `whole_file.rs` | files beside the database that are whole or not there |
 //! | `backup.rs`  | hourly dumps, and restoring one; `backup_folder.rs` is where they are |
 //! | `layout.rs`  | what lies where in the directory |
 //! | `verify.rs`  | opening a database and looking at all of it, within a deadline |
@@ -101,6 +102,7 @@ mod thread;
 mod ticket;
 mod unfinished;
 mod verify;
+mod whole_file;
 
 pub use backup::restore;
 pub use backup::run_backups;
@@ -116,3 +118,4 @@ pub use layout::create_private_dir;
 pub use options::StoreOptions;
 pub use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
+pub use whole_file::{is_whole, write_whole};

@@ -8,13 +8,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::Worlds;
 use super::attachment;
-use super::cipher::Cipher;
 use super::log::RequestEntry;
 use super::patient::{Identity, PatientRef};
 use super::record::{Content, ContentItem, WorldRecord};
 use super::request::{Source, WorldRequest};
 use crate::Error;
 use warmpool_api::world::{Environment, Status};
+use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::WorldId;

@@ -2,16 +2,16 @@
 //! file is encrypted with the key of the world's patient.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::cipher::Cipher;
 use crate::Error;
 use warmpool_core::blocking::blocking;
+use warmpool_core::cipher::Cipher;
 use warmpool_core::ids::WorldId;
-use warmpool_store::{Folder, free_bytes};
+use warmpool_store::{Folder, is_whole, write_whole};
 
 /// The folder of all worlds' files, within the data directory.
 pub const FOLDER: Folder = Folder { name: "worlds", has: is_whole };
@@ -24,13 +24,6 @@ pub(crate) const PICTURES: [(&str, &str); 5] = [
     ("panorama.png", "image/png"),
     ("depth.png", "image/png"),
 ];
-
-/// What the name of a file ends with as long as it is being written.
-const UNFINISHED: &str = ".new";
-
-fn is_whole(name: &str) -> bool {
-    !name.ends_with(UNFINISHED)
-}
 
 /// All worlds' files.
 #[derive(Debug, Clone)]
@@ -59,25 +52,9 @@ impl Files {
     /// and so takes no more files.
     /// Errors: `DiskNearlyFull`; `Internal`.
     pub(super) async fn put(&self, cipher: &Cipher, world: &WorldId, name: &str, bytes: Bytes) -> Result<(), Error> {
-        let (root, path, min_free) = (self.root.clone(), self.path(world, name), self.min_free);
+        let (path, min_free) = (self.path(world, name), self.min_free);
         let cipher = cipher.clone();
-        blocking(move || {
-            let folder = path.parent().unwrap_or(&root);
-            if free_bytes(folder).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            let unfinished =
-                path.with_file_name(format!("{}{UNFINISHED}", path.file_name().unwrap_or_default().to_string_lossy()));
-            let mut file = fs::File::create(&unfinished)?;
-            let written = file.write_all(&cipher.seal(&bytes)).and_then(|()| file.sync_all());
-            if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
-                let _ = fs::remove_file(&unfinished);
-                return Err(error);
-            }
-            fs::File::open(folder)?.sync_all()
-        })
-        .await
-        .map_err(Into::into)
+        blocking(move || write_whole(&path, &cipher.seal(&bytes), min_free)).await.map_err(Into::into)
     }
 
     /// Reads a whole file.

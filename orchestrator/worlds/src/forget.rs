@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::cipher::Cipher;
 use super::files::{PICTURES, found, read};
 use super::patient::forget;
 use super::record::{Content, WorldRecord};
 use super::{PatientRef, WorldCaller, Worlds};
 use crate::Error;
 use warmpool_core::blocking::blocking;
+use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::WorldId;

@@ -37,13 +37,13 @@
 
 mod accept;
 mod attachment;
-mod cipher;
 mod error;
 mod fetch;
 mod files;
 mod follow;
 mod forget;
 mod log;
+mod names_key;
 mod patient;
 mod queue;
 mod record;
@@ -66,9 +66,9 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use attachment::PictureLimits;
-use cipher::{Cipher, KeySource};
 use fetch::Fetcher;
 use files::Files;
+use names_key::{KeySource, VARIABLE, operators_cipher};
 use patient::Patients;
 use record::Content;
 use turns::Turns;
@@ -83,11 +83,11 @@ use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
 
 pub use accept::AcceptedWorld;
-pub(crate) use cipher::NamesKeyError;
 pub use fetch::AttachmentSources;
 pub use files::FOLDER;
 use files::PICTURES;
 pub use log::{RequestEntry, RequestLog, RequestQuery};
+pub(crate) use names_key::NamesKeyError;
 pub use patient::PatientRef;
 pub use patient::PatientsError;
 pub use record::{WorldRecord, WorldView};
@@ -193,12 +193,12 @@ impl Worlds {
         sources: AttachmentSources,
     ) -> Result<Self, PatientsError> {
         let settings = &config.world;
-        let (operator, source) = Cipher::for_operator(settings.names_key_file.as_deref(), instance.names_key())?;
+        let (operator, source) = operators_cipher(settings.names_key_file.as_deref(), instance.names_key())?;
         let patients = Patients::open(store.clone(), Arc::clone(&instance), operator, source).await?;
         if source == KeySource::Instance && !keys.list().is_empty() {
             tracing::warn!(
                 "patients' names are encrypted with a key that lies beside them: set world.names_key_file or {}",
-                cipher::VARIABLE
+                VARIABLE
             );
         }
         let tls = warmpool_core::tls::client_config()

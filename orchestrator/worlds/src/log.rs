@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::cipher::Cipher;
 use super::patient::{Identity, PatientRef, Patients};
 use super::request::Counts;
 use crate::Error;
 use index::{Index, RowKey};
 use warmpool_api::integration::RequestView;
 use warmpool_api::world::Environment;
+use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::WorldId;

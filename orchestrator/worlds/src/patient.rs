@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::cipher::{Cipher, KeySource, NamesKeyError};
+use super::names_key::{KeySource, NamesKeyError};
 use crate::Error;
+use warmpool_core::cipher::Cipher;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::{IntegrationKeyId, random_bytes};
 use warmpool_core::instance::Instance;

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cipher::Cipher;
 use super::patient::PatientRef;
 use warmpool_api::world::{
     Assets, Direction, Environment, Failure, ItemKind, Placement, Scene, Status, World, WorldItem,
 };
+use warmpool_core::cipher::Cipher;
 use warmpool_core::ids::WorldId;
 use warmpool_keys::{IntegrationKeyId, IntegrationKind, KeyId};
 

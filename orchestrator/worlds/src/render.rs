@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use warmpool_core::cipher::Cipher;
 use warmpool_core::error::{Fault as _, ServiceError};
 
 use base64::Engine as _;
@@ -12,7 +13,6 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep, timeout};
 
 use super::attachment::normalise;
-use super::cipher::Cipher;
 use super::files::PICTURES;
 use super::record::{Content, WorldRecord, picture_file};
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
