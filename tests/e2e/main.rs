@@ -31,6 +31,7 @@ modules! {
     bodies,
     connections,
     state,
+    profiles,
     access,
     egress,
     leaks,

@@ -8,6 +8,7 @@
 //! | [`integration`] | integration keys, and the log of their requests |
 //! | [`list`] | where in a list a page of it is |
 //! | `object` | a part of a body that is an object and nothing else |
+//! | [`profile`] | profiles, their versions and what these hold |
 //! | [`session`] | sessions: created, listed and one by one |
 //! | [`status`] | how the daemon is |
 //! | [`task`] | tasks, the items of fleets, and the files that they made |
@@ -26,6 +27,7 @@ pub mod error;
 pub mod integration;
 pub mod list;
 mod object;
+pub mod profile;
 pub mod session;
 pub mod status;
 pub mod task;

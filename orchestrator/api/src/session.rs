@@ -244,6 +244,24 @@ pub struct SessionView {
     /// The app it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_name: Option<String>,
+    /// The profile that it began with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<SessionProfile>,
+}
+
+/// The profile that a session began with, and how its saves went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionProfile {
+    /// The profile's name.
+    pub name: String,
+    /// Whether the session saves it.
+    pub is_written: bool,
+    /// When it was saved last, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_at: Option<u64>,
+    /// Why the last save failed. The version before it is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A session as its owner sees it, with the URLs that open it while it lives.

@@ -128,6 +128,7 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
         ("server.max_body", config.server.max_body),
         ("webdriver.max_session_body", config.webdriver.max_session_body),
         ("session.max_state", config.session.max_state),
+        ("profiles.max_size", config.profiles.max_size),
         ("tasks.max_body", config.tasks.max_body),
         ("pages.max_body", config.pages.max_body),
     ] {

@@ -20,8 +20,8 @@ use super::{
 };
 
 use DefaultValue::{Computed, Is, Unset};
-pub use features::Captcha;
 pub(crate) use features::{Ads, Pages, Tasks, World};
+pub use features::{Captcha, Profiles, Recording};
 
 settings! {
     /// The address clients connect to, TLS, and limits on requests.
@@ -281,21 +281,6 @@ settings! {
         max_shares: usize = Is("100"), min "1";
     }
 
-    /// Video recordings of sessions that request one.
-    recording: Recording {
-        /// Maximum frame rate of a recording, in frames a second.
-        rate: u32 = Is("10"), min "1";
-        /// Maximum size of one session's recording.
-        max_size: ByteSize = Is("1GiB"), min "1MiB";
-        /// Time that recordings are kept.
-        keep_for: Duration = Is("7d");
-        /// Maximum total size of recordings; the oldest are deleted first.
-        keep: ByteSize = Is("20GiB");
-        /// Disk space that recordings leave free in addition to `store.min_free`. With less, the oldest are deleted, then running
-        /// ones stop.
-        reserve: ByteSize = Is("1GiB"), min "1MiB";
-    }
-
     /// WebDriver commands, forwarded to the browser's driver.
     webdriver: WebDriver {
         /// Maximum size of a new session request's body, including a profile or extensions.
@@ -381,6 +366,7 @@ sections! {
     webdriver: WebDriver,
     tasks: Tasks,
     pages: Pages,
+    profiles: Profiles,
     world: World,
     ads: Ads,
     console: Console,

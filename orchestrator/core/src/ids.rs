@@ -96,6 +96,10 @@ id! {
     WorldId, "wld_", 16
 }
 id! {
+    /// A profile, which its own key knows by its name.
+    ProfileId, "prf_", 16
+}
+id! {
     /// An integration key, which may ask for worlds. Not secret.
     IntegrationKeyId, "wki_", 9
 }

@@ -172,6 +172,11 @@ impl Instance {
         self.derive(&["patients' names"])
     }
 
+    /// The key that encrypts the keys of profiles.
+    pub fn profiles_key(&self) -> [u8; 32] {
+        self.derive(&["profiles' keys"])
+    }
+
     /// HMAC-SHA256 of the parts, each with its length, so that no two lists of parts read the same.
     fn derive(&self, parts: &[&str]) -> [u8; 32] {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]

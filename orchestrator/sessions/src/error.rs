@@ -17,6 +17,9 @@ pub enum Error {
     /// The key cannot be used.
     #[error(transparent)]
     Key(#[from] warmpool_keys::Error),
+    /// The profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] warmpool_profiles::Error),
     /// No worker, or no way out for its pages.
     #[error(transparent)]
     Pool(#[from] warmpool_workers::Error),
@@ -114,6 +117,7 @@ impl Fault for Error {
             Self::Field(error) => error.code(),
             Self::Service(error) => error.code(),
             Self::Key(error) => error.code(),
+            Self::Profile(error) => error.code(),
             Self::Pool(error) => error.code(),
             Self::InvalidBody { .. } => Code::InvalidBody,
             Self::Capability { .. } => Code::CapabilityRefused,
@@ -137,6 +141,7 @@ impl Fault for Error {
             Self::Field(error) => error.field(),
             Self::Service(error) => error.field(),
             Self::Key(error) => error.field(),
+            Self::Profile(error) => error.field(),
             Self::Pool(error) => error.field(),
             Self::Capability { capability, .. } => Some(capability),
             _ => None,

@@ -15,7 +15,7 @@
 //!
 //! `relay`, `webdriver`, `live` and `targets` use `session`, which knows none of them; `video` takes the pictures of a
 //! headless browser from `live`, which does not know of recordings. The crate may use `warmpool-workers`, what that stands
-//! on, and `warmpool-store`. It knows neither tasks nor worlds.
+//! on, `warmpool-profiles` and `warmpool-store`. It knows neither tasks nor worlds.
 //!
 //! # Sessions
 //!

@@ -176,13 +176,15 @@ impl Relay {
         let (client_reader, client_writer) = tokio::io::split(client);
         let (browser_reader, browser_writer) = self.browser.into_split();
         let limit = self.limits.max_message;
+        let saves = self.session.saves_profile().then(|| Arc::clone(&self.session));
         let (client_reads, browser_reads) = match self.listener {
             Some(agent) => {
                 let outcomes = Arc::clone(self.session.egress.outcomes());
                 let blocks_ads = self.session.options.launch.block_ads;
-                let client = Reading::Client(Box::new(ClientMessages::new(*agent)));
+                let client = Reading::Client(Box::new(ClientMessages::new(Some(*agent), saves)));
                 (client, Reading::Browser(Box::new(BrowserMessages::new(outcomes, blocks_ads))))
             }
+            None if saves.is_some() => (Reading::Client(Box::new(ClientMessages::new(None, saves))), Reading::Nothing),
             None => (Reading::Nothing, Reading::Nothing),
         };
         let (from_client, from_browser) = (Frames::new(Sender::Client, limit), Frames::new(Sender::Browser, limit));

@@ -1,11 +1,11 @@
 //! Sessions: one client's use of one worker, from its creation to its end.
 //!
 //! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
-//! `table` finds and lists sessions; `supervise` ends them; `ending` says why they end; `record` is their form in the store
+//! `services` are what sessions are made with; `table` finds and lists sessions; `supervise` ends them; `ending` says why they end; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
-//! `state` is what a session's browser keeps for sites: given at the start, and read from it.
+//! `profile` saves a session's profile. `state` is what a session's browser keeps for sites: given at the start, and read from it.
 //! `page_error` says why the first page did not load.
 
 mod active;
@@ -20,10 +20,12 @@ mod grid_ids;
 mod journal;
 mod names;
 mod page_error;
+mod profile;
 mod record;
 mod recover;
 mod request;
 mod retention;
+mod services;
 mod share;
 mod state;
 mod supervise;
@@ -45,7 +47,8 @@ pub use record::{Options, SessionQuery, SortKey};
 pub use request::{
     APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, launch,
 };
+pub use services::SessionServices;
 pub use share::Share;
 pub use state::GivenState;
-pub use table::{ExternalServices, Sessions};
+pub use table::Sessions;
 pub use warmpool_api::session::{Kind, SessionView, Status};

@@ -70,6 +70,10 @@ tables! {
     PatientWorlds = "patient_worlds",
     /// Requests for worlds, by time.
     WorldRequests = "world_requests",
+    /// Profiles, by the key that owns them and their name.
+    Profiles = "profiles",
+    /// Profiles' own keys, encrypted, by the profile's id. See [`Table::is_kept_apart`].
+    ProfileKeys = "profile_keys",
     /// Who is signed in to the console, by the hash of the cookie's value.
     SignIns = "sign_ins",
 }
@@ -79,7 +83,7 @@ impl Table {
     /// encrypted can then be read in no backup once they are deleted.
     #[must_use]
     pub(super) const fn is_kept_apart(self) -> bool {
-        matches!(self, Table::PatientKeys)
+        matches!(self, Table::PatientKeys | Table::ProfileKeys)
     }
 
     /// The table of that name, if there is one.

@@ -8,7 +8,7 @@
 //! | [`task`]   | accepts tasks, gives them their turns, writes down what comes of them, and finds them again |
 //! | `error`    | what can go wrong with tasks |
 //!
-//! `task` uses `player`, and both use `script`; nothing goes the other way. The crate may use `warmpool-sessions`, `-workers`,
+//! `task` uses `player`, and both use `script`; nothing goes the other way. The crate may use `warmpool-sessions`, `-profiles`, `-workers`,
 //! `-keys`, `-store`, `-config`, `-api`, `-core` and `-protocol`. It makes sessions by
 //! `warmpool_sessions::session::Sessions::create`, as clients do, and knows no route.
 //!

@@ -43,7 +43,8 @@ const SOCKET_PATH_LIMIT: usize = 108;
 const NO_DAEMON: &str = "no daemon runs";
 
 /// The folders whose files a backup can hold.
-pub(crate) const FOLDERS: [Folder; 3] = [task::FOLDER, warmpool_worlds::FOLDER, video::FOLDER];
+pub(crate) const FOLDERS: [Folder; 4] =
+    [task::FOLDER, warmpool_worlds::FOLDER, warmpool_profiles::FOLDER, video::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -231,7 +232,7 @@ async fn try_carry_out(
             ControlReply::Node(pool?.drain_node(&node, undo).await.map_err(message)?)
         }
         ControlRequest::Backup { file, recordings } => {
-            let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, warmpool_worlds::FOLDER] };
+            let folders = if recordings { &FOLDERS[..] } else { &FOLDERS[..FOLDERS.len() - 1] };
             let dumped = store.dump(&file, folders).await.map_err(message)?;
             ControlReply::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes }
         }

@@ -40,6 +40,7 @@ mod live;
 mod openapi;
 mod pages;
 mod peer;
+mod profiles;
 mod public_url;
 mod query;
 mod recording;
@@ -120,6 +121,7 @@ fn routes() -> Routes {
         worlds,
         operations,
         pages,
+        profiles::routes(),
         grid::routes(),
         browserless::routes(),
         json::routes(),

@@ -17,6 +17,21 @@ use super::super::{
 use DefaultValue::{Computed, Is, Unset};
 
 settings! {
+    /// Video recordings of sessions that request one.
+    recording: Recording {
+        /// Maximum frame rate of a recording, in frames a second.
+        rate: u32 = Is("10"), min "1";
+        /// Maximum size of one session's recording.
+        max_size: ByteSize = Is("1GiB"), min "1MiB";
+        /// Time that recordings are kept.
+        keep_for: Duration = Is("7d");
+        /// Maximum total size of recordings; the oldest are deleted first.
+        keep: ByteSize = Is("20GiB");
+        /// Disk space that recordings leave free in addition to `store.min_free`. With less, the oldest are deleted, then running
+        /// ones stop.
+        reserve: ByteSize = Is("1GiB"), min "1MiB";
+    }
+
     /// Tasks (runs, extracts and fleets) and their history.
     tasks: Tasks {
         /// Maximum number of workers that tasks use; the others are left to clients.
@@ -61,6 +76,22 @@ settings! {
         max_body: ByteSize = Is("8MiB"), min "1KiB";
         /// Maximum size of an answer that is made in memory: a screenshot, a page's HTML, or its elements. PDFs are streamed.
         max_answer: ByteSize = Is("16MiB"), min "1KiB";
+    }
+
+    /// Profiles, which keep logins from one session to the next.
+    profiles: Profiles {
+        /// Maximum number of profiles of one key.
+        max_per_key: usize = Is("100"), min "1";
+        /// Maximum size of a profile as JSON.
+        max_size: ByteSize = Is("8MiB"), min "64KiB";
+        /// Number of versions of a profile kept; a version is what one session saved.
+        keep_versions: usize = Is("5"), min "1";
+        /// Time after which a profile that no session has used is deleted for good; never when unset.
+        keep_for: Option<Duration> = Unset("90d"), min "1h";
+        /// Interval between saves of a profile while a session writes it. The last save is at the session's end.
+        save_interval: Duration = Is("1m"), min "1s";
+        /// Time that the end of a session waits for the last save of its profile.
+        save_timeout: Duration = Is("20s"), min "1s";
     }
 
     /// Worlds, which are 360-degree scenes for patients.

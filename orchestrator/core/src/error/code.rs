@@ -111,6 +111,14 @@ codes! {
     UnknownSession = "unknown_session", 404, "invalid session id", Client;
     /// The session is over.
     SessionEnded = "session_ended", 404, "invalid session id", Client;
+    /// There is no such profile, or it belongs to another key.
+    UnknownProfile = "unknown_profile", 404, "invalid argument", Client;
+    /// There is a profile of this name already.
+    ProfileExists = "profile_exists", 409, "invalid argument", Client;
+    /// A session writes the profile; the message names it.
+    ProfileInUse = "profile_in_use", 409, "session not created", Client, 5;
+    /// The key has as many profiles as it may (`profiles.max_per_key`).
+    ProfileLimit = "profile_limit", 409, "session not created", Client;
     /// There is no such task, or it belongs to another key.
     UnknownTask = "unknown_task", 404, "unknown error", Client;
     /// The task has no such artifact.

@@ -1,6 +1,6 @@
 //! A client's messages to Chromium, of which the agent in the worker has to hear of some before the browser does.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -9,6 +9,7 @@ use warmpool_workers::worker::AgentListener;
 
 use super::frames::{self, Sender, Text};
 use super::reading::Verdict;
+use crate::session::Session;
 
 /// The ends of commands' names, in DevTools and in WebDriver BiDi, that set a locale or a time zone.
 static LOCALE: LazyLock<[Finder<'static>; 2]> =
@@ -21,16 +22,26 @@ static NAVIGATES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"Pa
 static TRANSLATED: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| [Finder::new("\"proxyServer\""), Finder::new(".setDownloadBehavior\"")]);
 
+/// The commands of DevTools and of WebDriver BiDi that close the browser.
+static CLOSES: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new("\"Browser.close\""), Finder::new("\"browser.close\"")]);
+
 /// Reads a client's messages.
 pub(super) struct ClientMessages {
-    agent: AgentListener,
+    /// None where the agent hears of nothing.
+    agent: Option<AgentListener>,
+    /// The session whose profile is saved before its browser closes.
+    saves: Option<Arc<Session>>,
+    /// Whether the message closes the browser.
+    closes: bool,
     /// The message without its mask.
     plain: Vec<u8>,
 }
 
 impl ClientMessages {
-    pub(super) const fn new(agent: AgentListener) -> Self {
-        Self { agent, plain: Vec::new() }
+    /// Reads the messages for an agent that hears of some, and for a session that saves a profile.
+    pub(super) const fn new(agent: Option<AgentListener>, saves: Option<Arc<Session>>) -> Self {
+        Self { agent, saves, closes: false, plain: Vec::new() }
     }
 
     /// A message's first frame says what it is: its beginning, if it is a long one.
@@ -41,12 +52,16 @@ impl ClientMessages {
         self.plain.extend_from_slice(payload);
         unmask(&mut self.plain, text.mask);
         let said = self.said(text.is_whole && read as u64 == text.payload);
+        self.closes = self.saves.is_some() && CLOSES.iter().any(|finder| finder.find(&self.plain).is_some());
+        if self.closes {
+            return Verdict::Tell(said.unwrap_or_default());
+        }
         said.map_or(Verdict::Pass, Verdict::Tell)
     }
 
     /// What the agent has to hear of the message, if anything.
     fn said(&self, is_whole: bool) -> Option<ClientSaid> {
-        let (heeds, plain) = (self.agent.heeds(), self.plain.as_slice());
+        let (heeds, plain) = (self.agent.as_ref()?.heeds(), self.plain.as_slice());
         let has = |finder: &Finder<'_>| finder.find(plain).is_some();
         let said = ClientSaid {
             navigates: heeds.first_page && has(&NAVIGATES),
@@ -60,7 +75,11 @@ impl ClientMessages {
     }
 
     pub(super) async fn tell(&mut self, said: &ClientSaid) -> Result<Option<Bytes>, ()> {
-        match self.agent.tell(said).await {
+        if let Some(session) = self.saves.as_ref().filter(|_| std::mem::take(&mut self.closes)) {
+            session.save_profile(true).await;
+        }
+        let Some(agent) = &mut self.agent else { return Ok(None) };
+        match agent.tell(said).await {
             // Nothing else is here as a whole.
             Ok(instead) => Ok(instead
                 .filter(|_| said.command.is_some())

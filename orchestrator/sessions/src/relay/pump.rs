@@ -366,7 +366,7 @@ mod tests {
             runtime.block_on(async {
                 let (ours, theirs) = UnixStream::pair().unwrap();
                 let heeds = Heeds { first_page: false, overrides: true };
-                let reading = Reading::Client(Box::new(ClientMessages::new(AgentListener::at(ours, heeds))));
+                let reading = Reading::Client(Box::new(ClientMessages::new(Some(AgentListener::at(ours, heeds)), None)));
                 let (mut stream, mut expected, mut known) = (Vec::new(), Vec::new(), 0);
                 let ping = [0x89, 0x81, 1, 2, 3, 4, 9];
                 for message in &messages {

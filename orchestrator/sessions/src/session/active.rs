@@ -13,6 +13,7 @@ use super::gate::Gate;
 use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
 use super::page_error::PageError;
+use super::profile::SessionProfile;
 use super::record::{Options, Record};
 use super::share::Shares;
 use super::{Ending, Status};
@@ -78,6 +79,8 @@ pub struct Session {
     pub(super) end_persisted: CancellationToken,
     pub(super) driver: Mutex<DriverSession>,
     pub(super) page_error: PageError,
+    /// The profile that it writes.
+    pub(super) profile: Option<SessionProfile>,
 }
 
 impl Session {
@@ -237,6 +240,7 @@ impl Session {
             DriverSession::Open(id) => Some(id),
             DriverSession::Idle | DriverSession::Opening => None,
         };
+        let saved = self.saved();
         Record {
             session_id: self.id.clone(),
             owner: self.owner.clone(),
@@ -251,6 +255,8 @@ impl Session {
             captchas: self.captchas.ended(),
             page_error: self.page_error(),
             oom_kills: self.worker.snapshot.borrow().oom_kills,
+            profile_saved_ms: saved.at_ms,
+            profile_error: saved.error,
             ended: None,
         }
     }

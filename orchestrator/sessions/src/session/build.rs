@@ -13,11 +13,13 @@ use super::gate::Gate;
 use super::grid_ids::grid_id;
 use super::journal::Journal;
 use super::page_error::PageError;
+use super::profile::SessionProfile;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
 use warmpool_config::{EgressRules, PoolPreset};
 use warmpool_core::clock::Now;
 use warmpool_dial::Policy;
+use warmpool_profiles::Writer;
 use warmpool_workers::captcha::{SessionCaptchas, SessionFacts};
 use warmpool_workers::egress::Egress;
 use warmpool_workers::pool::Lease;
@@ -30,6 +32,7 @@ impl Sessions {
         time_left: Duration,
         lease: &mut Lease,
         warnings: Vec<String>,
+        writer: Option<Writer>,
     ) -> Session {
         let instance = &self.shared.instance;
         let worker = Arc::clone(lease.use_worker());
@@ -68,6 +71,7 @@ impl Sessions {
             ending: watch::Sender::new(None),
             end_persisted: CancellationToken::new(),
             page_error: PageError::of_record(record.page_error),
+            profile: writer.map(|writer| SessionProfile::new(writer, self.shared.config.profiles.max_size.bytes())),
             driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }
     }

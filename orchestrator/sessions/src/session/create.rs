@@ -18,6 +18,7 @@ use warmpool_core::error::{FieldError, ServiceError, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_keys::KeyId;
+use warmpool_profiles::{OpenedProfile, Writer};
 use warmpool_store::{Batch, Durability, Table};
 use warmpool_workers::ads::AdRules;
 use warmpool_workers::pool::Lease;
@@ -71,7 +72,7 @@ impl Sessions {
         self.create_traced(owner, options).instrument(span).await
     }
 
-    async fn create_traced(&self, owner: KeyId, options: Options) -> Result<UnconfirmedSession, Error> {
+    async fn create_traced(&self, owner: KeyId, mut options: Options) -> Result<UnconfirmedSession, Error> {
         if self.shared.drain.phase() >= Phase::Draining {
             return Err(Error::Service(ServiceError::Draining));
         }
@@ -80,6 +81,8 @@ impl Sessions {
             self.shared.egress_context.upstreams.choose(wanted, "")?;
         }
         let begun = Instant::now();
+        // Before a worker is spent on it, too.
+        let writer = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
         let settings = &options.launch.settings;
         let lease = tokio::select! {
@@ -91,8 +94,10 @@ impl Sessions {
             }
         };
         let sessions = self.clone();
-        let work =
-            self.shared.drain.spawn(async move { sessions.begin(owner, options, lease).await }.in_current_span());
+        let work = self
+            .shared
+            .drain
+            .spawn(async move { sessions.begin(owner, options, lease, writer).await }.in_current_span());
         let created = work.await.map_err(Error::internal)?;
         if let Ok(session) = created.as_ref().map_err(drop).and_then(|created| created.session().map_err(drop)) {
             Span::current().record("warmpool.session", session.id.as_str());
@@ -105,7 +110,23 @@ impl Sessions {
         created
     }
 
-    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<UnconfirmedSession, Error> {
+    /// Takes the profile that a session is to begin with: its state, and the right to write it.
+    /// Errors: those of [`Profiles::begin`](warmpool_profiles::Profiles::begin).
+    async fn begin_profile(&self, owner: &KeyId, options: &mut Options) -> Result<Option<Writer>, Error> {
+        let Some(choice) = &options.profile else { return Ok(None) };
+        let OpenedProfile { state, writer } = self.shared.profiles.begin(owner, choice).await?;
+        options.state = state.filter(|state| !state.is_empty()).map(GivenState::kept);
+        options.launch.storage = options.state.is_some();
+        Ok(writer)
+    }
+
+    async fn begin(
+        &self,
+        owner: KeyId,
+        options: Options,
+        mut lease: Lease,
+        writer: Option<Writer>,
+    ) -> Result<UnconfirmedSession, Error> {
         let now = Now::read();
         let time_left = Duration::from_secs(options.session_timeout);
         let mut record = Record {
@@ -122,8 +143,13 @@ impl Sessions {
             captchas: Vec::new(),
             page_error: None,
             oom_kills: None,
+            profile_saved_ms: None,
+            profile_error: None,
             ended: None,
         };
+        if let Some(writer) = &writer {
+            writer.belongs_to(&record.session_id);
+        }
         // It stays in memory no longer than it takes to bring it to the worker.
         let state = record.options.state.take();
         let left_out = state.as_ref().map(GivenState::left_out).unwrap_or_default();
@@ -176,7 +202,7 @@ impl Sessions {
             }
         };
         warnings.extend(left_out);
-        let session = self.build(record, time_left, &mut lease, warnings);
+        let session = self.build(record, time_left, &mut lease, warnings, writer);
         let session = self.admit(session, lease);
         // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.
         if let Err(error) = self.shared.keys.require(&session.owner) {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
+use super::profile::{self, Saved};
 use super::state::GivenState;
 use super::{Ending, Share};
 use crate::Error;
@@ -18,6 +19,7 @@ use warmpool_core::ids::{SessionId, WorkerId};
 use warmpool_core::metadata::{Label, Metadata};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
+use warmpool_profiles::ProfileChoice;
 use warmpool_workers::egress::Location;
 
 /// What a session was asked to be, checked.
@@ -62,6 +64,9 @@ pub struct Options {
     /// The app it runs for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_name: Option<String>,
+    /// The profile that its browser begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileChoice>,
     /// What its browser begins with. It is nowhere on the disk.
     #[serde(skip)]
     pub state: Option<GivenState>,
@@ -135,6 +140,12 @@ pub(crate) struct Record {
     /// How many processes of its browser the kernel ended because memory ran out; a live session's is as of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) oom_kills: Option<u64>,
+    /// When its profile was saved last, in Unix milliseconds; a live session's is as of its last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) profile_saved_ms: Option<u64>,
+    /// Why the last save of its profile failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) profile_error: Option<String>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<Ended>,
@@ -194,6 +205,10 @@ impl Record {
             service_passcode: options.service_passcode.clone(),
             metadata: options.metadata.clone(),
             app_name: options.app_name.clone(),
+            profile: options.profile.as_ref().map(|choice| {
+                let saved = Saved { at_ms: self.profile_saved_ms, error: self.profile_error.clone() };
+                profile::view(choice, &saved)
+            }),
         }
     }
 }

@@ -42,11 +42,21 @@ impl Sessions {
             for row in &rows {
                 match serde_json::from_slice::<Record>(&row.value) {
                     Ok(record) => {
+                        self.hold_profile(&record);
                         table.insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record)));
                     }
                     Err(error) => tracing::error!(%error, "a session record cannot be read; it is left out"),
                 }
             }
+        }
+    }
+
+    /// Takes the right to write a profile for a session that may live on, before anybody else can.
+    fn hold_profile(&self, record: &Record) {
+        let choice = record.options.profile.as_ref().filter(|_| record.ended.is_none());
+        let writer = choice.and_then(|choice| self.shared.profiles.hold(&record.owner, choice, &record.session_id));
+        if let Some(writer) = writer {
+            self.shared.held_profiles.lock().insert(record.session_id.clone(), writer);
         }
     }
 
@@ -88,7 +98,8 @@ impl Sessions {
             let changed = anchored.is_some();
             record.deadline = anchored.or(Some(deadline));
             let time_left = record.deadline().left(&now);
-            let session = self.build(record, time_left, &mut lease, Vec::new());
+            let writer = self.shared.held_profiles.lock().remove(&record.session_id);
+            let session = self.build(record, time_left, &mut lease, Vec::new(), writer);
             let Some(session) = self.admit_found(session, lease) else { continue };
             if changed {
                 moved.push(Arc::clone(&session));
@@ -124,6 +135,7 @@ impl Sessions {
             *entry = SessionEntry::Past(Arc::new(ended.clone()));
             ended
         };
+        self.shared.held_profiles.lock().remove(id);
         self.changed();
         tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
         let store = self.shared.store.clone();

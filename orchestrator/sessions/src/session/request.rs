@@ -18,6 +18,7 @@ use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{FieldError, FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
+use warmpool_profiles::{ProfileChoice, check_name};
 use warmpool_workers::egress::{Location, Upstreams};
 
 /// The field that only one of the two create calls has.
@@ -69,6 +70,8 @@ pub struct CreateRequest {
     /// `GET /sessions/{id}/state` gives it. Only the names and values of what is there are needed.
     #[schemars(with = "Option<AnyObject>")]
     pub(super) state: Option<Object<StorageState>>,
+    /// The profile that the browser begins with, and whether it is saved.
+    pub(super) profile: Option<Object<ProfileChoice>>,
 }
 
 /// The body of `POST /sessions/create`: the same without [`APP_NAME`].
@@ -194,6 +197,16 @@ impl CreateRequest {
         if kiosk && mode == Mode::Headless {
             return Err(Error::invalid("kiosk", "needs a display: leave it out, or leave `headless` out"));
         }
+        let profile = self.profile.map(|Object(profile)| profile);
+        if let Some(profile) = &profile {
+            check_name("profile.name", &profile.name)?;
+            if self.state.is_some() {
+                return Err(Error::invalid(
+                    "state",
+                    "must be left out where `profile` says what the browser begins with",
+                ));
+            }
+        }
         let state = self.state.map(|Object(state)| GivenState::new(state)).transpose()?;
         let launch = Launch {
             kiosk,
@@ -225,6 +238,7 @@ impl CreateRequest {
             service_passcode: check_text("service_passcode", self.service_passcode)?,
             metadata: Metadata::check(self.metadata.map(|members| members.0).unwrap_or_default())?,
             app_name: check_text("app_name", self.app_name)?,
+            profile,
             state,
         })
     }

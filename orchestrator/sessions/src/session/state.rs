@@ -42,6 +42,17 @@ impl GivenState {
         Ok(Self(Arc::new(state)))
     }
 
+    /// A state that a profile has kept, which was checked or came from a browser.
+    pub(super) fn kept(state: StorageState) -> Self {
+        Self(Arc::new(state))
+    }
+
+    /// The state itself.
+    #[must_use]
+    pub fn into_state(self) -> StorageState {
+        Arc::unwrap_or_clone(self.0)
+    }
+
     /// As JSON, for the worker.
     pub(super) fn bytes(&self) -> serde_json::Result<Bytes> {
         serde_json::to_vec(&*self.0).map(Bytes::from)

@@ -12,6 +12,7 @@ use super::create_times::{CreateTimes, Histogram};
 use super::grid_ids::{GridIds, shown_grid_id};
 use super::names::Names;
 use super::record::Ended;
+use super::services::SessionServices;
 use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Status};
 use crate::Error;
 use warmpool_api::session::Ads;
@@ -22,6 +23,7 @@ use warmpool_core::ids::SessionId;
 use warmpool_core::instance::Instance;
 use warmpool_core::secret;
 use warmpool_keys::{KeyId, Keys};
+use warmpool_profiles::{Profiles, Writer};
 use warmpool_store::Store;
 use warmpool_workers::ads::AdLists;
 use warmpool_workers::captcha::Captchas;
@@ -37,25 +39,6 @@ pub struct Sessions {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What sessions use beyond this machine: the ways out, and the solvers of CAPTCHAs.
-pub struct ExternalServices {
-    /// The ways out of workers.
-    pub egress_context: EgressContext,
-    /// The solvers of CAPTCHAs.
-    pub captchas: Captchas,
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl ExternalServices {
-    /// Without upstreams and solvers.
-    #[expect(clippy::unwrap_used, reason = "only tests use it")]
-    pub fn nowhere(config: &Arc<Config>) -> Self {
-        let egress_context = EgressContext::nowhere();
-        let captchas = Captchas::new(config, &egress_context.tls, egress_context.resolver.share()).unwrap();
-        Self { egress_context, captchas }
-    }
-}
-
 /// What all clones share: what sessions are made with, and the table.
 pub(super) struct Shared {
     pub(super) config: Arc<Config>,
@@ -67,6 +50,9 @@ pub(super) struct Shared {
     pub(super) ads: AdLists,
     pub(super) egress_context: EgressContext,
     pub(super) captchas: Captchas,
+    pub(super) profiles: Profiles,
+    /// Rights to write profiles, of sessions whose workers have not been found again yet.
+    pub(super) held_profiles: Mutex<HashMap<SessionId, Writer>>,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
     pub(super) grid_ids: GridIds,
     pub(super) names: Names,
@@ -121,11 +107,11 @@ impl Sessions {
         pool: Pool,
         store: Store,
         drain: Drain,
-        services: ExternalServices,
+        services: SessionServices,
     ) -> Self {
         let table = Mutex::new(HashMap::new());
         let ads = AdLists::new(config.ads.lists.clone());
-        let ExternalServices { egress_context, captchas } = services;
+        let SessionServices { egress_context, captchas, profiles } = services;
         let shared = Shared {
             config,
             instance,
@@ -136,6 +122,8 @@ impl Sessions {
             ads,
             egress_context,
             captchas,
+            profiles,
+            held_profiles: Mutex::default(),
             table,
             grid_ids: GridIds::default(),
             names: Names::default(),

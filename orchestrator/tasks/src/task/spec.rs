@@ -14,6 +14,7 @@ use warmpool_api::task::Kind;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::metadata::Metadata;
+use warmpool_profiles::ProfileChoice;
 use warmpool_sessions::session::{Kind as SessionKind, Options};
 use warmpool_workers::egress::Location;
 
@@ -55,6 +56,9 @@ pub struct TaskSpec {
     /// Where its pages are to be asked for, if through an upstream proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Location>,
+    /// The profile that its browser begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileChoice>,
     /// What makes it a fleet.
     #[serde(default)]
     pub fleet: Option<FleetRules>,
@@ -155,6 +159,7 @@ impl TaskSpec {
             name: None,
             screen: None,
             proxy: self.proxy.clone(),
+            profile: self.profile.clone(),
             state: None,
         }
     }

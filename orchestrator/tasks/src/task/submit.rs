@@ -10,13 +10,14 @@ use crate::Error;
 use crate::script::{FailureCode, TaskWork};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS};
 pub use request::{RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
-use warmpool_api::Members;
 use warmpool_api::task::Kind;
+use warmpool_api::{Members, Object};
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::clock::millis;
 use warmpool_core::error::{FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
+use warmpool_profiles::{ProfileChoice, ProfileMode, check_name};
 use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, launch};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
@@ -95,6 +96,7 @@ impl SubmitRequest {
             metadata,
             name,
             proxy: advanced.proxy,
+            profile: profile(kind, common.profile.take())?,
             fleet: None,
         };
         if kind == Kind::Fleet {
@@ -108,6 +110,16 @@ impl SubmitRequest {
         }
         Ok((spec, secrets))
     }
+}
+
+/// The profile that the browser is to begin with. The items of a fleet run side by side, and one session at a time may write one.
+fn profile(kind: Kind, profile: Option<Object<ProfileChoice>>) -> Result<Option<ProfileChoice>, Error> {
+    let Some(Object(profile)) = profile else { return Ok(None) };
+    check_name("profile.name", &profile.name).map_err(warmpool_sessions::Error::from)?;
+    if kind == Kind::Fleet && profile.mode == ProfileMode::Write {
+        return Err(Error::invalid("profile.mode", "must be `read` for a fleet, whose items may run at the same time"));
+    }
+    Ok(Some(profile))
 }
 
 impl RetryRequest {

@@ -17,8 +17,9 @@ use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::ServiceError;
 use warmpool_core::instance::Instance;
 use warmpool_keys::{KeyId, Keys};
+use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
-use warmpool_sessions::session::{ExternalServices, Sessions};
+use warmpool_sessions::session::{SessionServices, Sessions};
 use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
 use warmpool_store::{Batch, Durability, Store, StoreOptions};
 use warmpool_workers::pool::Pool;
@@ -65,6 +66,7 @@ impl Bench {
         let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
         let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
+        let profiles = Profiles::none(config.profiles.clone(), data, store.clone());
         let sessions = Sessions::new(
             config_too,
             instance_too,
@@ -72,7 +74,7 @@ impl Bench {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            ExternalServices::nowhere(&config),
+            SessionServices::nowhere(&config, profiles),
         );
         (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain)
     }

@@ -125,6 +125,7 @@ pub(super) fn is_shortage(error: &impl Fault) -> bool {
             | Code::RuntimeDown
             | Code::Starting
             | Code::WorkerFailed
+            | Code::ProfileInUse
     )
 }
 

@@ -30,6 +30,9 @@ pub(crate) enum StartError {
     /// The records of tasks cannot be read.
     #[error("the task records: {0}")]
     Tasks(warmpool_tasks::Error),
+    /// The profiles cannot be read.
+    #[error("the profiles: {0}")]
+    Profiles(warmpool_profiles::Error),
     /// The worlds cannot be read, or the key of their patients' names is another one.
     #[error("the worlds: {0}")]
     Worlds(#[from] PatientsError),

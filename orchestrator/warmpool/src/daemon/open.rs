@@ -14,9 +14,10 @@ use warmpool_core::instance::Instance;
 use warmpool_core::tls;
 use warmpool_dial::{Resolver, ResolverLimits};
 use warmpool_keys::{IntegrationKeys, Keys};
+use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
 use warmpool_sessions::live::{Live, Thumbnails};
-use warmpool_sessions::session::{ExternalServices, Sessions};
+use warmpool_sessions::session::{SessionServices, Sessions};
 use warmpool_sessions::targets::Targets;
 use warmpool_sessions::video::Recorder;
 use warmpool_store::{Opened, Store, StoreOptions};
@@ -57,6 +58,10 @@ impl Daemon {
         let checking = egress_context.upstreams.clone();
         tokio::spawn(checking.check(resolver.share(), config.egress.health_interval, stop.clone()));
         let captchas = Captchas::new(&config, &egress_context.tls, resolver.share())?;
+        let min_free = config.store.min_free.bytes();
+        let limits = config.profiles.clone();
+        let profiles = Profiles::open(limits, data_dir, min_free, instance.profiles_key(), store.clone()).await;
+        let profiles = profiles.map_err(StartError::Profiles)?;
         let sessions = Sessions::new(
             Arc::clone(&config),
             Arc::clone(&instance),
@@ -64,7 +69,7 @@ impl Daemon {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            ExternalServices { egress_context, captchas },
+            SessionServices { egress_context, captchas, profiles: profiles.clone() },
         );
         sessions.load().await.map_err(StartError::Records)?;
         let integration_keys = IntegrationKeys::load(store.clone()).await?;
@@ -95,6 +100,7 @@ impl Daemon {
             keys,
             pool,
             sessions,
+            profiles,
             tasks,
             worlds,
             sign_ins: http::SignIns::load(store.clone(), config.console.sign_in_timeout).await?,

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::{Daemon, End, Shutdown, StartError};
 use crate::control;
 use crate::http::{self, App, Listener};
 use warmpool_core::drain::Phase;
 use warmpool_core::tls;
+use warmpool_profiles::Profiles;
 use warmpool_runtime::RuntimeError;
 use warmpool_sessions::session::Sessions;
 use warmpool_tasks::task::Tasks;
@@ -22,6 +24,9 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 const WARM_POLL: Duration = Duration::from_millis(20);
 /// Time between two checks whether a newer program may take over.
 const IDLE_POLL: Duration = Duration::from_millis(200);
+
+/// Time between two looks for profiles that nobody has used for too long.
+const PROFILE_LOOK: Duration = Duration::from_secs(3600);
 
 /// Work whose end somebody waits for.
 pub(super) struct Started {
@@ -50,6 +55,7 @@ impl Daemon {
         let last_used = tokio::spawn(keys.run_last_used(stop.clone()));
         drain.spawn(async move { sessions.sweep().await });
         drain.spawn(async move { tasks.sweep().await });
+        drain.spawn(forget_unused(app.profiles.clone(), stop.clone()));
         let rendering = worlds.clone();
         drain.spawn(async move { worlds.sweep().await });
         drain.spawn(async move { rendering.run().await });
@@ -82,6 +88,17 @@ impl Daemon {
         let App { pool, sessions, tasks, worlds, .. } = &self.app;
         let (queued, running, _) = tasks.counts();
         pool.is_idle() && sessions.live_count() == 0 && queued + running == 0 && worlds.counts() == (0, 0)
+    }
+}
+
+/// Deletes profiles that nobody uses, until the daemon stops.
+async fn forget_unused(profiles: Profiles, stop: CancellationToken) {
+    loop {
+        profiles.forget_unused().await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(PROFILE_LOOK) => {}
+        }
     }
 }
 

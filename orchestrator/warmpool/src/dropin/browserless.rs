@@ -9,6 +9,7 @@ use super::{CreateBody, switches};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
+use warmpool_profiles::check_name;
 use warmpool_sessions::Error;
 use warmpool_sessions::session::{Kind, Options};
 
@@ -82,6 +83,8 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
                 read.session = Some(value.into_owned());
             }
             "launch" => launch(create_body, &value)?,
+            "userDataDir" => profile(create_body, name, &json!(value), "write")?,
+            "profile" => profile(create_body, name, &json!(value), "read")?,
             "timeout" => {
                 let millis: u64 =
                     value.parse().map_err(|_| Error::invalid(name, "must be a whole number of milliseconds"))?;
@@ -124,9 +127,7 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             | "solveCaptchas"
             | "record"
             | "replay"
-            | "profile"
             | "externalProxyServer"
-            | "userDataDir"
             | "humanlike"
             | "blockConsentModals" => {
                 return Err(Error::not_supported(name, "is not served here: leave it out"));
@@ -225,9 +226,22 @@ fn launch_option(create_body: &mut CreateBody, name: &str, place: &str, value: &
         "ignoreHTTPSErrors" | "acceptInsecureCerts" => unserved(
             "cannot be given on the URL: give `acceptInsecureCerts` to your client's connect, or a context's `ignoreHTTPSErrors`",
         ),
-        "userDataDir" => unserved("is not served: every session has a profile of its own, which goes with it"),
+        "userDataDir" => profile(create_body, place, value, "write"),
         _ => unserved("is not an option that a browser which runs already can take: leave it out"),
     }
+}
+
+/// A folder for a browser's data, which is a profile here, by its name.
+fn profile(create_body: &mut CreateBody, place: &str, value: &Value, mode: &str) -> Result<(), Error> {
+    let name = value.as_str().filter(|name| check_name(place, name).is_ok());
+    let Some(name) = name else {
+        return Err(Error::invalid(
+            place,
+            "must be the name of a profile: letters, digits, `.`, `-` or `_`, and no path",
+        ));
+    };
+    create_body.set("profile", place, json!({"name": name, "mode": mode}));
+    Ok(())
 }
 
 /// `true`, `"new"`, `"shell"` and `"true"` want no display; `false` and `"false"` want one.
@@ -326,7 +340,8 @@ mod tests {
             (r#"launch={"headless":7}"#, "launch.headless"),
             (r#"launch={"defaultViewport":{"isMobile":true}}"#, "launch.defaultViewport.isMobile"),
             ("--proxy-server=http://x", "--proxy-server"),
-            ("userDataDir=x", "userDataDir"),
+            ("userDataDir=/x", "userDataDir"),
+            ("profile=a%20b", "profile"),
             ("keep_alive=maybe", "keep_alive"),
             ("session=", "session"),
             ("session=a%20b", "session"),

@@ -13,6 +13,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::drain::Drain;
 use warmpool_keys::Keys;
+use warmpool_profiles::Profiles;
 use warmpool_sessions::live::{Live, Thumbnails};
 use warmpool_sessions::session::Sessions;
 use warmpool_sessions::targets::Targets;
@@ -29,6 +30,7 @@ pub(crate) struct App {
     pub keys: Keys,
     pub pool: Pool,
     pub sessions: Sessions,
+    pub profiles: Profiles,
     pub tasks: Tasks,
     pub worlds: Worlds,
     /// The console's sign-ins.

@@ -26,6 +26,9 @@ pub(crate) enum Error {
     /// The call on a page failed.
     #[error(transparent)]
     Page(#[from] warmpool_pages::Error),
+    /// The profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] warmpool_profiles::Error),
     /// The task cannot be used.
     #[error(transparent)]
     Task(#[from] warmpool_tasks::Error),
@@ -148,6 +151,7 @@ impl Fault for Error {
             Self::Pool(error) => error.code(),
             Self::Session(error) => error.code(),
             Self::Page(error) => error.code(),
+            Self::Profile(error) => error.code(),
             Self::Task(error) => error.code(),
             Self::World(error) => error.code(),
             Self::InvalidBody { .. } => Code::InvalidBody,
@@ -184,6 +188,7 @@ impl Fault for Error {
             Self::Pool(error) => error.field(),
             Self::Session(error) => error.field(),
             Self::Page(error) => error.field(),
+            Self::Profile(error) => error.field(),
             Self::Task(error) => error.field(),
             Self::World(error) => error.field(),
             _ => None,

@@ -11,6 +11,7 @@ use crate::script::{ExtractMembers, RunMembers};
 use crate::task::spec::Isolation;
 use warmpool_api::{Members, Object};
 use warmpool_core::browser::Engine;
+use warmpool_profiles::ProfileChoice;
 use warmpool_sessions::session::{Advanced, Settings};
 
 /// What all three bodies have beside the work. Every member may be left out or null.
@@ -24,6 +25,8 @@ pub(super) struct Common {
     pub(super) headless: Option<bool>,
     pub(super) settings: Option<Object<Settings>>,
     pub(super) advanced: Option<Object<Advanced>>,
+    /// The profile that the browser begins with, and whether it is saved. A fleet only reads one.
+    pub(super) profile: Option<Object<ProfileChoice>>,
     /// The values of `{{input.name}}`: at most 16 KiB as JSON.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub(super) inputs: Option<Value>,
@@ -73,11 +76,12 @@ pub(super) struct Common {
 }
 
 /// The members of [`Common`] that all three bodies have.
-pub(super) const COMMON_MEMBERS: [&str; 12] = [
+pub(super) const COMMON_MEMBERS: [&str; 13] = [
     "browser_type",
     "headless",
     "settings",
     "advanced",
+    "profile",
     "inputs",
     "secrets",
     "service_passcode",

@@ -1,0 +1,81 @@
+//! Profiles as their owners read them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use warmpool_core::ids::{KeyId, SessionId};
+
+/// A profile: what a browser keeps for sites, under a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Profile")]
+pub struct ProfileView {
+    /// Its name.
+    pub name: String,
+    /// The key that owns it.
+    pub key_id: KeyId,
+    /// When it was made, in Unix milliseconds.
+    pub created: u64,
+    /// When a session last began with it, in Unix milliseconds.
+    pub used: u64,
+    /// Who writes it now: the id of a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<String>,
+    /// Its versions, the newest first.
+    pub versions: Vec<ProfileVersion>,
+}
+
+/// A version of a profile: what one session saved, or what was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileVersion {
+    /// Counts up.
+    pub version: u64,
+    /// When it was saved, in Unix milliseconds.
+    pub saved: u64,
+    /// The session that saved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its size as JSON, in bytes.
+    pub size: u64,
+}
+
+/// The profiles of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileList {
+    /// By their names.
+    pub profiles: Vec<ProfileView>,
+}
+
+/// A profile, and what its newest version holds. Values are in its state alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProfileDetail {
+    /// The profile.
+    #[serde(flatten)]
+    pub profile: ProfileView,
+    /// How many cookies each host has.
+    pub cookies: Vec<CookieCount>,
+    /// What each origin has stored.
+    pub origins: Vec<OriginContents>,
+}
+
+/// The cookies of a host, by their number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CookieCount {
+    /// The host.
+    pub domain: String,
+    /// How many.
+    pub cookies: u64,
+}
+
+/// What an origin has stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OriginContents {
+    /// The origin.
+    pub origin: String,
+    /// Entries of its local storage.
+    pub local_storage: u64,
+    /// Entries of its session storage.
+    pub session_storage: u64,
+    /// The names of its databases.
+    pub databases: Vec<String>,
+    /// The size of all that, in bytes.
+    pub size: u64,
+}

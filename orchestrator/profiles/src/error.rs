@@ -1,0 +1,92 @@
+//! What can go wrong with a profile.
+
+use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
+use warmpool_store::StoreError;
+
+/// What can go wrong, as a client sees it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field of the request cannot be used.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// The daemon cannot serve now, or has failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// There is no such profile, or it is another key's.
+    #[error(
+        "no profile `{name}`: it is unknown, was deleted, or belongs to another key; a session that writes it makes it"
+    )]
+    UnknownProfile {
+        /// The name that was sent.
+        name: String,
+    },
+    /// The profile has no such version.
+    #[error("profile `{name}` has no version {version}: `GET /profiles/{name}` lists those that it has")]
+    UnknownVersion {
+        /// The profile.
+        name: String,
+        /// The version that was asked for.
+        version: u64,
+    },
+    /// There is a profile of this name.
+    #[error("there is a profile `{name}` already: choose another name, or PUT to that one")]
+    ProfileExists {
+        /// The name.
+        name: String,
+    },
+    /// A session writes the profile.
+    #[error("profile `{name}` is being written by {holder}: end that, or open the profile with the mode `read`")]
+    ProfileInUse {
+        /// The profile.
+        name: String,
+        /// Who writes it: a session by its id, or one that is being made.
+        holder: String,
+    },
+    /// The key has as many profiles as it may have.
+    #[error("this key has {limit} profiles already: delete one, or raise `profiles.max_per_key`")]
+    ProfileLimit {
+        /// `profiles.max_per_key`.
+        limit: usize,
+    },
+    /// The state is larger than a profile may be.
+    #[error("the state has {size} bytes, and a profile may have {limit}: raise `profiles.max_size`")]
+    TooLarge {
+        /// Its size.
+        size: u64,
+        /// `profiles.max_size`.
+        limit: u64,
+    },
+    /// The profile was deleted meanwhile.
+    #[error("profile `{name}` was deleted meanwhile")]
+    Deleted {
+        /// The profile.
+        name: String,
+    },
+}
+
+impl Fault for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Field(error) => error.code(),
+            Self::Service(error) => error.code(),
+            Self::UnknownProfile { .. } | Self::UnknownVersion { .. } | Self::Deleted { .. } => Code::UnknownProfile,
+            Self::ProfileExists { .. } => Code::ProfileExists,
+            Self::ProfileInUse { .. } => Code::ProfileInUse,
+            Self::ProfileLimit { .. } => Code::ProfileLimit,
+            Self::TooLarge { .. } => Code::BodyTooLarge,
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(error) => error.field(),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}

@@ -1,0 +1,41 @@
+//! Profiles: what a browser keeps for sites, kept under a name from one session to the next.
+//!
+//! | module   | what it holds |
+//! |----------|---------------|
+//! | `table`  | all profiles: made, listed, read, rolled back, deleted |
+//! | `saving` | saves states as versions |
+//! | `record` | a profile as the store keeps it, and the check of its name |
+//! | `files`  | the versions of profiles, each an encrypted file |
+//! | `writer` | the right to write one profile, which one session at a time has |
+//! | `contents` | what a version holds, without its values |
+//! | `error`  | what can go wrong with a profile |
+//!
+//! The crate stands on `store`, `keys`, `config`, `api` and `core`. It knows neither sessions nor workers: a session asks for a
+//! profile by its name, and saves by the right to write it.
+//!
+//! - *A version is a whole state* in the shape of Playwright's `storageState`, so that every engine takes what another gave. A
+//!   save that changes nothing makes no version, and the saves of one session replace each other: a version stands for a session.
+//! - *A save is whole or did not happen.* The file comes first, durable against the loss of power, then the record that names it.
+//!   A file that no record names is removed at the start.
+//! - *One writer, any number of readers.* The right to write is a value ([`Writer`]) that gives itself back. It lives in memory,
+//!   because a session that outlives the daemon takes it again before anybody else can.
+//! - *Deleted is deleted.* Each profile has a key of its own, in a table that no backup holds with the rows. The deletion of that key
+//!   is irrevocable, so no backup brings the logins back.
+//! - *All records are in memory*: there are at most `profiles.max_per_key` for a key. Versions are read from the disk when a session
+//!   begins with one.
+
+mod contents;
+mod error;
+mod files;
+mod record;
+mod saving;
+mod table;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use error::Error;
+pub use files::FOLDER;
+pub use record::{ProfileChoice, ProfileMode, check_name};
+pub use table::{OpenedProfile, Profiles};
+pub use writer::Writer;

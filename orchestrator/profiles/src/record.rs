@@ -1,0 +1,130 @@
+//! A profile as the store keeps it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use warmpool_api::profile::{ProfileVersion, ProfileView};
+use warmpool_core::error::FieldFault as _;
+use warmpool_core::ids::{ProfileId, SessionId};
+use warmpool_keys::KeyId;
+
+/// The longest name, in characters.
+const MAX_NAME: usize = 64;
+
+/// What a session does with a profile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileMode {
+    /// Its browser begins with the profile, and nothing is saved.
+    #[default]
+    Read,
+    /// What the browser keeps is saved while the session lives and when it ends. One session at a time may.
+    Write,
+}
+
+/// The profile that a session is to begin with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileChoice {
+    /// Its name: letters, digits, `.`, `_` and `-`. One that is to be written need not be there yet.
+    #[schemars(length(min = 1, max = 64))]
+    pub name: String,
+    /// What is done with it.
+    #[serde(default)]
+    pub mode: ProfileMode,
+}
+
+/// Checks the name of a profile, which stands in paths.
+/// Errors: `Field`.
+pub fn check_name(field: &str, name: &str) -> Result<(), Error> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain) && !name.starts_with('.') {
+        return Ok(());
+    }
+    let rule =
+        format!("must have 1 to {MAX_NAME} of the characters A-Z, a-z, 0-9, `.`, `_` and `-`, and no `.` in front");
+    Err(Error::invalid(field, rule))
+}
+
+/// A version of a profile: one session's last save, or a state that was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Version {
+    /// Counts up, and is never given twice.
+    pub(crate) number: u64,
+    /// When it was saved last, in Unix milliseconds.
+    pub(crate) saved_ms: u64,
+    /// The session whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<SessionId>,
+    /// The size of the state as JSON, in bytes.
+    pub(crate) size: u64,
+    /// The name of its file. A later save of the same session has another.
+    pub(crate) file: String,
+    /// SHA-256 of the state, in hexadecimal: whether a save changes anything.
+    pub(crate) hash: String,
+}
+
+/// A profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// Names its folder and its key.
+    pub(crate) id: ProfileId,
+    /// The key that owns it.
+    pub(crate) owner: KeyId,
+    /// Its name among those of its key.
+    pub(crate) name: String,
+    /// When it was made, in Unix milliseconds.
+    pub(crate) created_ms: u64,
+    /// When a session last began with it, in Unix milliseconds; that it was made counts too.
+    pub(crate) used_ms: u64,
+    /// Its versions, the oldest first.
+    #[serde(default)]
+    pub(crate) versions: Vec<Version>,
+    /// The number of the next version.
+    pub(crate) next: u64,
+}
+
+impl Record {
+    /// Its key in the store.
+    pub(crate) fn store_key(&self) -> Vec<u8> {
+        format!("{}/{}", self.owner, self.name).into_bytes()
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Version> {
+        self.versions.last()
+    }
+
+    /// What its owner reads of it.
+    pub(crate) fn view(&self, writer: Option<String>) -> ProfileView {
+        let versions = self.versions.iter().rev().map(|version| ProfileVersion {
+            version: version.number,
+            saved: version.saved_ms,
+            session_id: version.session.clone(),
+            size: version.size,
+        });
+        ProfileView {
+            name: self.name.clone(),
+            key_id: self.owner.clone(),
+            created: self.created_ms,
+            used: self.used_ms,
+            writer,
+            versions: versions.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_nowhere() {
+        for right in ["a", "Shop-1_x.y", &"n".repeat(64)] {
+            assert!(check_name("name", right).is_ok(), "{right}");
+        }
+        for wrong in ["", ".", "..", ".x", "a/b", "a b", "ä", "a\n", &"n".repeat(65)] {
+            assert!(check_name("name", wrong).is_err(), "{wrong}");
+        }
+    }
+}

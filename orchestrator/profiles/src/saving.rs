@@ -1,0 +1,133 @@
+//! Saves states as versions of profiles.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use warmpool_protocol::StorageState;
+
+use crate::record::{Record, Version};
+use crate::table::Entry;
+use crate::writer::Place;
+use crate::{Error, Profiles};
+use warmpool_core::cipher::Cipher;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::error::ServiceFault as _;
+use warmpool_core::ids::{ProfileId, SessionId, random_bytes};
+use warmpool_store::{Batch, Durability, Table};
+
+impl Profiles {
+    /// Makes the record and the key of a profile that is not there.
+    pub(crate) async fn make(&self, place: &Place) -> Result<Arc<Entry>, Error> {
+        let _turn = self.0.making.lock().await;
+        if let Ok(entry) = self.entry(place) {
+            return Ok(entry);
+        }
+        self.check_room(&place.0)?;
+        let own = random_bytes::<32>();
+        let now = unix_ms();
+        let record = Record {
+            id: ProfileId::random(),
+            owner: place.0.clone(),
+            name: place.1.clone(),
+            created_ms: now,
+            used_ms: now,
+            versions: Vec::new(),
+            next: 1,
+        };
+        let mut batch = Batch::new();
+        batch.put(Table::ProfileKeys, record.id.as_str(), self.0.instance.seal(&own));
+        batch.put_json(Table::Profiles, record.store_key(), &record)?;
+        self.0.store.commit(batch, Durability::Power).await?;
+        let change = tokio::sync::Mutex::new(false);
+        let entry = Arc::new(Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change });
+        self.0.entries.lock().insert(place.clone(), Arc::clone(&entry));
+        Ok(entry)
+    }
+
+    /// Saves a state as the newest version. Returns whether it differs from the one before.
+    pub(crate) async fn save(
+        &self,
+        place: &Place,
+        session: Option<&SessionId>,
+        state: &StorageState,
+    ) -> Result<bool, Error> {
+        let state = StorageState { warnings: Vec::new(), ..state.clone() };
+        let text = serde_json::to_vec(&state).map_err(Error::internal)?;
+        let (size, limit) = (text.len() as u64, self.0.limits.max_size.bytes());
+        if size > limit {
+            return Err(Error::TooLarge { size, limit });
+        }
+        let hash = hash(&text);
+        let entry = self.make(place).await?;
+        let deleted = entry.change.lock().await;
+        if *deleted {
+            return Err(Error::Deleted { name: place.1.clone() });
+        }
+        let mut record = entry.record.lock().clone();
+        if record.newest().is_some_and(|version| version.hash == hash) {
+            return Ok(false);
+        }
+        let mut left = Vec::new();
+        let is_its_own = |version: &Version| session.is_some() && version.session.as_ref() == session;
+        let number = match record.versions.pop_if(|version| is_its_own(version)) {
+            Some(version) => {
+                left.push(version.file);
+                version.number
+            }
+            None => record.next,
+        };
+        record.next = record.next.max(number + 1);
+        let file = ProfileId::random().to_string();
+        self.0.files.put(&entry.cipher, &record.id, &file, text).await?;
+        let saved_ms = unix_ms();
+        record.versions.push(Version { number, saved_ms, session: session.cloned(), size, file: file.clone(), hash });
+        let spare = record.versions.len().saturating_sub(self.0.limits.keep_versions);
+        left.extend(record.versions.drain(..spare).map(|version| version.file));
+        record.used_ms = saved_ms;
+        let mut batch = Batch::new();
+        batch.put_json(Table::Profiles, record.store_key(), &record)?;
+        if let Err(error) = self.0.store.commit(batch, Durability::Power).await {
+            self.0.files.remove(&record.id, &file).await;
+            return Err(error.into());
+        }
+        let id = record.id.clone();
+        *entry.record.lock() = record;
+        for file in left {
+            self.0.files.remove(&id, &file).await;
+        }
+        Ok(true)
+    }
+
+    /// Where a backup was restored, records may be older than the files: then the files are right.
+    pub(crate) async fn match_files(&self, entry: &Entry) -> Result<(), Error> {
+        let mut record = entry.record.lock().clone();
+        let files = self.0.files.list(&record.id).await?;
+        let before = record.versions.len();
+        record.versions.retain(|version| files.iter().any(|file| file.name == version.file));
+        if record.versions.len() == before {
+            return Ok(());
+        }
+        for file in files {
+            let is_known = record.versions.iter().any(|version| version.file == file.name);
+            let text = if is_known { None } else { self.0.files.get(&entry.cipher, &record.id, &file.name).await.ok() };
+            if let Some(text) = text {
+                let (size, hash) = (text.len() as u64, hash(&text));
+                let (number, saved_ms) = (record.next, file.modified_ms);
+                record.versions.push(Version { number, saved_ms, session: None, size, file: file.name, hash });
+                record.next += 1;
+            }
+        }
+        tracing::warn!(profile = %record.name, key = %record.owner, "a profile was put together from its files");
+        let mut batch = Batch::new();
+        batch.put_json(Table::Profiles, record.store_key(), &record)?;
+        self.0.store.commit(batch, Durability::Power).await?;
+        *entry.record.lock() = record;
+        Ok(())
+    }
+}
+
+/// SHA-256 of a state, in hexadecimal.
+fn hash(text: &[u8]) -> String {
+    hex::encode(Sha256::digest(text))
+}

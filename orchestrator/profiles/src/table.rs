@@ -1,0 +1,342 @@
+//! All profiles: made, listed, read, rolled back, deleted.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use warmpool_protocol::StorageState;
+
+use crate::files::Files;
+use crate::record::{Record, check_name};
+use crate::writer::{Holders, Place, Writer};
+use crate::{Error, ProfileChoice, ProfileMode, contents};
+use warmpool_api::profile::{ProfileDetail, ProfileView};
+use warmpool_config::Profiles as Limits;
+use warmpool_core::cipher::Cipher;
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::error::ServiceFault as _;
+use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
+use warmpool_store::{Batch, Durability, KeyRange, Store, Table};
+
+/// The field of a create call that has a profile.
+const FIELD: &str = "profile.name";
+/// Time between two notes that a profile is used.
+const NOTE_USE: Duration = Duration::from_secs(600);
+
+/// All profiles. Clones share them.
+#[derive(Clone)]
+pub struct Profiles(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) store: Store,
+    pub(crate) files: Files,
+    /// Encrypts the profiles' own keys.
+    pub(crate) instance: Cipher,
+    pub(crate) entries: Mutex<HashMap<Place, Arc<Entry>>>,
+    holders: Holders,
+    /// Held while a profile is made, so that no key has more than it may.
+    pub(crate) making: tokio::sync::Mutex<()>,
+}
+
+/// A profile that is there.
+pub(crate) struct Entry {
+    pub(crate) cipher: Cipher,
+    pub(crate) record: Mutex<Record>,
+    /// One change after another. The value says whether it was deleted.
+    pub(crate) change: tokio::sync::Mutex<bool>,
+}
+
+/// What a session begins with.
+#[derive(Debug)]
+pub struct OpenedProfile {
+    /// The newest version; none of a profile that has none yet.
+    pub state: Option<StorageState>,
+    /// The right to write it, where that was asked for.
+    pub writer: Option<Writer>,
+}
+
+impl Profiles {
+    /// Reads all profiles, and puts in order what an earlier process has left.
+    /// Errors: when the store or the files cannot be read.
+    pub async fn open(
+        limits: Limits,
+        data_dir: &Path,
+        min_free: u64,
+        instance: [u8; 32],
+        store: Store,
+    ) -> Result<Self, Error> {
+        let profiles = Self::unread(limits, data_dir, min_free, instance, store);
+        profiles.load().await?;
+        Ok(profiles)
+    }
+
+    /// Without what is on the disk.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn none(limits: Limits, data_dir: &Path, store: Store) -> Self {
+        Self::unread(limits, data_dir, 0, [0; 32], store)
+    }
+
+    fn unread(limits: Limits, data_dir: &Path, min_free: u64, instance: [u8; 32], store: Store) -> Self {
+        let files = Files::below(data_dir, min_free);
+        let shared = Shared {
+            limits,
+            store,
+            files,
+            instance: Cipher::new(&instance),
+            entries: Mutex::default(),
+            holders: Holders::default(),
+            making: tokio::sync::Mutex::default(),
+        };
+        Self(Arc::new(shared))
+    }
+
+    async fn load(&self) -> Result<(), Error> {
+        for row in self.0.store.scan(Table::Profiles, KeyRange::all(), usize::MAX).await? {
+            let record: Record = match serde_json::from_slice(&row.value) {
+                Ok(record) => record,
+                Err(error) => {
+                    tracing::error!(%error, "the record of a profile cannot be read; it is left out");
+                    continue;
+                }
+            };
+            let key = self.0.store.get(Table::ProfileKeys, record.id.as_str().as_bytes()).await?;
+            let own = key.and_then(|key| self.0.instance.open(key).ok()?.try_into().ok());
+            // A backup that was restored without the file of keys has profiles that nobody can read any more.
+            let Some(own) = own else {
+                tracing::warn!(profile = %record.name, key = %record.owner, "the key of a profile is gone; it is left out");
+                continue;
+            };
+            let place = (record.owner.clone(), record.name.clone());
+            let entry =
+                Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change: tokio::sync::Mutex::new(false) };
+            self.0.entries.lock().insert(place, Arc::new(entry));
+        }
+        let entries: Vec<Arc<Entry>> = self.0.entries.lock().values().cloned().collect();
+        let mut kept: HashMap<String, Vec<String>> = HashMap::new();
+        for entry in entries {
+            self.match_files(&entry).await?;
+            let record = entry.record.lock();
+            let files = record.versions.iter().map(|version| version.file.clone()).collect();
+            kept.insert(record.id.to_string(), files);
+        }
+        self.0.files.keep_only(move |profile| kept.get(profile).cloned()).await.map_err(Into::into)
+    }
+
+    pub(crate) fn holders(&self) -> &Holders {
+        &self.0.holders
+    }
+
+    fn writer_of(&self, place: &Place) -> Option<String> {
+        let holders = self.0.holders.lock();
+        holders.get(place).map(|session| session.as_ref().map_or_else(|| "starting".to_owned(), ToString::to_string))
+    }
+
+    pub(crate) fn entry(&self, place: &Place) -> Result<Arc<Entry>, Error> {
+        let entry = self.0.entries.lock().get(place).cloned();
+        entry.ok_or_else(|| Error::UnknownProfile { name: place.1.clone() })
+    }
+
+    fn view(&self, entry: &Entry) -> ProfileView {
+        let record = entry.record.lock().clone();
+        let writer = self.writer_of(&(record.owner.clone(), record.name.clone()));
+        record.view(writer)
+    }
+
+    /// The profiles of those keys that `owns` says, by their names.
+    pub fn list(&self, owns: impl Fn(&KeyId) -> bool) -> Vec<ProfileView> {
+        let entries: Vec<Arc<Entry>> = {
+            let all = self.0.entries.lock();
+            all.iter().filter(|((owner, _), _)| owns(owner)).map(|(_, entry)| Arc::clone(entry)).collect()
+        };
+        let mut views: Vec<ProfileView> = entries.iter().map(|entry| self.view(entry)).collect();
+        views.sort_by(|a, b| (&a.name, &a.key_id).cmp(&(&b.name, &b.key_id)));
+        views
+    }
+
+    /// A profile, and what its newest version holds.
+    /// Errors: `UnknownProfile`.
+    pub async fn detail(&self, owner: &KeyId, name: &str) -> Result<ProfileDetail, Error> {
+        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        let state = self.read(&entry, None).await?.unwrap_or_default();
+        let (cookies, origins) = (contents::cookies(&state), contents::origins(&state));
+        Ok(ProfileDetail { profile: self.view(&entry), cookies, origins })
+    }
+
+    /// The state of a version, or of the newest one; empty where there is none yet.
+    /// Errors: `UnknownProfile`, `UnknownVersion`.
+    pub async fn state(&self, owner: &KeyId, name: &str, version: Option<u64>) -> Result<StorageState, Error> {
+        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        Ok(self.read(&entry, version).await?.unwrap_or_default())
+    }
+
+    async fn read(&self, entry: &Entry, number: Option<u64>) -> Result<Option<StorageState>, Error> {
+        // No save may replace the file meanwhile.
+        let _turn = entry.change.lock().await;
+        let (id, name, version) = {
+            let record = entry.record.lock();
+            let version = match number {
+                None => record.newest().cloned(),
+                Some(number) => {
+                    let found = record.versions.iter().find(|version| version.number == number).cloned();
+                    let unknown = || Error::UnknownVersion { name: record.name.clone(), version: number };
+                    Some(found.ok_or_else(unknown)?)
+                }
+            };
+            (record.id.clone(), record.name.clone(), version)
+        };
+        let Some(version) = version else { return Ok(None) };
+        let text = self.0.files.get(&entry.cipher, &id, &version.file).await?;
+        let state = serde_json::from_slice(&text);
+        state.map(Some).map_err(|error| Error::internal(format!("profile {name}: {error}")))
+    }
+
+    /// Makes a profile, with a state or empty.
+    /// Errors: `Field`, `ProfileExists`, `ProfileLimit`, `TooLarge`, and those of the store.
+    pub async fn create(&self, owner: &KeyId, name: &str, state: Option<&StorageState>) -> Result<ProfileView, Error> {
+        check_name("name", name)?;
+        let place = (owner.clone(), name.to_owned());
+        if self.entry(&place).is_ok() {
+            return Err(Error::ProfileExists { name: place.1 });
+        }
+        let writer = Writer::take(self, place.clone())?;
+        let entry = self.make(&place).await?;
+        if let Some(state) = state {
+            writer.save(state).await?;
+        }
+        drop(writer);
+        Ok(self.view(&entry))
+    }
+
+    /// Adds a version with this state. A profile that is not there is made.
+    /// Errors: `Field`, `ProfileInUse`, `ProfileLimit`, `TooLarge`, and those of the store.
+    pub async fn put(&self, owner: &KeyId, name: &str, state: &StorageState) -> Result<ProfileView, Error> {
+        check_name("name", name)?;
+        let place = (owner.clone(), name.to_owned());
+        let writer = Writer::take(self, place.clone())?;
+        writer.save(state).await?;
+        drop(writer);
+        Ok(self.view(&*self.entry(&place)?))
+    }
+
+    /// Adds a version that is as an earlier one was.
+    /// Errors: `UnknownProfile`, `UnknownVersion`, `ProfileInUse`, and those of the store.
+    pub async fn roll_back(&self, owner: &KeyId, name: &str, version: u64) -> Result<ProfileView, Error> {
+        let state = self.state(owner, name, Some(version)).await?;
+        self.put(owner, name, &state).await
+    }
+
+    /// Deletes a profile for good: no backup brings it back.
+    /// Errors: `UnknownProfile`, `ProfileInUse`, and those of the store.
+    pub async fn delete(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
+        let place = (owner.clone(), name.to_owned());
+        let entry = self.entry(&place)?;
+        let _writer = Writer::take(self, place.clone())?;
+        let mut deleted = entry.change.lock().await;
+        if *deleted {
+            return Err(Error::UnknownProfile { name: place.1 });
+        }
+        let (id, key) = {
+            let record = entry.record.lock();
+            (record.id.clone(), record.store_key())
+        };
+        let mut batch = Batch::new();
+        batch.delete(Table::Profiles, key).delete(Table::ProfileKeys, id.as_str());
+        batch.essential().irrevocable();
+        self.0.store.commit(batch, Durability::Power).await?;
+        *deleted = true;
+        self.0.entries.lock().remove(&place);
+        // What is left of it cannot be read any more, and the next start would remove it.
+        if let Err(error) = self.0.files.remove_all(&id).await {
+            tracing::warn!(%error, profile = name, "the files of a deleted profile were not removed");
+        }
+        Ok(())
+    }
+
+    /// What a session is to begin with.
+    /// Errors: `Field`, `UnknownProfile` when one that is only to be read is not there, `ProfileInUse`, `ProfileLimit`.
+    pub async fn begin(&self, owner: &KeyId, choice: &ProfileChoice) -> Result<OpenedProfile, Error> {
+        check_name(FIELD, &choice.name)?;
+        let place = (owner.clone(), choice.name.clone());
+        let writer = match choice.mode {
+            ProfileMode::Read => None,
+            ProfileMode::Write => Some(Writer::take(self, place.clone())?),
+        };
+        let entry = match self.entry(&place) {
+            Ok(entry) => entry,
+            Err(_) if writer.is_some() => {
+                self.check_room(owner)?;
+                return Ok(OpenedProfile { state: None, writer });
+            }
+            Err(unknown) => return Err(unknown),
+        };
+        let state = self.read(&entry, None).await?;
+        self.note_use(&entry).await?;
+        Ok(OpenedProfile { state, writer })
+    }
+
+    /// Writes down that a profile is used, once in a while.
+    async fn note_use(&self, entry: &Entry) -> Result<(), Error> {
+        let _turn = entry.change.lock().await;
+        let mut record = entry.record.lock().clone();
+        let now = unix_ms();
+        if now.saturating_sub(record.used_ms) > millis(NOTE_USE) {
+            record.used_ms = now;
+            let mut batch = Batch::new();
+            batch.put_json(Table::Profiles, record.store_key(), &record)?;
+            self.0.store.commit(batch, Durability::Process).await?;
+            *entry.record.lock() = record;
+        }
+        Ok(())
+    }
+
+    /// Takes the right to write again, for a session that has outlived the process that gave it. None where another has it.
+    pub fn hold(&self, owner: &KeyId, choice: &ProfileChoice, session: &SessionId) -> Option<Writer> {
+        if choice.mode == ProfileMode::Read {
+            return None;
+        }
+        let writer = Writer::take(self, (owner.clone(), choice.name.clone()));
+        match writer {
+            Ok(writer) => {
+                writer.belongs_to(session);
+                Some(writer)
+            }
+            Err(error) => {
+                tracing::error!(%session, %error, "a session's profile is not saved any more");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn check_room(&self, owner: &KeyId) -> Result<(), Error> {
+        let limit = self.0.limits.max_per_key;
+        let count = self.0.entries.lock().keys().filter(|(of, _)| of == owner).count();
+        if count >= limit { Err(Error::ProfileLimit { limit }) } else { Ok(()) }
+    }
+
+    /// Deletes the profiles that nobody has used for longer than they are kept.
+    pub async fn forget_unused(&self) {
+        let Some(keep_for) = self.0.limits.keep_for else { return };
+        let oldest = unix_ms().saturating_sub(millis(keep_for));
+        let unused: Vec<Place> = {
+            let all = self.0.entries.lock();
+            all.iter()
+                .filter(|(_, entry)| entry.record.lock().used_ms < oldest)
+                .map(|(place, _)| place.clone())
+                .collect()
+        };
+        for (owner, name) in unused {
+            match self.delete(&owner, &name).await {
+                Ok(()) => {
+                    tracing::info!(profile = name, key = %owner, "a profile was not used for profiles.keep_for, and is deleted")
+                }
+                Err(Error::ProfileInUse { .. } | Error::UnknownProfile { .. }) => {}
+                Err(error) => tracing::warn!(profile = name, %error, "an unused profile was not deleted"),
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Profiles over a store in memory and files in a folder of their own.
+
+use serde_json::json;
+use tempfile::TempDir;
+use warmpool_protocol::StorageState;
+
+use super::*;
+use warmpool_config::{Config, Flags, Host};
+use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
+use warmpool_store::{Store, StoreOptions};
+
+fn limits(settings: &[(&str, &str)]) -> warmpool_config::Profiles {
+    let environment = settings.iter().map(|(name, value)| (format!("WARMPOOL_PROFILES_{name}"), (*value).to_owned()));
+    let host = Host { memory: 8 << 30, cores: 2, root: true };
+    Config::resolve(None, environment, &Flags::default(), &host).unwrap().profiles.clone()
+}
+
+async fn opened(folder: &TempDir, store: &Store, settings: &[(&str, &str)]) -> Profiles {
+    Profiles::open(limits(settings), folder.path(), 0, [7; 32], store.clone()).await.unwrap()
+}
+
+fn owner() -> KeyId {
+    "0123456789ab".parse().unwrap()
+}
+
+fn state(value: &str) -> StorageState {
+    let cookie = json!({"name": "login", "value": value, "domain": "a.example", "path": "/"});
+    serde_json::from_value(json!({"cookies": [cookie]})).unwrap()
+}
+
+fn write(name: &str) -> ProfileChoice {
+    ProfileChoice { name: name.to_owned(), mode: ProfileMode::Write }
+}
+
+fn read(name: &str) -> ProfileChoice {
+    ProfileChoice { name: name.to_owned(), mode: ProfileMode::Read }
+}
+
+fn numbers(profiles: &Profiles) -> Vec<u64> {
+    profiles.list(|_| true)[0].versions.iter().map(|version| version.version).collect()
+}
+
+#[tokio::test]
+async fn the_first_writer_makes_it_and_a_reader_gets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = opened(&folder, &Store::memory(), &[]).await;
+    assert!(matches!(profiles.begin(&owner(), &read("shop")).await, Err(Error::UnknownProfile { .. })));
+    let begun = profiles.begin(&owner(), &write("shop")).await.unwrap();
+    assert!(begun.state.is_none());
+    let writer = begun.writer.unwrap();
+    let session = SessionId::random();
+    writer.belongs_to(&session);
+    let Err(Error::ProfileInUse { holder, .. }) = profiles.begin(&owner(), &write("shop")).await else { panic!() };
+    assert!(holder.contains(session.as_str()), "{holder}");
+    assert!(writer.save(&state("one")).await.unwrap());
+    assert!(!writer.save(&state("one")).await.unwrap(), "nothing is new");
+    assert!(writer.save(&state("two")).await.unwrap());
+    assert_eq!(numbers(&profiles), [1], "the saves of a session replace each other");
+    assert_eq!(profiles.begin(&owner(), &read("shop")).await.unwrap().state, Some(state("two")));
+    drop(writer);
+    let other = "00000000000b".parse().unwrap();
+    assert!(matches!(profiles.begin(&other, &read("shop")).await, Err(Error::UnknownProfile { .. })));
+    assert!(profiles.begin(&owner(), &write("shop")).await.unwrap().writer.is_some());
+}
+
+#[tokio::test]
+async fn versions_are_kept_and_rolled_back_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = opened(&folder, &Store::memory(), &[("KEEP_VERSIONS", "3")]).await;
+    for value in ["one", "two", "three", "four"] {
+        profiles.put(&owner(), "shop", &state(value)).await.unwrap();
+    }
+    assert_eq!(numbers(&profiles), [4, 3, 2]);
+    assert!(matches!(profiles.state(&owner(), "shop", Some(1)).await, Err(Error::UnknownVersion { .. })));
+    profiles.roll_back(&owner(), "shop", 2).await.unwrap();
+    assert_eq!(numbers(&profiles), [5, 4, 3]);
+    assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state("two"));
+    let detail = profiles.detail(&owner(), "shop").await.unwrap();
+    assert_eq!((detail.cookies[0].domain.as_str(), detail.cookies[0].cookies), ("a.example", 1));
+    let folder = std::fs::read_dir(folder.path().join("profiles")).unwrap().next().unwrap().unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "older files are gone");
+}
+
+#[tokio::test]
+async fn limits_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [("MAX_PER_KEY", "1"), ("MAX_SIZE", "64KiB")];
+    let profiles = opened(&folder, &Store::memory(), &settings).await;
+    profiles.put(&owner(), "shop", &state("one")).await.unwrap();
+    let refused = profiles.put(&owner(), "shop", &state(&"x".repeat(70_000))).await.unwrap_err();
+    assert!(refused.to_string().contains("profiles.max_size"), "{refused}");
+    assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state("one"), "the old version stays");
+    let refused = profiles.create(&owner(), "other", None).await.unwrap_err();
+    assert!(refused.to_string().contains("profiles.max_per_key"), "{refused}");
+    assert!(matches!(profiles.create(&owner(), "shop", None).await, Err(Error::ProfileExists { .. })));
+}
+
+#[tokio::test]
+async fn what_was_saved_is_there_after_a_restart_and_is_encrypted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    opened(&folder, &store, &[]).await.put(&owner(), "shop", &state("correct horse")).await.unwrap();
+    let inside = folder.path().join("profiles");
+    let stray = inside.join("prf_nobody");
+    std::fs::create_dir(&stray).unwrap();
+    let profile =
+        std::fs::read_dir(&inside).unwrap().map(|entry| entry.unwrap().path()).find(|path| *path != stray).unwrap();
+    std::fs::write(profile.join("half.new"), b"half").unwrap();
+    for file in std::fs::read_dir(&profile).unwrap() {
+        assert!(!String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()).contains("horse"));
+    }
+    let again = opened(&folder, &store, &[]).await;
+    assert_eq!(again.state(&owner(), "shop", None).await.unwrap(), state("correct horse"));
+    assert!(!stray.exists() && !profile.join("half.new").exists(), "what no record names is removed");
+}
+
+#[tokio::test]
+async fn a_deleted_profile_comes_back_from_no_backup() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+    let store = Store::open(folder.path(), options.clone()).unwrap().store;
+    let profiles = opened(&folder, &store, &[]).await;
+    profiles.put(&owner(), "shop", &state("one")).await.unwrap();
+    profiles.put(&owner(), "bank", &state("two")).await.unwrap();
+    store.backup().await.unwrap();
+    let writer = profiles.begin(&owner(), &write("shop")).await.unwrap().writer;
+    assert!(matches!(profiles.delete(&owner(), "shop").await, Err(Error::ProfileInUse { .. })));
+    drop(writer);
+    profiles.delete(&owner(), "shop").await.unwrap();
+    // A save after the backup: its record is lost with the database, its file is not.
+    profiles.put(&owner(), "bank", &state("three")).await.unwrap();
+    store.close().await.unwrap();
+    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    let recovered = Store::open(folder.path(), options).unwrap();
+    assert!(recovered.recovery.is_some());
+    let again = opened(&folder, &recovered.store, &[("KEEP_VERSIONS", "1")]).await;
+    let names: Vec<String> = again.list(|_| true).into_iter().map(|profile| profile.name).collect();
+    assert_eq!(names, ["bank"]);
+    recovered.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_profile_is_put_together_from_its_files_where_its_record_is_older() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+    let store = Store::open(folder.path(), options.clone()).unwrap().store;
+    let profiles = opened(&folder, &store, &[("KEEP_VERSIONS", "1")]).await;
+    profiles.put(&owner(), "bank", &state("two")).await.unwrap();
+    store.backup().await.unwrap();
+    profiles.put(&owner(), "bank", &state("three")).await.unwrap();
+    store.close().await.unwrap();
+    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    let recovered = Store::open(folder.path(), options).unwrap();
+    let again = opened(&folder, &recovered.store, &[("KEEP_VERSIONS", "1")]).await;
+    assert_eq!(again.state(&owner(), "bank", None).await.unwrap(), state("three"));
+    recovered.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_full_disk_keeps_the_old_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    opened(&folder, &store, &[]).await.put(&owner(), "shop", &state("one")).await.unwrap();
+    let full = Profiles::open(limits(&[]), folder.path(), u64::MAX, [7; 32], store).await.unwrap();
+    assert!(full.put(&owner(), "shop", &state("two")).await.is_err());
+    assert_eq!(full.state(&owner(), "shop", None).await.unwrap(), state("one"));
+}
+
+#[tokio::test]
+async fn what_nobody_uses_is_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = opened(&folder, &Store::memory(), &[("KEEP_FOR", "1h")]).await;
+    profiles.put(&owner(), "shop", &state("one")).await.unwrap();
+    profiles.forget_unused().await;
+    assert_eq!(profiles.list(|_| true).len(), 1);
+}

@@ -1,0 +1,78 @@
+//! The right to write a profile.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use warmpool_protocol::StorageState;
+
+use crate::{Error, Profiles};
+use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
+
+/// A profile by the key that owns it and its name.
+pub(crate) type Place = (KeyId, String);
+/// Who writes which profile; none where its session is being made.
+pub(crate) type Holders = Arc<Mutex<HashMap<Place, Option<SessionId>>>>;
+
+/// The right to write one profile, which nobody else has; given back when dropped.
+pub struct Writer {
+    pub(crate) place: Place,
+    holders: Holders,
+    profiles: Profiles,
+    session: OnceLock<SessionId>,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Takes the right, if nobody has it.
+    /// Errors: `ProfileInUse`.
+    pub(crate) fn take(profiles: &Profiles, place: Place) -> Result<Self, Error> {
+        let holders = Arc::clone(profiles.holders());
+        {
+            let mut all = holders.lock();
+            if let Some(holder) = all.get(&place) {
+                return Err(Error::ProfileInUse { name: place.1, holder: named(holder.as_ref()) });
+            }
+            all.insert(place.clone(), None);
+        }
+        Ok(Self { place, holders, profiles: profiles.clone(), session: OnceLock::new() })
+    }
+
+    /// This session has the right.
+    pub fn belongs_to(&self, session: &SessionId) {
+        let _ = self.session.set(session.clone());
+        self.holders.lock().insert(self.place.clone(), Some(session.clone()));
+    }
+
+    /// What was saved last; empty of a profile that has no version yet.
+    /// Errors: those of the files.
+    pub async fn newest(&self) -> Result<StorageState, Error> {
+        match self.profiles.state(&self.place.0, &self.place.1, None).await {
+            Err(Error::UnknownProfile { .. }) => Ok(StorageState::default()),
+            state => state,
+        }
+    }
+
+    /// Saves what a browser keeps, in place of what the same session saved before. Returns whether anything was new.
+    /// Errors: `TooLarge`, `Deleted`, `ProfileLimit`, `DiskNearlyFull`, `StoreBusy`: the version before is still the newest.
+    pub async fn save(&self, state: &StorageState) -> Result<bool, Error> {
+        self.profiles.save(&self.place, self.session.get(), state).await
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.holders.lock().remove(&self.place);
+    }
+}
+
+/// Who has the right, in words.
+pub(crate) fn named(holder: Option<&SessionId>) -> String {
+    holder.map_or_else(|| "a session that is being made".to_owned(), |session| format!("the session `{session}`"))
+}

@@ -1,0 +1,160 @@
+//! A session's profile: what its browser began with, and what is saved of it while it lives and when it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{sleep, timeout};
+use warmpool_protocol::StorageState;
+
+use super::{Ending, Session, Sessions};
+use crate::Error;
+use warmpool_api::session::SessionProfile as View;
+use warmpool_core::browser::Engine;
+use warmpool_core::clock::unix_ms;
+use warmpool_profiles::{ProfileChoice, ProfileMode, Writer};
+use warmpool_workers::worker::Health;
+
+/// The profile that a live session writes.
+#[derive(Debug)]
+pub(crate) struct SessionProfile {
+    writer: Writer,
+    /// The largest origin that is read, in bytes.
+    limit: u64,
+    /// One save after another.
+    turn: tokio::sync::Mutex<()>,
+    saved: Mutex<Saved>,
+}
+
+/// How the saves of a session went.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Saved {
+    /// When the last good one was, in Unix milliseconds.
+    pub(crate) at_ms: Option<u64>,
+    /// Why the last one failed, if it did.
+    pub(crate) error: Option<String>,
+}
+
+impl SessionProfile {
+    pub(super) fn new(writer: Writer, limit: u64) -> Self {
+        Self { writer, limit, turn: tokio::sync::Mutex::default(), saved: Mutex::default() }
+    }
+
+    fn note(&self, outcome: Result<(), String>) {
+        let mut saved = self.saved.lock();
+        match outcome {
+            Ok(()) => *saved = Saved { at_ms: Some(unix_ms()), error: None },
+            Err(reason) => saved.error = Some(reason),
+        }
+    }
+}
+
+/// What lists show of a profile.
+pub(super) fn view(choice: &ProfileChoice, saved: &Saved) -> View {
+    let is_written = choice.mode == ProfileMode::Write;
+    View { name: choice.name.clone(), is_written, saved_at: saved.at_ms, error: saved.error.clone() }
+}
+
+impl Session {
+    /// How the saves of its profile went so far.
+    pub(super) fn saved(&self) -> Saved {
+        self.profile.as_ref().map(|profile| profile.saved.lock().clone()).unwrap_or_default()
+    }
+
+    /// Whether it saves a profile.
+    pub(crate) const fn saves_profile(&self) -> bool {
+        self.profile.is_some()
+    }
+
+    /// Saves its profile, if it writes one: of all origins, or only of those that a tab shows, and the others as they were saved
+    /// before. A failure is noted, and the version before stays.
+    pub(crate) async fn save_profile(&self, everywhere: bool) {
+        let Some(profile) = &self.profile else { return };
+        let _turn = profile.turn.lock().await;
+        let saved = self.save(profile, everywhere).await;
+        if let Err(error) = &saved {
+            tracing::warn!(session = %self.id, %error, "a profile was not saved");
+        }
+        profile.note(saved.map_err(|error| error.to_string()));
+    }
+
+    async fn save(&self, profile: &SessionProfile, everywhere: bool) -> Result<(), Error> {
+        let mut state = self.read_state(profile.limit, everywhere).await?;
+        // The other engines read all origins without visiting one.
+        if !everywhere && self.options.engine == Engine::Chromium {
+            add_unread(&mut state, profile.writer.newest().await?);
+        }
+        state.origins.retain(|origin| !origin.is_empty());
+        for warning in &state.warnings {
+            tracing::debug!(session = %self.id, warning, "not all of a profile was saved");
+        }
+        profile.writer.save(&state).await?;
+        Ok(())
+    }
+}
+
+/// Adds the origins that were not read, as an earlier save has them.
+fn add_unread(state: &mut StorageState, before: StorageState) {
+    let unread =
+        before.origins.into_iter().filter(|old| state.origins.iter().all(|origin| origin.origin != old.origin));
+    let unread: Vec<_> = unread.collect();
+    state.origins.extend(unread);
+}
+
+impl Sessions {
+    /// Saves the profile of a session again and again, until it is told to stop.
+    pub(super) async fn keep_saving(session: Arc<Session>, interval: Duration) {
+        loop {
+            sleep(interval).await;
+            session.save_profile(false).await;
+        }
+    }
+
+    /// Saves the profile of a session that has ended, while its browser is there.
+    pub(super) async fn save_last(&self, session: &Session, ending: &Ending) {
+        let Some(profile) = &session.profile else { return };
+        let is_there = matches!(session.worker.health(), Health::Alive | Health::Booting);
+        let reason = if is_there {
+            let limit = self.shared.config.profiles.save_timeout;
+            match timeout(limit, session.save_profile(true)).await {
+                Ok(()) => return,
+                Err(_) => format!("the browser did not tell its state within {} seconds", limit.as_secs()),
+            }
+        } else if *ending == Ending::BrowserClosed && profile.saved.lock().is_fresh() {
+            // The command that closed the browser waited for a save.
+            return;
+        } else {
+            "the browser was gone before its end was saved".to_owned()
+        };
+        tracing::warn!(session = %session.id, reason, "the last save of a profile failed");
+        profile.note(Err(reason));
+    }
+}
+
+impl Saved {
+    /// Whether the last save was good, and a moment ago.
+    fn is_fresh(&self) -> bool {
+        const MOMENT: u64 = 5000;
+        self.error.is_none() && self.at_ms.is_some_and(|at| unix_ms().saturating_sub(at) < MOMENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_read_stays_as_it_was() {
+        let state = |origins: &[(&str, &str)]| -> StorageState {
+            let local = |value: &str| json!([{"name": "a", "value": value}]);
+            let origins: Vec<_> =
+                origins.iter().map(|(origin, value)| json!({"origin": origin, "localStorage": local(value)})).collect();
+            serde_json::from_value(json!({"origins": origins})).unwrap()
+        };
+        let mut read = state(&[("https://a.b", "new")]);
+        add_unread(&mut read, state(&[("https://a.b", "old"), ("https://c.d", "old")]));
+        assert_eq!(read, state(&[("https://a.b", "new"), ("https://c.d", "old")]));
+    }
+}

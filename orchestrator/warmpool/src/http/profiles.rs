@@ -1,0 +1,194 @@
+//! `/profiles`: what browsers keep for sites, under names.
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::App;
+use super::auth::{Caller, Scope};
+use super::body;
+use super::openapi::{Access, Operation, Routes};
+use super::query::Query;
+use super::reply::json_reply;
+use super::route::{Policy, Segment};
+use crate::http::error::Error;
+use warmpool_api::profile::{ProfileDetail, ProfileList, ProfileView};
+use warmpool_api::{AnyObject, Object};
+use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_protocol::StorageState;
+use warmpool_sessions::session::GivenState;
+
+/// A profile's name in a path.
+const NAME: Segment = Segment::new("name", "The profile's name.");
+const POLICY: Policy = Policy::rest(Access::Key, &[NAME]);
+/// The setting that limits a state.
+const LIMIT: &str = "profiles.max_size";
+
+/// A profile that is wanted.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateProfile {
+    /// 1 to 64 letters, digits, `.`, `_` and `-`.
+    #[schemars(length(min = 1, max = 64))]
+    name: String,
+    /// What it holds at first, in the shape of Playwright's `storageState`.
+    #[serde(default)]
+    #[schemars(with = "Option<AnyObject>")]
+    state: Option<Object<StorageState>>,
+}
+
+/// A change of a profile: one of the two.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ChangeProfile {
+    /// What it is to hold, as a new version.
+    #[schemars(with = "Option<AnyObject>")]
+    state: Option<Object<StorageState>>,
+    /// The version to roll back to, as a new version.
+    version: Option<u64>,
+}
+
+/// Which version of a profile.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct VersionQuery {
+    /// A version's number; the newest where it is left out.
+    version: Option<u64>,
+}
+
+pub(super) fn routes() -> Routes {
+    let example = json!({"name": "shop"});
+    let failures =
+        [Code::UnknownProfile, Code::ProfileInUse, Code::ProfileLimit, Code::DiskNearlyFull, Code::StoreBusy];
+    Routes::new("Profiles")
+        .get(
+            "/profiles",
+            list,
+            Operation::new("list_profiles", "List profiles", POLICY.suggested())
+                .about("The profiles of the key, by their names. What they hold is not in the list.")
+                .writes::<ProfileList>("The profiles."),
+        )
+        .post(
+            "/profiles",
+            create,
+            Operation::new("create_profile", "Make a profile", POLICY)
+                .about("Empty, or with a state. A session that begins with the mode `write` makes one too.")
+                .reads::<CreateProfile>(example)
+                .writes::<ProfileView>("The profile.")
+                .fails(&[Code::ProfileExists])
+                .fails(&failures[1..]),
+        )
+        .get(
+            "/profiles/{name}",
+            show,
+            Operation::new("get_profile", "Look at a profile", POLICY)
+                .about("Its versions, and what the newest one holds: hosts, origins, numbers and sizes, and no values.")
+                .writes::<ProfileDetail>("The profile.")
+                .fails(&[Code::UnknownProfile]),
+        )
+        .put(
+            "/profiles/{name}",
+            change,
+            Operation::new("change_profile", "Import a state, or roll back", POLICY)
+                .about("Either makes a new version. A profile that is not there is made by a state.")
+                .reads::<ChangeProfile>(json!({"version": 1}))
+                .writes::<ProfileView>("The profile.")
+                .fails(&failures),
+        )
+        .delete(
+            "/profiles/{name}",
+            delete,
+            Operation::new("delete_profile", "Delete a profile for good", POLICY)
+                .about("With all its versions. No backup brings it back.")
+                .writes_nothing("It is gone.")
+                .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::StoreBusy]),
+        )
+        .get(
+            "/profiles/{name}/state",
+            state,
+            Operation::new("get_profile_state", "Export a profile", POLICY.takes::<VersionQuery>())
+                .about("The state of a version, in the shape of Playwright's `storageState`. It holds logins, so keep it as a password.")
+                .writes::<StorageState>("The state.")
+                .fails(&[Code::UnknownProfile]),
+        )
+}
+
+/// `GET /profiles`
+async fn list(State(app): State<App>, scope: Scope) -> Result<Response, Error> {
+    let profiles = app.profiles.list(|key| scope.has(key));
+    Ok(json_reply(StatusCode::OK, &ProfileList { profiles }))
+}
+
+/// `POST /profiles`
+async fn create(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let (CreateProfile { name, state }, _text) = read::<CreateProfile>(&app, &headers, body).await?;
+    let state = state.map(checked).transpose()?;
+    let view = app.profiles.create(&key, &name, state.as_ref()).await?;
+    Ok(json_reply(StatusCode::CREATED, &view))
+}
+
+/// `GET /profiles/<name>`
+async fn show(State(app): State<App>, Caller(key): Caller, Path(name): Path<String>) -> Result<Response, Error> {
+    Ok(json_reply(StatusCode::OK, &app.profiles.detail(&key, &name).await?))
+}
+
+/// `PUT /profiles/<name>`
+async fn change(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let (ChangeProfile { state, version }, _text) = read::<ChangeProfile>(&app, &headers, body).await?;
+    let view = match (state, version) {
+        (Some(state), None) => app.profiles.put(&key, &name, &checked(state)?).await?,
+        (None, Some(version)) => app.profiles.roll_back(&key, &name, version).await?,
+        (None, None) => {
+            return Err(Error::invalid(
+                "state",
+                "or `version` must be there: a state to import, or a version to roll back to",
+            ));
+        }
+        (Some(_), Some(_)) => return Err(Error::invalid("version", "must be left out where there is a `state`")),
+    };
+    Ok(json_reply(StatusCode::OK, &view))
+}
+
+/// `DELETE /profiles/<name>`
+async fn delete(State(app): State<App>, Caller(key): Caller, Path(name): Path<String>) -> Result<StatusCode, Error> {
+    app.profiles.delete(&key, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /profiles/<name>/state`
+async fn state(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(name): Path<String>,
+    Query(query): Query<VersionQuery>,
+) -> Result<Response, Error> {
+    Ok(json_reply(StatusCode::OK, &app.profiles.state(&key, &name, query.version).await?))
+}
+
+async fn read<T: serde::de::DeserializeOwned>(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, body::Text), Error> {
+    body::json_within(app, headers, body, app.config.profiles.max_size.bytes(), LIMIT).await
+}
+
+/// A state whose cookies and origins are such.
+fn checked(Object(state): Object<StorageState>) -> Result<StorageState, Error> {
+    Ok(GivenState::new(state)?.into_state())
+}

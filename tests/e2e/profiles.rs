@@ -1,0 +1,320 @@
+//! Profiles: what one session's browser keeps for sites, the next one's has, whatever came in between.
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use warmpool_tests::{Api, Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    group!(Some(Settings::on_demand()),
+        quick: [outlive_a_webdriver_session],
+        full: [
+            pass_from_engine_to_engine,
+            are_saved_before_a_client_closes_the_browser,
+            are_saved_when_a_client_just_goes,
+            have_one_writer_and_many_readers,
+            outlive_the_daemon,
+            keep_their_last_whole_save_when_the_worker_dies,
+            are_made_changed_and_deleted_by_rest,
+            serve_tasks,
+            have_the_names_of_other_services,
+            of_a_wrong_shape_are_refused,
+        ],
+    )
+}
+
+const ENGINES: [(&str, &str); 3] = [("chromium", "chrome"), ("firefox", "firefox"), ("webkit", "MiniBrowser")];
+
+/// What a page does when its user signs in.
+const SIGN_IN: &str =
+    "document.cookie = 'login=' + arguments[0] + '; path=/; max-age=10000'; localStorage.login = arguments[0]";
+/// Who is signed in, by both.
+const WHO: &str = "return [document.cookie, localStorage.login ?? null]";
+
+fn signed_in(name: &str) -> Value {
+    json!([format!("login={name}"), name])
+}
+
+fn body(engine: &str, profile: &str, mode: &str) -> Value {
+    json!({"browser_type": engine, "headless": true, "url": "about:blank", "profile": {"name": profile, "mode": mode}})
+}
+
+async fn drive(session: &Session, name: &str) -> Result<Driver> {
+    Driver::start(session.connect_url()?, json!({"browserName": name})).await
+}
+
+async fn execute(driver: &Driver, script: &str, argument: &str) -> Result<Value> {
+    let body = json!({"script": script, "args": [argument]});
+    Ok(driver.command(Method::POST, "/execute/sync", &body).await?.ok()?["value"].clone())
+}
+
+/// A session that signs in and quits.
+async fn sign_in(daemon: &Daemon, site: &str, (engine, driver): (&str, &str), profile: &str, user: &str) -> Result<()> {
+    let session = daemon.webdriver(body(engine, profile, "write")).await?;
+    let driver = drive(&session, driver).await?;
+    driver.goto(&format!("{site}/")).await?;
+    execute(&driver, SIGN_IN, user).await?;
+    driver.quit().await?;
+    let ended = session.becomes("terminated", 20).await?;
+    ensure!(ended["profile"]["error"].is_null() && ended["profile"]["saved_at"].is_u64(), "{ended}");
+    Ok(())
+}
+
+/// Who is signed in, in a session that reads the profile.
+async fn who(daemon: &Daemon, site: &str, (engine, driver): (&str, &str), profile: &str) -> Result<Value> {
+    let session = daemon.webdriver(body(engine, profile, "read")).await?;
+    let driver = drive(&session, driver).await?;
+    driver.goto(&format!("{site}/")).await?;
+    let who = execute(&driver, WHO, "").await?;
+    session.delete().await?.ok()?;
+    Ok(who)
+}
+
+async fn versions(api: &Api, profile: &str) -> Result<usize> {
+    let reply = api.get(&format!("/profiles/{profile}")).await?;
+    Ok(reply.json()?["versions"].as_array().map_or(0, Vec::len))
+}
+
+async fn outlive_a_webdriver_session(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    sign_in(daemon, &site, ENGINES[0], "quick", "ann").await?;
+    ensure!(who(daemon, &site, ENGINES[0], "quick").await? == signed_in("ann"));
+    ensure!(versions(&daemon.api(), "quick").await? == 1, "a reader saves nothing");
+    Ok(())
+}
+
+async fn pass_from_engine_to_engine(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for (number, from) in ENGINES.into_iter().enumerate() {
+        let user = format!("user{number}");
+        sign_in(daemon, &site, from, "shared", &user).await.with_context(|| format!("by {}", from.0))?;
+        for to in ENGINES {
+            let who = who(daemon, &site, to, "shared").await.with_context(|| format!("{} after {}", to.0, from.0))?;
+            ensure!(who == signed_in(&user), "{} after {}: {who}", to.0, from.0);
+        }
+    }
+    ensure!(versions(&daemon.api(), "shared").await? == 3);
+    Ok(())
+}
+
+/// Puppeteer's `browser.close()`: the command reaches the browser after the save.
+async fn are_saved_before_a_client_closes_the_browser(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(body("chromium", "closed", "write")).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/")).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'eve'")).await?;
+    let _ = cdp.call("Browser.close", json!({})).await;
+    let ended = session.becomes("completed", 20).await?;
+    ensure!(ended["profile"]["error"].is_null() && ended["profile"]["saved_at"].is_u64(), "{ended}");
+    ensure!(who(daemon, &site, ENGINES[0], "closed").await? == signed_in("eve"));
+
+    let session = daemon.session(body("firefox", "closed", "write")).await?;
+    let mut bidi = session.cdp().await?;
+    bidi.call("session.new", json!({"capabilities": {}})).await?;
+    let tree = bidi.call("browsingContext.getTree", json!({"maxDepth": 0})).await?;
+    let context = tree["contexts"][0]["context"].clone();
+    let url = format!("{site}/");
+    bidi.call("browsingContext.navigate", json!({"context": context, "url": url, "wait": "complete"})).await?;
+    let expression = SIGN_IN.replace("arguments[0]", "'fay'");
+    let script = json!({"expression": expression, "target": {"context": context}, "awaitPromise": false});
+    bidi.call("script.evaluate", script).await?;
+    let _ = bidi.call("browser.close", json!({})).await;
+    let ended = session.becomes("completed", 20).await?;
+    ensure!(ended["profile"]["error"].is_null(), "{ended}");
+    ensure!(who(daemon, &site, ENGINES[1], "closed").await? == signed_in("fay"));
+    Ok(())
+}
+
+async fn are_saved_when_a_client_just_goes(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand().set("SESSION_RECONNECT_WINDOW", "1s")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.session(body("chromium", "gone", "write")).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/")).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'gus'")).await?;
+    // The tab has left the site by then.
+    cdp.evaluate(&page, "void (location.href = 'about:blank')").await?;
+    drop(cdp);
+    let ended = eventually!("it is saved", 20, {
+        Some(session.record().await?)
+            .filter(|record| record["ended_at"].is_u64() && record["profile"]["saved_at"].is_u64())
+    })?;
+    ensure!(ended["reason"] == "disconnected" && ended["profile"]["error"].is_null(), "{ended}");
+    ensure!(who(&daemon, &site, ENGINES[0], "gone").await? == signed_in("gus"));
+    daemon.assert_idle().await
+}
+
+async fn have_one_writer_and_many_readers(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    sign_in(daemon, &site, ENGINES[0], "busy", "ivy").await?;
+    let writer = daemon.session(body("chromium", "busy", "write")).await?;
+    let refused = daemon.api().post("/sessions/create", &body("chromium", "busy", "write")).await?;
+    ensure!(refused.status == 409 && refused.text().contains(&writer.id), "{}", refused.text());
+    ensure!(refused.text().contains("profile_in_use"), "{}", refused.text());
+    let deleted = daemon.api().delete("/profiles/busy").await?;
+    ensure!(deleted.status == 409, "{}", deleted.text());
+    ensure!(daemon.api().get("/profiles/busy").await?.ok()?["writer"] == writer.id);
+    ensure!(who(daemon, &site, ENGINES[0], "busy").await? == signed_in("ivy"));
+    writer.delete().await?.ok()?;
+    eventually!("the next may write", 20, {
+        let next = daemon.api().post("/sessions/create", &body("chromium", "busy", "write")).await?;
+        if next.status == 200 {
+            daemon
+                .api()
+                .delete(&format!("/sessions/{}", next.json()?["session_id"].as_str().unwrap_or_default()))
+                .await?;
+        }
+        next.status == 200
+    })?;
+    daemon.end_all().await
+}
+
+async fn outlive_the_daemon(stage: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::on_demand().set("PROFILES_SAVE_INTERVAL", "1s")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.webdriver(body("chromium", "kill", "write")).await?;
+    let driver = drive(&session, "chrome").await?;
+    driver.goto(&format!("{site}/")).await?;
+    execute(&driver, SIGN_IN, "kim").await?;
+    let api = daemon.api();
+    eventually!("it is saved while the session lives", 20, {
+        api.get("/profiles/kill/state").await?.text().contains("kim")
+    })?;
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    let api = daemon.api();
+    // Nobody else may write in between.
+    let refused = api.post("/sessions/create", &body("chromium", "kill", "write")).await?;
+    ensure!(refused.status == 409, "{}", refused.text());
+    execute(&driver, SIGN_IN, "lea").await?;
+    let session = Session::from_body(&api, session.body.clone())?;
+    session.delete().await?.ok()?;
+    let ended = session.becomes("terminated", 20).await?;
+    ensure!(ended["profile"]["error"].is_null(), "{ended}");
+    ensure!(who(&daemon, &site, ENGINES[0], "kill").await? == signed_in("lea"));
+    ensure!(versions(&api, "kill").await? == 1, "one session, one version");
+    daemon.assert_idle().await
+}
+
+async fn keep_their_last_whole_save_when_the_worker_dies(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand().set("PROFILES_SAVE_INTERVAL", "1s")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let api = daemon.api();
+    for (engine, name) in ENGINES {
+        let session = daemon.webdriver(body(engine, engine, "write")).await?;
+        let driver = drive(&session, name).await?;
+        driver.goto(&format!("{site}/")).await?;
+        execute(&driver, SIGN_IN, "mia").await?;
+        eventually!(format!("{engine} is saved while the session lives"), 20, {
+            api.get(&format!("/profiles/{engine}/state")).await?.text().contains("mia")
+        })?;
+        let container = daemon.only_container().await?;
+        daemon.docker().signal_browser(&container, Signal::SIGKILL).await?;
+        let ended = eventually!("the session ends", 30, {
+            Some(session.record().await?).filter(|record| record["profile"]["error"].is_string())
+        })?;
+        ensure!(ended["profile"]["error"].as_str().is_some_and(|error| error.contains("gone")), "{engine}: {ended}");
+        ensure!(who(&daemon, &site, (engine, name), engine).await? == signed_in("mia"), "{engine}");
+    }
+    daemon.assert_idle().await
+}
+
+async fn are_made_changed_and_deleted_by_rest(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let state = |value: &str| {
+        json!({"cookies": [{"name": "a", "value": value, "domain": "shop.example", "path": "/"}],
+            "origins": [{"origin": "https://shop.example", "localStorage": [{"name": "k", "value": value}]}]})
+    };
+    let made = api.post("/profiles", &json!({"name": "rest", "state": state("one")})).await?;
+    ensure!(made.status == 201, "{}", made.text());
+    let again = api.post("/profiles", &json!({"name": "rest"})).await?;
+    ensure!(again.status == 409 && again.text().contains("profile_exists"), "{}", again.text());
+    let put = |body: Value| {
+        let api = api.clone();
+        async move { api.send(Method::PUT, "/profiles/rest", json_headers(), body.to_string().into()).await }
+    };
+    put(json!({"state": state("two")})).await?.ok()?;
+    let exported = api.get("/profiles/rest/state").await?.ok()?;
+    ensure!(exported["cookies"][0]["value"] == "two", "{exported}");
+    ensure!(api.get("/profiles/rest/state?version=1").await?.ok()?["cookies"][0]["value"] == "one");
+    put(json!({"version": 1})).await?.ok()?;
+    ensure!(api.get("/profiles/rest/state").await?.ok()?["cookies"][0]["value"] == "one");
+    let missing = put(json!({"version": 9})).await?;
+    ensure!(missing.status == 404, "{}", missing.text());
+    let shown = api.get("/profiles/rest").await?.ok()?;
+    ensure!(shown["cookies"] == json!([{"domain": "shop.example", "cookies": 1}]), "{shown}");
+    ensure!(shown["origins"][0]["local_storage"] == 1 && !shown.to_string().contains("\"one\""), "{shown}");
+    ensure!(shown["versions"].as_array().map(Vec::len) == Some(3), "{shown}");
+    let listed = api.get("/profiles").await?.ok()?;
+    ensure!(listed["profiles"].as_array().is_some_and(|all| all.iter().any(|at| at["name"] == "rest")), "{listed}");
+    ensure!(api.delete("/profiles/rest").await?.status == 204);
+    ensure!(api.get("/profiles/rest").await?.status == 404);
+    Ok(())
+}
+
+fn json_headers() -> http::HeaderMap {
+    let mut headers = http::HeaderMap::new();
+    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers
+}
+
+async fn serve_tasks(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    sign_in(daemon, &site, ENGINES[0], "task", "nia").await?;
+    let schema = json!({"login": {"selector": "body", "type": "text"}});
+    let extract = json!({"url": format!("{site}/cookies"), "schema": schema, "profile": {"name": "task"}, "wait": 60});
+    let reply = daemon.api().post("/lam/extract", &extract).await?;
+    ensure!(reply.text().contains("nia"), "{}", reply.text());
+    let fleet = json!({"urls": [site], "extract": {"schema": schema}, "profile": {"name": "task", "mode": "write"}});
+    let refused = daemon.api().post("/lam/fleet", &fleet).await?;
+    ensure!(refused.status == 400 && refused.text().contains("profile.mode"), "{}", refused.text());
+    Ok(())
+}
+
+async fn have_the_names_of_other_services(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let sockets = daemon.url().replace("http:", "ws:");
+    let mut cdp = Cdp::connect(&format!("{sockets}/?token={}&userDataDir=other", daemon.key())).await?;
+    let page = cdp.open(&format!("{site}/")).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'ola'")).await?;
+    let _ = cdp.call("Browser.close", json!({})).await;
+    eventually!("it is saved", 20, versions(&daemon.api(), "other").await? == 1)?;
+    // A grid's client names it among our own options.
+    let own = json!({"headless": true, "url": "about:blank", "profile": {"name": "other", "mode": "read"}});
+    let wanted = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome", "warmpool:options": own}}});
+    let api = daemon.api();
+    let made = api.post("/session", &wanted).await?.ok()?;
+    let path = format!("/session/{}", made["value"]["sessionId"].as_str().context("an id")?);
+    api.post(&format!("{path}/url"), &json!({"url": format!("{site}/")})).await?.ok()?;
+    let who = api.post(&format!("{path}/execute/sync"), &json!({"script": WHO, "args": []})).await?.ok()?;
+    ensure!(who["value"] == signed_in("ola"), "{who}");
+    api.delete(&path).await?.ok()?;
+    Ok(())
+}
+
+async fn of_a_wrong_shape_are_refused(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    for (body, field) in [
+        (json!({"profile": "shop"}), "profile"),
+        (json!({"profile": {"name": "a/b"}}), "profile.name"),
+        (json!({"profile": {"name": ".."}}), "profile.name"),
+        (json!({"profile": {"name": "a", "mode": "append"}}), "profile.mode"),
+        (json!({"profile": {"name": "a", "mode": "write"}, "state": {}}), "state"),
+    ] {
+        let reply = api.post("/sessions/create", &body).await?;
+        ensure!(reply.status == 400 && reply.json()?["error"]["field"] == field, "{body}: {}", reply.text());
+    }
+    let unknown = api.post("/sessions/create", &json!({"profile": {"name": "nobody"}})).await?;
+    ensure!(unknown.status == 404 && unknown.text().contains("unknown_profile"), "{}", unknown.text());
+    let wrong = api.post("/profiles", &json!({"name": "x", "state": {"jar": []}})).await?;
+    ensure!(wrong.status == 400 && wrong.text().contains("state.jar"), "{}", wrong.text());
+    Ok(())
+}
