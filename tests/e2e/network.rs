@@ -75,6 +75,10 @@ async fn pages_of_a_worker_without_a_network_are_online(_: Stage) -> Result<()> 
         let driver = Driver::start(session.connect_url()?, json!({})).await?;
         // WebKitGTK asks GLib, which calls a host online that has a default route, and no worker has one.
         ensure!(driver.execute("return navigator.onLine").await? == (engine != "webkit"), "{engine}");
+        // An address that came later would fail what Chromium is loading at that moment.
+        let pid = *daemon.docker().browser_pids(&container).await?.first().context("a browser")?;
+        let addresses = std::fs::read_to_string(format!("/proc/{pid}/net/if_inet6"))?;
+        ensure!(addresses.lines().all(|line| line.ends_with(" lo")), "{engine}: {addresses}");
         session.delete().await?.ok()?;
         daemon.assert_idle().await?;
     }

@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use futures_util::TryStreamExt as _;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getgid, getuid};
+use rtnetlink::packet_route::link::{AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth, new_connection};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
@@ -102,6 +103,16 @@ async fn set_up(handle: &Handle) -> Result<(), NetworkError> {
     handle.link().add(LinkVeth::new(near, far).build()).execute().await?;
     let mut links = handle.link().get().match_name(near.to_owned()).execute();
     let link = links.try_next().await?.ok_or(NetworkError::Missing(near))?;
+    // The kernel would give each end an address of IPv6 and say so a second or two later, once nobody else has it. Chromium
+    // would then fail what it is loading with ERR_NETWORK_CHANGED.
+    for end in CABLE {
+        let family = vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)])];
+        let attribute = LinkAttribute::AfSpecUnspec(family);
+        let none = LinkUnspec::new_with_name(end).append_extra_attribute(attribute).build();
+        if let Err(error) = handle.link().set(none).execute().await {
+            tracing::debug!(%error, "this kernel has no IPv6, and so no address of it");
+        }
+    }
     handle.address().add(link.header.index, IpAddr::V4(ADDRESS), PREFIX).execute().await?;
     up(near).await?;
     up(far).await?;
