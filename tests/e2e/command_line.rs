@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, programs};
 
 pub(crate) fn group() -> Group {
@@ -16,7 +16,7 @@ pub(crate) fn group() -> Group {
             exit_codes_are_those_of_the_guide,
             shells_know_values,
         ],
-        full: [a_world_is_one_command],
+        full: [a_world_is_one_command, profiles_are_managed],
     )
 }
 
@@ -54,6 +54,38 @@ async fn in_pipe(daemon: &Daemon, arguments: &[&str]) -> Result<(Option<i32>, Va
     let output = tokio::process::Command::from(command).kill_on_drop(true).output().await?;
     let problem = String::from_utf8_lossy(&output.stderr).into_owned();
     Ok((output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), problem))
+}
+
+async fn profiles_are_managed(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("state.json");
+    let path = file.to_str().context("a path")?;
+    let ok = async |arguments: &[&str]| {
+        let (code, said, problem) = in_pipe(daemon, arguments).await?;
+        ensure!(code == Some(0), "{arguments:?}: {problem}");
+        anyhow::Ok(said)
+    };
+    for user in ["one", "two"] {
+        let state = json!({"cookies": [{"name": "a", "value": user, "domain": "shop.example", "path": "/"}]});
+        std::fs::write(&file, state.to_string())?;
+        ok(&["profiles", "import", "desk", path]).await?;
+    }
+    ensure!(ok(&["profiles", "export", "desk"]).await?["cookies"][0]["value"] == "two");
+    ok(&["profiles", "roll-back", "desk", "1"]).await?;
+    let shown = ok(&["profiles", "show", "desk"]).await?;
+    ensure!(shown["versions"].as_array().map(Vec::len) == Some(3), "{shown}");
+    let create = ["sessions", "create", "--page", "about:blank", "--profile", "desk", "--save-profile"];
+    let created = ok(&create).await?;
+    let listed = ok(&["profiles", "list"]).await?;
+    ensure!(listed["profiles"][0]["writer"] == created["session_id"], "{listed}");
+    let (code, list) = on_terminal(daemon, 60, &["profiles", "list"], &[]).await?;
+    ensure!(code == Some(0) && list.contains("desk") && list.lines().all(|line| line.chars().count() <= 60), "{list}");
+    let (code, _, _) = in_pipe(daemon, &["profiles", "delete", "desk"]).await?;
+    ensure!(code != Some(0), "a profile that is written was deleted");
+    ok(&["sessions", "end", created["session_id"].as_str().context("an id")?]).await?;
+    eventually!("it can be deleted", 20, in_pipe(daemon, &["profiles", "delete", "desk"]).await?.0 == Some(0))?;
+    Ok(())
 }
 
 async fn a_session_is_one_command(stage: Stage) -> Result<()> {

@@ -7,6 +7,7 @@
 //! | `values`    | the values that options take, for their check and for completions |
 //! | `submit`    | `warmpool run`, `extract` and `fleet`; `summary` tells what came of them |
 //! | `tasks`     | `warmpool tasks` |
+//! | `profiles`  | `warmpool profiles` |
 //! | `sessions`  | `warmpool sessions` |
 //! | `worlds`    | `warmpool worlds` |
 //! | `status`    | `warmpool status` |
@@ -32,6 +33,7 @@ mod list;
 mod naming;
 mod open;
 mod output;
+mod profiles;
 mod sessions;
 mod show;
 mod status;
@@ -45,6 +47,7 @@ mod worlds;
 
 pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
+pub use profiles::ProfilesCommand;
 pub use sessions::SessionsCommand;
 pub use status::StatusArguments;
 pub use table::{Column, table};
@@ -75,6 +78,9 @@ pub enum ClientCommand {
     /// Take a session; watch, share, list, show and end sessions.
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// List, show, export, import, roll back and delete profiles, which keep logins from one session to the next.
+    #[command(subcommand)]
+    Profiles(ProfilesCommand),
     /// Say how a daemon is: its warm browsers, sessions and tasks. Exits 69 where it would serve no new session now.
     #[command(after_help = Exit::HELP)]
     Status(StatusArguments),
@@ -96,6 +102,7 @@ pub async fn carry_out(command: ClientCommand) -> Result<Exit, ClientError> {
         ClientCommand::Fleet(arguments) => submit::fleet(*arguments).await,
         ClientCommand::Tasks(command) => tasks::carry_out(command).await,
         ClientCommand::Sessions(command) => sessions::carry_out(command).await,
+        ClientCommand::Profiles(command) => profiles::carry_out(command).await.map(|()| Exit::Success),
         ClientCommand::Status(arguments) => status::carry_out(arguments).await,
         ClientCommand::Worlds(command) => worlds::carry_out(command).await,
         ClientCommand::Tunnel(arguments) => tunnel::carry_out(*arguments).await,

@@ -47,6 +47,12 @@ pub struct CreateArguments {
     /// Block ads.
     #[arg(long)]
     pub block_ads: bool,
+    /// Begin with this profile.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Save the profile, too; one that is not there is made.
+    #[arg(long, requires = "profile")]
+    pub save_profile: bool,
     /// The end user it is for.
     #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
     pub service_passcode: Option<String>,
@@ -75,6 +81,7 @@ impl CreateArguments {
             (self.idle_timeout.is_some(), "idle_timeout", "--idle-timeout"),
             (self.keep_alive, "keep_alive", "--keep-alive"),
             (self.block_ads, "advanced.block_ads", "--block-ads"),
+            (self.profile.is_some(), "profile", "--profile"),
             (self.service_passcode.is_some(), "service_passcode", "--service-passcode"),
             (!self.metadata.is_empty(), "metadata", "--metadata"),
         ])
@@ -94,6 +101,9 @@ impl CreateArguments {
                 "session_timeout": self.session_timeout.map(|time| time.as_secs()),
                 "idle_timeout": self.idle_timeout.map(|time| time.as_secs()),
                 "keep_alive": self.keep_alive.then_some(true),
+                "profile": self.profile.as_ref().map(|name| {
+                    json!({"name": name, "mode": if self.save_profile { "write" } else { "read" }})
+                }),
                 "service_passcode": self.service_passcode,
                 "metadata": labels(&self.metadata),
             }),
