@@ -39,7 +39,7 @@ async fn wrong_fields_are_named(stage: Stage) -> Result<()> {
         (json!({"browser_type": "opera"}), "browser_type"),
         (json!({"browser_type": 1}), "browser_type"),
         (json!({"settings": []}), "settings"),
-        (json!({"settings": {"timezone": "UTC"}}), "settings.timezone"),
+        (json!({"settings": {"timezone": "Europe/Atlantis"}}), "settings.timezone"),
         (json!({"settings": {"locales": "de-DE"}}), "settings.locales"),
         (json!({"settings": {"locales": ["de-DE", 4]}}), "settings.locales"),
         (json!({"settings": {"locales": ["not a locale"]}}), "settings.locales"),
