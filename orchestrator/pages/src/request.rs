@@ -1,4 +1,4 @@
-//! What the bodies of the calls may say. [`Fields`] are those that every call has, `check` turns them into a
+//! What the bodies of the calls may say. [`wire::Fields`] are those that every call has, `check` turns them into a
 //! [`PageRequest`]; what belongs to one call stands in `pdf`, `screenshot` and `scrape`.
 
 pub(crate) mod check;

@@ -1,5 +1,7 @@
 //! Client of the agent's protocol: plain HTTP, with a secret of the worker's own.
 
+mod error;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +22,7 @@ use warmpool_protocol::{
     WorkerEvent,
 };
 
+pub use self::error::AgentError;
 use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
 use super::upgrade::{Upgrade, upgrade};
@@ -48,31 +51,6 @@ const REPLY_LIMIT: usize = 16 << 20;
 const EVENT_LIMIT: usize = 256 << 10;
 /// The maximum length of a list of pages, in bytes.
 const PAGES_LIMIT: usize = 1 << 20;
-
-/// Why a call to the agent failed.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// Nobody listens at the agent's address, or not yet.
-    #[error("cannot connect to the agent: {0}")]
-    Connect(Cause),
-    /// The connection ended in the middle of the call.
-    #[error("the connection to the agent broke: {0}")]
-    Broken(Cause),
-    /// The agent took longer than this.
-    #[error("the agent did not answer within {} seconds", .0.as_secs())]
-    Timeout(Duration),
-    /// The agent refused the call.
-    #[error("the agent answered {status}: {message}")]
-    Refused {
-        /// The status of its answer.
-        status: StatusCode,
-        /// The agent's own words.
-        message: String,
-    },
-    /// The agent's answer makes no sense.
-    #[error("the agent's answer cannot be read: {0}")]
-    Unreadable(Cause),
-}
 
 /// The driver's own answer to a new session.
 #[derive(Debug)]
