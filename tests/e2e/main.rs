@@ -67,6 +67,7 @@ modules! {
     dropin,
     dropin_input,
     dropin_sessions,
+    hosted,
     description,
     agents,
     examples,

@@ -160,6 +160,8 @@ impl Error {
     pub fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
         match self {
             Self::Field(error) => Self::Field(change(error)),
+            Self::Pool(warmpool_workers::Error::Field(error)) => Self::Pool(change(error).into()),
+            Self::Profile(warmpool_profiles::Error::Field(error)) => Self::Profile(change(error).into()),
             other => other,
         }
     }

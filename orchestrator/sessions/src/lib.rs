@@ -11,6 +11,7 @@
 //! | [`cdp`]       | a DevTools connection of the daemon's own, for the live view and for calls on pages |
 //! | `net_errors`  | the network's errors by their names, in what Chromium and its driver say |
 //! | [`targets`]   | the pages of browsers, as debugging ports list them |
+//! | `zipped`      | files of a session as a zip |
 //! | `error`       | what can go wrong with sessions |
 //!
 //! `relay`, `webdriver`, `live` and `targets` use `session`, which knows none of them; `video` takes the pictures of a
@@ -119,5 +120,7 @@ pub mod session;
 pub mod targets;
 pub mod video;
 pub mod webdriver;
+mod zipped;
 
 pub use error::Error;
+pub use zipped::zipped_files;

@@ -1,12 +1,13 @@
 //! What clients of other services ask for, as the body of a create call.
 //!
-//! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL. Both
-//! make a [`CreateBody`], which the daemon then checks as any other. What has no counterpart here is
+//! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL, and `hosted`
+//! the bodies of browsers as a service. All of them make a [`CreateBody`], which the daemon then checks as any other. What has no counterpart here is
 //! refused by the name that the client used, or named in a warning. Nothing here waits or touches a worker.
 
 pub(crate) mod browserless;
 mod duration;
 pub(crate) mod grid;
+pub(crate) mod hosted;
 mod switches;
 
 use serde_json::{Map, Value};
@@ -15,6 +16,9 @@ use warmpool_config::Config;
 use warmpool_core::error::{FieldError, read_json};
 use warmpool_sessions::Error;
 use warmpool_sessions::session::{CreateRequest, Kind, Options, check_text};
+
+/// How the names of clients' options end that are objects with the same members as our fields.
+const OBJECTS: [&str; 5] = ["defaultViewport", "viewport", "dimensions", "userMetadata", "tags"];
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -72,6 +76,11 @@ impl CreateBody {
         self.names.iter().rev().find(|(name, _)| *name == ours).map(|(_, theirs)| theirs.as_str())
     }
 
+    /// A name under which the client has set a field, if it has set any.
+    fn any_given(&self) -> Option<&str> {
+        self.names.first().map(|(_, theirs)| theirs.as_str())
+    }
+
     fn client_name(&self, field: &str) -> String {
         let known = self.names.iter().rev().find_map(|(ours, theirs)| {
             let rest = field.strip_prefix(ours)?;
@@ -79,7 +88,7 @@ impl CreateBody {
         });
         match known {
             // A part of the field is a part of the client's option only where that is an object as well.
-            Some((theirs, rest)) if theirs.ends_with("defaultViewport") => format!("{theirs}{rest}"),
+            Some((theirs, rest)) if OBJECTS.iter().any(|object| theirs.ends_with(object)) => format!("{theirs}{rest}"),
             Some((theirs, _)) => theirs.clone(),
             None => field.to_owned(),
         }

@@ -11,7 +11,8 @@
 //! is, and whose policy (`route`) decides who may call it, which parameters it takes, which form its errors have, what of
 //! its path is secret, whom an operator acts as, and what logs keep. `openapi` makes one document of all operations.
 //!
-//! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask. `pages` has
+//! `grid`, `browserless`, `json` and `hosted` are the URLs that clients of other services know: `dropin` translates what they
+//! ask. `pages` has
 //! the calls on pages.
 
 mod addresses;
@@ -32,6 +33,7 @@ mod grid;
 mod guard;
 mod headers;
 mod health;
+mod hosted;
 mod inspect;
 mod integration;
 mod json;
@@ -125,6 +127,7 @@ fn routes() -> Routes {
         grid::routes(),
         browserless::routes(),
         json::routes(),
+        hosted::routes(),
     ]
     .into_iter()
     .fold(sessions, Routes::merge)

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::{Session, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Deadline, Now, millis};
-use warmpool_core::ids::ShareId;
+use warmpool_core::ids::{SessionId, ShareId};
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +116,11 @@ impl Shares {
 }
 
 impl Sessions {
+    /// The token of a session's own live view, which opens its recording also after its end.
+    pub fn view_token(&self, id: &SessionId) -> String {
+        self.shared.instance.session_token(id.as_str(), "view")
+    }
+
     /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
     pub fn share_token(&self, session: &Session, share: &Share) -> String {
         format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))

@@ -1,6 +1,5 @@
 //! Managed downloads, as Selenium's clients fetch them from a grid: names, one file as a zip in base64, all removed.
 
-use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -10,15 +9,14 @@ use futures_util::{Stream, stream};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_core::error::{Cause, ServiceFault as _};
 use warmpool_protocol::{File, FileSource};
-use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::{check_id, verdict};
 use crate::Error;
 use crate::session::{CommandGuard, Session};
+use crate::zipped::ZipEncoder;
 use warmpool_workers::worker::AgentError;
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
@@ -75,7 +73,8 @@ pub async fn download(
         }
         Err(error) => return Err(verdict(session, error).await),
     };
-    let packer = ZipEncoder::new(name).map_err(Error::internal)?;
+    let mut packer = ZipEncoder::new();
+    packer.begin(name).map_err(Error::internal)?;
     let head = format!("{{\"value\":{{\"filename\":{},\"contents\":\"", json!(name));
     let reply = Reply { file, packer: Some(packer), head: Some(head), _busy: busy };
     Ok(stream::try_unfold(reply, Reply::next))
@@ -112,93 +111,18 @@ impl Reply {
                     if let Ok(data) = frame?.into_data() {
                         packer.write(&data)?;
                     }
-                    let text = packer.text();
+                    // Base64 encodes three bytes at a time.
+                    let text = STANDARD.encode(packer.take(3));
                     if !text.is_empty() {
                         self.packer = Some(packer);
                         return Ok(Some((text.into(), self)));
                     }
                 }
                 None => {
-                    let tail = packer.finish()?;
+                    let tail = STANDARD.encode(packer.finish()?);
                     return Ok(Some((format!("{tail}\"}}}}").into(), self)));
                 }
             }
         }
-    }
-}
-
-/// Bytes that the zip writer has written and nobody has taken yet.
-#[derive(Clone, Default)]
-struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for SharedBuffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A zip of one file, as base64.
-struct ZipEncoder {
-    zip: ZipWriter<StreamWriter<SharedBuffer>>,
-    written: SharedBuffer,
-}
-
-impl ZipEncoder {
-    fn new(name: &str) -> io::Result<Self> {
-        let written = SharedBuffer::default();
-        let mut zip = ZipWriter::new_stream(written.clone());
-        // Fast: the way from here to the client is rarely what is slow.
-        let options = SimpleFileOptions::default().compression_level(Some(1));
-        zip.start_file(name, options)?;
-        Ok(Self { zip, written })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.zip.write_all(bytes)
-    }
-
-    /// The text that is complete so far: base64 encodes three bytes at a time.
-    fn text(&self) -> String {
-        let mut bytes = self.written.0.lock();
-        let whole = bytes.len() / 3 * 3;
-        let text = STANDARD.encode(&bytes[..whole]);
-        bytes.drain(..whole);
-        text
-    }
-
-    fn finish(self) -> io::Result<String> {
-        self.zip.finish()?;
-        let bytes = self.written.0.lock();
-        Ok(STANDARD.encode(&*bytes))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read as _;
-
-    #[test]
-    fn what_is_packed_in_pieces_is_one_zip() {
-        let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-        let mut packer = ZipEncoder::new("büro plan.bin").unwrap();
-        let mut text = String::new();
-        for piece in content.chunks(4097) {
-            packer.write(piece).unwrap();
-            text.push_str(&packer.text());
-        }
-        text.push_str(&packer.finish().unwrap());
-        let mut zip = zip::ZipArchive::new(io::Cursor::new(STANDARD.decode(text).unwrap())).unwrap();
-        assert_eq!(zip.len(), 1);
-        let mut file = zip.by_index(0).unwrap();
-        assert_eq!(file.name().unwrap(), "büro plan.bin");
-        let mut found = Vec::new();
-        file.read_to_end(&mut found).unwrap();
-        assert_eq!(found, content);
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Query {
     pub token: Option<String>,
     /// The name of the session to join, or to make.
     pub session: Option<String>,
+    /// The id of the session to connect to.
+    pub session_id: Option<String>,
     /// The fields of a create call.
     pub create_body: CreateBody,
 }
@@ -75,7 +77,12 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let name = name.as_ref();
         match name {
-            "token" => read.token = Some(value.into_owned()),
+            // The second name is that of addresses which users of Steel and Browserbase build by hand.
+            "token" | "apiKey" if read.token.is_some() => {
+                return Err(Error::invalid(name, "is a second key: send `token` or `apiKey`"));
+            }
+            "token" | "apiKey" => read.token = Some(value.into_owned()),
+            "sessionId" => read.session_id = Some(value.into_owned()),
             "session" => {
                 if value.is_empty() || value.len() > MAX_NAME || !value.bytes().all(is_plain) {
                     return Err(Error::invalid(name, format!("must be 1 to {MAX_NAME} letters, digits, `-` or `_`")));
@@ -139,6 +146,13 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             }
         }
     }
+    if read.session_id.is_some()
+        && let Some(given) = read.session.as_ref().map(|_| "session").or_else(|| create_body.any_given())
+    {
+        let problem = format!("names a session that is there already: leave `{given}` out");
+        return Err(Error::invalid("sessionId", problem));
+    }
+    let create_body = &mut read.create_body;
     create_body.set_default("headless", json!(true));
     create_body.set_default("url", json!("about:blank"));
     create_body.set_default("browser_type", json!(engine));

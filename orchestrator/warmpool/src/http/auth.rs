@@ -14,12 +14,15 @@ use super::headers::{authorization, bearer, text};
 use super::reply::{AuthMethod, note_caller};
 use super::right::Right;
 use super::sign_in::SignedIn;
+use crate::dropin::hosted;
 use crate::http::error::Error;
 use warmpool_core::secret::Secret;
 use warmpool_keys::KeyId;
 
 /// The contract's header for the key.
 pub(super) const SECRET_KEY: &str = "service-secret-key";
+/// Every header that has a key and nothing else: ours, and those of other services' clients.
+pub(super) const KEY_HEADERS: [&str; 3] = [SECRET_KEY, hosted::BROWSERBASE_KEY, hosted::STEEL_KEY];
 
 /// A key in the query.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -197,9 +200,10 @@ fn missing_key(headers: &HeaderMap) -> Error {
     }
 }
 
-/// The key in its own header, or as a bearer token. An empty one is none.
+/// The key in a header of its own, or as a bearer token. An empty one is none.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
-    text(headers, SECRET_KEY).filter(|key| !key.trim().is_empty()).or_else(|| bearer(headers))
+    let own = KEY_HEADERS.iter().find_map(|name| text(headers, *name).filter(|key| !key.trim().is_empty()));
+    own.or_else(|| bearer(headers))
 }
 
 #[cfg(test)]

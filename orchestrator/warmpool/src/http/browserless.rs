@@ -41,6 +41,12 @@ pub(super) const PLAYWRIGHT: HeaderName = HeaderName::from_static("x-playwright-
 struct BrowserQuery {
     /// A service key, where the client can set no header.
     token: Option<String>,
+    /// The same, as users of Steel and Browserbase name it.
+    #[serde(rename = "apiKey")]
+    api_key: Option<String>,
+    /// The id of a session that is there already.
+    #[serde(rename = "sessionId")]
+    session_id: Option<String>,
     /// `session_timeout`, in milliseconds.
     timeout: Option<u64>,
     /// `idle_timeout`, in seconds.
@@ -186,6 +192,10 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     }
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
+    if let Some(id) = &query.session_id {
+        let session = app.sessions.find_live(id, &key)?;
+        return devtools::connect(app, session, "/devtools", request).await;
+    }
     let may_join = |wanted: &Options, has: &Options| query.check_joins(wanted, has);
     let opened = app.sessions.join_or_create(key, query.options(&app.config)?, may_join).await?;
     let session = Arc::clone(opened.session()?);

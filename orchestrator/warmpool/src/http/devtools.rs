@@ -37,6 +37,9 @@ pub(super) const SOCKET_FAILURES: &[Code] = &[
 pub(super) struct SessionToken {
     /// The session's token, as the URL of its create call has it.
     token: String,
+    /// A service key, which users of Steel add to such a URL. It is not needed, and has to be the one that made the session.
+    #[serde(rename = "apiKey")]
+    api_key: Option<String>,
 }
 
 /// A target of a browser in a path.
@@ -80,7 +83,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// The session that a websocket's URL names, if the token in it opens that.
 fn opened(app: &App, id: &str, by: &SessionToken) -> Result<Arc<Session>, Error> {
-    Ok(app.sessions.live_by_token(id, &by.token)?)
+    let session = app.sessions.live_by_token(id, &by.token)?;
+    match &by.api_key {
+        Some(key) if app.keys.verify(key).as_ref() != Some(&session.owner) => {
+            Err(warmpool_keys::Error::InvalidKey.into())
+        }
+        _ => Ok(session),
+    }
 }
 
 /// `GET /sessions/<id>/devtools?token=…`: the browser's own target.

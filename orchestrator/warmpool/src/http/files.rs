@@ -22,7 +22,7 @@ use warmpool_sessions::webdriver::verdict;
 use warmpool_workers::worker::AgentError;
 
 /// The setting that limits a file.
-const LIMIT: &str = "worker.file_limit";
+pub(super) const LIMIT: &str = "worker.file_limit";
 
 /// A file of a session.
 #[derive(Serialize, JsonSchema)]
@@ -181,7 +181,7 @@ pub(super) async fn remove(
     }
 }
 
-async fn refused(app: &App, session: &Session, name: &str, error: AgentError) -> Error {
+pub(super) async fn refused(app: &App, session: &Session, name: &str, error: AgentError) -> Error {
     let AgentError::Refused { status, message } = error else { return verdict(session, error).await.into() };
     match status {
         StatusCode::NOT_FOUND => warmpool_sessions::Error::UnknownFile { name: name.to_owned() }.into(),

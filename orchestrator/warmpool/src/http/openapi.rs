@@ -26,7 +26,7 @@ pub(super) use warmpool_api::AnyObject;
 use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 14] = [
     ("Sessions", "One client's use of one browser, from its creation to its one end."),
     ("Websockets", "What clients of a session connect to. Their client libraries do the rest."),
     ("WebDriver", "The WebDriver address of a session. Errors have the form of the W3C standard."),
@@ -41,6 +41,14 @@ const TAGS: [(&str, &str); 12] = [
         "The URLs that clients of Selenium Grid and Selenoid know. Errors have the form of the W3C standard.",
     ),
     ("browserless", "The URLs that clients of browserless and of debugging ports know."),
+    (
+        "Browserbase",
+        "The calls of Browserbase's SDKs. They are also served without `/browserbase` in front, where the header of the key is theirs.",
+    ),
+    (
+        "Steel",
+        "The calls of Steel's SDKs. They are also served without `/steel` in front, where the header of the key is theirs.",
+    ),
     ("Operations", "How the daemon is."),
 ];
 

@@ -14,8 +14,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::hosted;
 use super::right::Right;
 use super::route::RouteTable;
+use crate::dropin::hosted::Service;
 use crate::http::error::Error;
 use warmpool_api::error::{ErrorBody, ErrorDetail};
 use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _};
@@ -69,6 +71,8 @@ pub(super) enum Form {
     Rest,
     /// The one of the W3C WebDriver standard.
     WebDriver,
+    /// The one of another service.
+    Hosted(Service),
 }
 
 tokio::task_local! {
@@ -205,6 +209,7 @@ impl IntoResponse for Error {
         let mut response = match form {
             Form::Rest => json_reply(status(error.code()), &rest(error, request_id())),
             Form::WebDriver => w3c_reply(webdriver_status(error.code()), &W3cFailure::new(error, request_id())),
+            Form::Hosted(service) => hosted::failure(service, error, request_id()),
         };
         let (status, headers) = (response.status(), response.headers_mut());
         if form == Form::Rest && error.code() == Code::UpgradeRequired {

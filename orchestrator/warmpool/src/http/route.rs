@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::openapi::Access;
 use super::query::{Parameters, Rule};
 use super::reply::Form;
+use crate::dropin::hosted::Service;
 use warmpool_core::error::closest;
 
 /// The most segments of a path that logs and messages show.
@@ -107,6 +108,11 @@ impl Policy {
     /// A route for clients of WebDriver, whose errors have the form of the W3C standard.
     pub(crate) const fn webdriver(access: Access, segments: &'static [Segment]) -> Self {
         Self::rest(access, segments).form(Form::WebDriver)
+    }
+
+    /// A route for clients of another service.
+    pub(crate) const fn hosted(service: Service, segments: &'static [Segment]) -> Self {
+        Self::rest(Access::Hosted(service), segments).form(Form::Hosted(service))
     }
 
     /// The same for other callers.

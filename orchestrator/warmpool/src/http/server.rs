@@ -23,6 +23,7 @@ use super::peer::Peer;
 use super::reply;
 use super::request_target::{WithPath, single_slash};
 use super::stall::{Flow, StallGuard};
+use crate::dropin::hosted::served_path;
 use crate::http::error::Error;
 use warmpool_config::Config;
 use warmpool_core::accept;
@@ -116,9 +117,10 @@ async fn connection(
     }
 }
 
-/// Before routing: see [`single_slash`].
+/// Before routing: see [`single_slash`] and [`served_path`].
 fn mend_path(request: &mut Request) {
-    let Some(path) = single_slash(request.uri().path()) else { return };
+    let path = request.uri().path();
+    let Some(path) = single_slash(path).or_else(|| served_path(request.headers(), path)) else { return };
     let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
     if let Ok(uri) = format!("{path}{query}").parse() {
         *request.uri_mut() = uri;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::App;
-use super::auth::SECRET_KEY;
+use super::auth::KEY_HEADERS;
 use super::body::{self, Text};
 use super::devtools;
 use super::forwarded_body::forwarded_body;
@@ -319,7 +319,9 @@ pub(super) async fn forward(
     parts.headers.remove(ORIGIN);
     // A key of ours is no business of the driver's.
     parts.headers.remove(AUTHORIZATION);
-    parts.headers.remove(SECRET_KEY);
+    for name in KEY_HEADERS {
+        parts.headers.remove(name);
+    }
     let (limit, setting) = (app.config.webdriver.max_body.bytes(), "webdriver.max_body");
     if body.size_hint().exact().is_none() {
         // In chunks. Chromedriver takes a body whose length its head names, and waits in vain for any other.

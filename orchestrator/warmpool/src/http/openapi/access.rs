@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::dropin::hosted::{self, Service};
 use warmpool_core::error::Code;
 
 /// Who may make a call.
@@ -13,6 +14,8 @@ pub(crate) enum Access {
     Status,
     /// Who has a service key.
     Key,
+    /// The same; the client of another service sends it in a header of its own.
+    Hosted(Service),
     /// The same; basic authentication may carry the key, since clients of a grid send it so.
     Grid,
     /// The same; the query may carry the key, since websocket clients cannot always set a header.
@@ -35,6 +38,8 @@ impl Access {
             Self::Key => &["serviceKey", "bearer"],
             // The empty object: none of them is needed.
             Self::Status => return json!([{}, {"serviceKey": []}, {"bearer": []}]),
+            Self::Hosted(Service::Steel) => &["steelKey", "serviceKey", "bearer"],
+            Self::Hosted(Service::Browserbase) => &["browserbaseKey", "serviceKey", "bearer"],
             Self::Grid => &["serviceKey", "bearer", "basic"],
             Self::Socket => &["serviceKey", "bearer", "basic", "queryToken"],
             Self::Operator => &["serviceKey", "bearer", "consoleCookie"],
@@ -48,7 +53,7 @@ impl Access {
         match self {
             Self::Open => &[],
             Self::Address => &[Code::InvalidToken],
-            Self::Status | Self::Key | Self::Grid | Self::Socket | Self::Operator => {
+            Self::Status | Self::Key | Self::Hosted(_) | Self::Grid | Self::Socket | Self::Operator => {
                 &[Code::MissingKey, Code::InvalidKey]
             }
             Self::Integration => &[Code::MissingKey, Code::InvalidKey, Code::InvalidApiKey],
@@ -65,6 +70,14 @@ pub(super) fn schemes() -> Value {
             "description": "A service key: the first one is in `first-key` of the data directory, `warmpool key create` makes more.",
         },
         "bearer": {"type": "http", "scheme": "bearer", "description": "The same key as `Authorization: Bearer KEY`."},
+        "browserbaseKey": {
+            "type": "apiKey", "in": "header", "name": hosted::BROWSERBASE_KEY,
+            "description": "The same key, as Browserbase's clients send theirs.",
+        },
+        "steelKey": {
+            "type": "apiKey", "in": "header", "name": hosted::STEEL_KEY,
+            "description": "The same key, as Steel's clients send theirs.",
+        },
         "basic": {"type": "http", "scheme": "basic", "description": "The same key as user or password."},
         "queryToken": {
             "type": "apiKey", "in": "query", "name": "token",

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::super::hosted::{BrowserbaseFailure, SteelFailure};
 use super::super::reply::{Form, W3cFailure, status, webdriver_status};
 use super::super::route::{Policy, Segment, parameter};
 use super::schemas::Schemas;
+use crate::dropin::hosted::Service;
 use warmpool_api::error::ErrorBody;
 use warmpool_core::error::Code;
 
@@ -207,6 +209,8 @@ impl Operation {
             let schema = match form {
                 Form::Rest => schemas.written(schema_of::<ErrorBody>),
                 Form::WebDriver => schemas.written(schema_of::<W3cFailure>),
+                Form::Hosted(Service::Browserbase) => schemas.written(schema_of::<BrowserbaseFailure>),
+                Form::Hosted(Service::Steel) => schemas.written(schema_of::<SteelFailure>),
             };
             // The same request may be worth another try.
             let retry = matches!(status, 429 | 503 | 507);

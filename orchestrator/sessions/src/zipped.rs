@@ -1,0 +1,159 @@
+//! Files as a zip that is made while it is read, so that large files take no memory.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use warmpool_core::error::Cause;
+use warmpool_protocol::File;
+use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
+
+use crate::Error;
+use crate::session::{CommandGuard, Session};
+use crate::webdriver::verdict;
+
+/// Bytes that the zip writer has written and nobody has taken yet.
+#[derive(Clone, Default)]
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for SharedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A zip on its way.
+pub(crate) struct ZipEncoder {
+    zip: ZipWriter<StreamWriter<SharedBuffer>>,
+    written: SharedBuffer,
+}
+
+impl ZipEncoder {
+    /// A zip without a file.
+    pub(crate) fn new() -> Self {
+        let written = SharedBuffer::default();
+        Self { zip: ZipWriter::new_stream(written.clone()), written }
+    }
+
+    /// Begins the next file.
+    pub(crate) fn begin(&mut self, name: &str) -> io::Result<()> {
+        // Fast: the way from here to the client is rarely what is slow.
+        let options = SimpleFileOptions::default().compression_level(Some(1));
+        Ok(self.zip.start_file(name, options)?)
+    }
+
+    /// Adds a piece of the file.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.zip.write_all(bytes)
+    }
+
+    /// What is written and not taken yet, in whole multiples of `unit` bytes.
+    pub(crate) fn take(&mut self, unit: usize) -> Vec<u8> {
+        let mut bytes = self.written.0.lock();
+        let whole = bytes.len() / unit * unit;
+        bytes.drain(..whole).collect()
+    }
+
+    /// Ends the zip; returns the rest of it.
+    pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
+        self.zip.finish()?;
+        Ok(std::mem::take(&mut *self.written.0.lock()))
+    }
+}
+
+/// Those complete files of a session that are `wanted`, as one zip.
+/// Errors: `Worker`.
+pub async fn zipped_files(
+    session: &Arc<Session>,
+    wanted: fn(&File) -> bool,
+) -> Result<impl Stream<Item = Result<Bytes, Cause>> + Send + use<>, Error> {
+    let busy = session.busy();
+    let files = match session.worker.agent.files().await {
+        Ok(files) => files,
+        Err(error) => return Err(verdict(session, error).await),
+    };
+    let names = files.into_iter().filter(|file| file.complete && wanted(file)).map(|file| file.name).collect();
+    let archive =
+        Archive { session: Arc::clone(session), names, file: None, encoder: Some(ZipEncoder::new()), _busy: busy };
+    Ok(stream::try_unfold(archive, Archive::next))
+}
+
+/// An archive on its way.
+struct Archive {
+    session: Arc<Session>,
+    /// The files that are not begun yet.
+    names: VecDeque<String>,
+    file: Option<Incoming>,
+    /// Gone once the zip is complete.
+    encoder: Option<ZipEncoder>,
+    _busy: CommandGuard,
+}
+
+impl Archive {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, Cause> {
+        let Some(mut encoder) = self.encoder.take() else { return Ok(None) };
+        loop {
+            let Some(file) = &mut self.file else {
+                let Some(name) = self.names.pop_front() else {
+                    return Ok(Some((encoder.finish()?.into(), self)));
+                };
+                self.file = Some(self.session.worker.agent.read_file(&name).await?);
+                encoder.begin(&name)?;
+                continue;
+            };
+            match file.frame().await {
+                Some(frame) => {
+                    if let Ok(data) = frame?.into_data() {
+                        encoder.write(&data)?;
+                    }
+                    let bytes = encoder.take(1);
+                    if !bytes.is_empty() {
+                        self.encoder = Some(encoder);
+                        return Ok(Some((bytes.into(), self)));
+                    }
+                }
+                None => self.file = None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    #[test]
+    fn what_is_packed_in_pieces_is_one_zip() {
+        let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        let mut encoder = ZipEncoder::new();
+        let mut bytes = Vec::new();
+        for name in ["büro plan.bin", "b"] {
+            encoder.begin(name).unwrap();
+            for piece in content.chunks(4097) {
+                encoder.write(piece).unwrap();
+                let taken = encoder.take(3);
+                assert_eq!(taken.len() % 3, 0);
+                bytes.extend(taken);
+            }
+        }
+        bytes.extend(encoder.finish().unwrap());
+        let mut zip = zip::ZipArchive::new(io::Cursor::new(bytes)).unwrap();
+        assert_eq!(zip.len(), 2);
+        let mut file = zip.by_index(0).unwrap();
+        assert_eq!(file.name().unwrap(), "büro plan.bin");
+        let mut found = Vec::new();
+        file.read_to_end(&mut found).unwrap();
+        assert_eq!(found, content);
+    }
+}

@@ -1,0 +1,203 @@
+//! The calls of browsers as a service: what the SDKs of `browserbase` and `steel` ask for, below a path for each service.
+//!
+//! An SDK whose base address is that of the daemon sends its own paths; `dropin::hosted` knows by the headers whose they are, and
+//! the path gets the service's prefix before it is routed. The handlers do what our own calls do and write it in the service's
+//! shape. `uploads` reads the forms by which their files come. What has no counterpart is refused in words.
+
+mod browserbase;
+mod steel;
+mod uploads;
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::response::Response;
+use http::HeaderMap;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::App;
+use super::body;
+use super::files::refused;
+use super::openapi::Routes;
+use super::public_url::PublicUrl;
+use super::reply::{download, json_reply, status};
+use super::route::{Names, Segment};
+use crate::dropin::CreateBody;
+use crate::dropin::hosted::Service;
+use crate::http::error::Error;
+use warmpool_api::profile::ProfileView;
+use warmpool_api::session::SessionView;
+use warmpool_core::error::{Code, Fault, FieldFault as _, ServiceFault as _};
+use warmpool_core::ids::{SessionId, random_text};
+use warmpool_keys::KeyId;
+use warmpool_protocol::{File, FileSource};
+use warmpool_sessions::session::{Kind, Session, SessionQuery};
+use warmpool_sessions::targets::Targets;
+use warmpool_sessions::video::Part;
+use warmpool_sessions::zipped_files;
+
+/// A session's id in a path.
+const ID: Segment = Segment { name: "id", about: "The session's id, `ses_…`.", names: Names::Session };
+/// Whatever else a client may ask for.
+const REST: Segment = Segment::new("rest", "What is not served.");
+/// The most sessions that a list has.
+const MAX_LISTED: usize = 100;
+
+pub(super) fn routes() -> Routes {
+    browserbase::routes().merge(steel::routes())
+}
+
+/// The body of a call of Browserbase's that failed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "BrowserbaseError")]
+pub(super) struct BrowserbaseFailure {
+    status_code: u16,
+    /// The status in words.
+    error: &'static str,
+    /// What to do, for people.
+    message: String,
+    code: Code,
+    /// The field at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// The id under which the daemon's log has the cause.
+    request_id: String,
+}
+
+/// The body of a call of Steel's that failed.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SteelError")]
+pub(super) struct SteelFailure {
+    success: bool,
+    /// What to do, for people.
+    message: String,
+    code: Code,
+    /// The field at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// The id under which the daemon's log has the cause.
+    request_id: String,
+}
+
+/// The answer to a call that failed, as the service's clients read it.
+pub(super) fn failure(service: Service, error: &dyn Fault, request_id: String) -> Response {
+    let (code, message, field) = (error.code(), error.to_string(), error.field().map(str::to_owned));
+    let status = status(code);
+    match service {
+        Service::Browserbase => {
+            let (status_code, error) = (status.as_u16(), status.canonical_reason().unwrap_or_default());
+            json_reply(status, &BrowserbaseFailure { status_code, error, message, code, field, request_id })
+        }
+        Service::Steel => json_reply(status, &SteelFailure { success: false, message, code, field, request_id }),
+    }
+}
+
+/// Refuses a call that a service has and the daemon has not.
+async fn missing(service: Service, parts: Parts) -> Error {
+    let path: String = parts.uri.path().trim_start_matches(service.prefix()).chars().take(100).collect();
+    let remedy = "the guide on migrating lists the calls that are";
+    Error::not_supported("path", format!("leads to {path}, a call of {} that is not served: {remedy}", service.name()))
+}
+
+/// Reads the body of a create call, which may hold a state.
+async fn read<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<(T, body::Text), Error> {
+    let limit = app.config.server.max_body.bytes().max(app.config.session.max_state.bytes());
+    body::json_within(app, headers, body, limit, "session.max_state").await
+}
+
+/// Makes the session that a body asks for. It is the client's from here on: the caller only writes the reply.
+async fn create(app: &App, key: KeyId, create_body: &CreateBody) -> Result<Arc<Session>, Error> {
+    let options = create_body.options(Kind::DevTools, &app.config)?;
+    let session = app.sessions.create(key, options).await?.confirm()?;
+    app.recorder.start(&session, &app.drain);
+    Ok(session)
+}
+
+/// The sessions of a key that match, the newest first.
+fn listed(app: &App, key: &KeyId, is_wanted: impl Fn(&SessionView) -> bool) -> Vec<SessionView> {
+    let every = SessionQuery { limit: u64::MAX, ..SessionQuery::default() };
+    let (sessions, _) = app.sessions.list(&every, |owner| owner == key);
+    sessions.into_iter().filter(is_wanted).collect()
+}
+
+/// A profile of a key, which is what services call a context or a profile.
+/// Errors: `UnknownProfile`.
+fn profile(app: &App, key: &KeyId, name: &str) -> Result<ProfileView, Error> {
+    let mine = app.profiles.list(|owner| owner == key);
+    let found = mine.into_iter().find(|profile| profile.name == name);
+    found.ok_or_else(|| warmpool_profiles::Error::UnknownProfile { name: name.chars().take(100).collect() }.into())
+}
+
+/// A name for a profile whose client gives it none.
+fn profile_id() -> String {
+    format!("profile_{}", random_text::<16>())
+}
+
+/// When a profile was changed last: when it was saved, or made.
+fn changed(profile: &ProfileView) -> u64 {
+    profile.versions.first().map_or(profile.created, |version| version.saved)
+}
+
+/// The pages of a session's browser: the id, the title and the address of each.
+async fn pages(session: &Arc<Session>) -> Result<Vec<(String, String, String)>, Error> {
+    let targets = Targets::of_session(session).await?;
+    let text = |target: &Value, name: &str| target[name].as_str().unwrap_or_default().to_owned();
+    let pages = targets.iter().filter(|target| target["type"] == "page");
+    Ok(pages.map(|page| (text(page, "id"), text(page, "title"), text(page, "url"))).collect())
+}
+
+/// The parts of a session's recording, also after its end.
+async fn parts(app: &App, id: &SessionId) -> Result<Vec<Part>, Error> {
+    let (recordings, id) = (app.recorder.recordings().clone(), id.clone());
+    tokio::task::spawn_blocking(move || recordings.parts(&id)).await.map_err(Error::internal)?.map_err(Error::internal)
+}
+
+/// Where a part of a recording is, for whoever holds the address.
+fn part_url(app: &App, base: &PublicUrl, id: &SessionId, part: &Part) -> String {
+    format!("{}/sessions/{id}/stream/recording/{}?token={}", base.http(), part.name, app.sessions.view_token(id))
+}
+
+/// The live view as the services give it: whoever has the address may act.
+fn acting_view(base: &PublicUrl, session: &Session) -> String {
+    format!("{}&enable_actions=true", base.livestream_url(session))
+}
+
+/// The files of a session.
+async fn files(app: &App, session: &Arc<Session>) -> Result<Vec<File>, Error> {
+    let _busy = session.busy();
+    match session.worker.agent.files().await {
+        Ok(files) => Ok(files),
+        Err(error) => Err(refused(app, session, "", error).await),
+    }
+}
+
+/// Removes a file of a session.
+async fn remove(app: &App, session: &Arc<Session>, name: &str) -> Result<(), Error> {
+    let _busy = session.busy();
+    match session.worker.agent.remove_file(name).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(refused(app, session, name, error).await),
+    }
+}
+
+/// What a session's browser has downloaded, as a zip.
+async fn downloads(session: &Arc<Session>) -> Result<Response, Error> {
+    zip(session, |file| file.source == FileSource::Download).await
+}
+
+async fn zip(session: &Arc<Session>, wanted: fn(&File) -> bool) -> Result<Response, Error> {
+    let content = Body::from_stream(zipped_files(session, wanted).await?);
+    Ok(download(content, "application/zip"))
+}
+
+/// A point in time as the services write it.
+fn time(unix_ms: u64) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string()
+}
