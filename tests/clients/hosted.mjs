@@ -4,10 +4,11 @@
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
 import * as browserbase from './hosted_browserbase.mjs';
+import * as kernel from './hosted_kernel.mjs';
 import * as steel from './hosted_steel.mjs';
 import { UPLOAD, UPLOAD_NAME, run, sha256 } from './session.mjs';
 
-const services = { browserbase, steel };
+const services = { browserbase, kernel, steel };
 
 await run(async (settings) => services[process.env.FLOW].flow({ ...settings, ...steps(settings) }));
 

@@ -139,7 +139,41 @@ def steel(playwright):
     return session.id
 
 
-FLOWS = {"browserbase": browserbase, "steel": steel}
+def kernel(playwright):
+    """A user of Kernel."""
+    from kernel import Kernel
+
+    client = Kernel()
+    client.profiles.create(name="kernel-python")
+    session = client.browsers.create(profile={"name": "kernel-python", "save_changes": True}, timeout_seconds=600)
+    browser = playwright.chromium.connect_over_cdp(session.cdp_ws_url)
+    page = first_page(browser)
+    sign_in(page, "kim")
+    client.browsers.fs.write_file(session.session_id, UPLOAD, path=UPLOAD_NAME)
+    wanted = download(page)
+
+    def listed():
+        files = client.browsers.fs.list_files(session.session_id, path="/tmp/downloads")
+        return {file.name: file for file in files}
+
+    until("the download", lambda: "file.bin" in listed())
+    found = client.browsers.fs.read_file(session.session_id, path=listed()["file.bin"].path).read()
+    check(hashlib.sha256(found).hexdigest() == wanted, "the download arrives whole")
+    check(listed()[UPLOAD_NAME].size_bytes == len(UPLOAD), "the upload arrives whole")
+    client.browsers.delete_by_id(session.session_id)
+    browser.close()
+
+    again = client.browsers.create(profile={"name": "kernel-python"})
+    browser = playwright.chromium.connect_over_cdp(again.cdp_ws_url)
+    check_signed_in(first_page(browser), "kim")
+    client.browsers.delete_by_id(again.session_id)
+    browser.close()
+    refused(lambda: client.proxies.list(), 400, "/proxies")
+    client.profiles.delete("kernel-python")
+    return session.session_id
+
+
+FLOWS = {"browserbase": browserbase, "kernel": kernel, "steel": steel}
 
 
 def main():

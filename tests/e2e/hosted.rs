@@ -9,10 +9,11 @@ use warmpool_tests::{Daemon, Group, Reply, Settings, Stage, flows, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new().set("POOL_CHROMIUM_HEADED", "1")),
-        quick: [browserbase_for_node, steel_for_node],
+        quick: [browserbase_for_node, steel_for_node, kernel_for_node],
         full: [
             browserbase_for_python,
             steel_for_python,
+            kernel_for_python,
             browserbase_is_told_apart_by_its_header,
         ],
     )
@@ -54,6 +55,14 @@ async fn steel_for_node(stage: Stage) -> Result<()> {
 
 async fn steel_for_python(stage: Stage) -> Result<()> {
     python(&stage, "steel", "STEEL").await
+}
+
+async fn kernel_for_node(stage: Stage) -> Result<()> {
+    node(&stage, "kernel", "KERNEL").await
+}
+
+async fn kernel_for_python(stage: Stage) -> Result<()> {
+    python(&stage, "kernel", "KERNEL").await
 }
 
 /// A call with one header, which has the key.

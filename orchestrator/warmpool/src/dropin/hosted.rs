@@ -5,9 +5,11 @@
 //! runs has no effect.
 
 pub(crate) mod browserbase;
+pub(crate) mod kernel;
 pub(crate) mod steel;
 
 use http::HeaderMap;
+use http::header::USER_AGENT;
 use serde_json::{Map, Value, json};
 use warmpool_core::error::{FieldError, FieldFault as _};
 use warmpool_sessions::Error;
@@ -19,6 +21,7 @@ use super::CreateBody;
 pub(crate) enum Service {
     Browserbase,
     Steel,
+    Kernel,
 }
 
 /// The header in which Browserbase's clients send their key.
@@ -32,6 +35,7 @@ impl Service {
         match self {
             Self::Browserbase => "Browserbase",
             Self::Steel => "Steel",
+            Self::Kernel => "Kernel",
         }
     }
 
@@ -40,6 +44,7 @@ impl Service {
         match self {
             Self::Browserbase => "/browserbase",
             Self::Steel => "/steel",
+            Self::Kernel => "/kernel",
         }
     }
 
@@ -48,7 +53,15 @@ impl Service {
     fn of(headers: &HeaderMap, path: &str) -> Option<Self> {
         let by_key = [(BROWSERBASE_KEY, Self::Browserbase), (STEEL_KEY, Self::Steel)];
         let sent = by_key.into_iter().find(|(name, _)| headers.contains_key(*name));
-        sent.filter(|_| path.starts_with("/v1/")).map(|(_, service)| service)
+        if let Some((_, service)) = sent {
+            return path.starts_with("/v1/").then_some(service);
+        }
+        // Kernel's clients send the key as others do, and have a name of their own.
+        let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_kernel = ["Kernel/", "AsyncKernel/"].iter().any(|name| agent.starts_with(name));
+        let is_below =
+            |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        ((is_kernel && !is_below("/kernel")) || is_below("/browsers")).then_some(Self::Kernel)
     }
 }
 
@@ -117,6 +130,12 @@ mod tests {
         };
         assert_eq!(served(BROWSERBASE_KEY, "k", "/v1/sessions").as_deref(), Some("/browserbase/v1/sessions"));
         assert_eq!(served(STEEL_KEY, "k", "/v1/sessions").as_deref(), Some("/steel/v1/sessions"));
+        for agent in ["Kernel/JS 0.84.0", "AsyncKernel/Python 0.131.0"] {
+            assert_eq!(served("user-agent", agent, "/profiles").as_deref(), Some("/kernel/profiles"));
+            assert_eq!(served("user-agent", agent, "/kernel/profiles"), None);
+        }
+        assert_eq!(served("user-agent", "curl", "/browsers/x").as_deref(), Some("/kernel/browsers/x"));
+        assert_eq!(served("user-agent", "curl", "/profiles"), None);
         for path in ["/sessions", "/browserbase/v1/sessions", "/v1", "/"] {
             assert_eq!(served(BROWSERBASE_KEY, "k", path), None, "{path}");
         }

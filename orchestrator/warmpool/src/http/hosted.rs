@@ -1,10 +1,11 @@
-//! The calls of browsers as a service: what the SDKs of `browserbase` and `steel` ask for, below a path for each service.
+//! The calls of browsers as a service: what the SDKs of `browserbase`, `steel` and `kernel` ask for, below a path for each service.
 //!
 //! An SDK whose base address is that of the daemon sends its own paths; `dropin::hosted` knows by the headers whose they are, and
 //! the path gets the service's prefix before it is routed. The handlers do what our own calls do and write it in the service's
 //! shape. `uploads` reads the forms by which their files come. What has no counterpart is refused in words.
 
 mod browserbase;
+mod kernel;
 mod steel;
 mod uploads;
 
@@ -49,7 +50,7 @@ const REST: Segment = Segment::new("rest", "What is not served.");
 const MAX_LISTED: usize = 100;
 
 pub(super) fn routes() -> Routes {
-    browserbase::routes().merge(steel::routes())
+    browserbase::routes().merge(steel::routes()).merge(kernel::routes())
 }
 
 /// The body of a call of Browserbase's that failed.
@@ -86,6 +87,20 @@ pub(super) struct SteelFailure {
     request_id: String,
 }
 
+/// The body of a call of Kernel's that failed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KernelError")]
+pub(super) struct KernelFailure {
+    code: Code,
+    /// What to do, for people.
+    message: String,
+    /// The field at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// The id under which the daemon's log has the cause.
+    request_id: String,
+}
+
 /// The answer to a call that failed, as the service's clients read it.
 pub(super) fn failure(service: Service, error: &dyn Fault, request_id: String) -> Response {
     let (code, message, field) = (error.code(), error.to_string(), error.field().map(str::to_owned));
@@ -95,6 +110,7 @@ pub(super) fn failure(service: Service, error: &dyn Fault, request_id: String) -
             let (status_code, error) = (status.as_u16(), status.canonical_reason().unwrap_or_default());
             json_reply(status, &BrowserbaseFailure { status_code, error, message, code, field, request_id })
         }
+        Service::Kernel => json_reply(status, &KernelFailure { code, message, field, request_id }),
         Service::Steel => json_reply(status, &SteelFailure { success: false, message, code, field, request_id }),
     }
 }
@@ -167,6 +183,11 @@ fn part_url(app: &App, base: &PublicUrl, id: &SessionId, part: &Part) -> String 
 /// The live view as the services give it: whoever has the address may act.
 fn acting_view(base: &PublicUrl, session: &Session) -> String {
     format!("{}&enable_actions=true", base.livestream_url(session))
+}
+
+/// The name of a file, of which the path may be known as well.
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// The files of a session.

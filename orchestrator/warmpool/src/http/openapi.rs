@@ -26,7 +26,7 @@ pub(super) use warmpool_api::AnyObject;
 use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
-const TAGS: [(&str, &str); 14] = [
+const TAGS: [(&str, &str); 15] = [
     ("Sessions", "One client's use of one browser, from its creation to its one end."),
     ("Websockets", "What clients of a session connect to. Their client libraries do the rest."),
     ("WebDriver", "The WebDriver address of a session. Errors have the form of the W3C standard."),
@@ -49,6 +49,7 @@ const TAGS: [(&str, &str); 14] = [
         "Steel",
         "The calls of Steel's SDKs. They are also served without `/steel` in front, where the header of the key is theirs.",
     ),
+    ("Kernel", "The calls of Kernel's SDKs. They are also served without `/kernel` in front, to these SDKs."),
     ("Operations", "How the daemon is."),
 ];
 

@@ -35,7 +35,7 @@ impl Access {
     pub(super) fn document(self) -> Value {
         let schemes: &[&str] = match self {
             Self::Open | Self::Address => &[],
-            Self::Key => &["serviceKey", "bearer"],
+            Self::Key | Self::Hosted(Service::Kernel) => &["serviceKey", "bearer"],
             // The empty object: none of them is needed.
             Self::Status => return json!([{}, {"serviceKey": []}, {"bearer": []}]),
             Self::Hosted(Service::Steel) => &["steelKey", "serviceKey", "bearer"],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::super::hosted::{BrowserbaseFailure, SteelFailure};
+use super::super::hosted::{BrowserbaseFailure, KernelFailure, SteelFailure};
 use super::super::reply::{Form, W3cFailure, status, webdriver_status};
 use super::super::route::{Policy, Segment, parameter};
 use super::schemas::Schemas;
@@ -211,6 +211,7 @@ impl Operation {
                 Form::WebDriver => schemas.written(schema_of::<W3cFailure>),
                 Form::Hosted(Service::Browserbase) => schemas.written(schema_of::<BrowserbaseFailure>),
                 Form::Hosted(Service::Steel) => schemas.written(schema_of::<SteelFailure>),
+                Form::Hosted(Service::Kernel) => schemas.written(schema_of::<KernelFailure>),
             };
             // The same request may be worth another try.
             let retry = matches!(status, 429 | 503 | 507);
