@@ -188,6 +188,7 @@ async fn outlive_the_daemon(stage: Stage) -> Result<()> {
     })?;
     daemon.kill9().await?;
     daemon.restart().await?;
+    daemon.ready().await?;
     let api = daemon.api();
     // Nobody else may write in between.
     let refused = api.post("/sessions/create", &body("chromium", "kill", "write")).await?;

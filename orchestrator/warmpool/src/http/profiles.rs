@@ -78,7 +78,7 @@ pub(super) fn routes() -> Routes {
             Operation::new("create_profile", "Make a profile", POLICY)
                 .about("Empty, or with a state. A session that begins with the mode `write` makes one too.")
                 .reads::<CreateProfile>(example)
-                .writes::<ProfileView>("The profile.")
+                .writes_at::<ProfileView>(201, "The profile.")
                 .fails(&[Code::ProfileExists])
                 .fails(&failures[1..]),
         )

@@ -46,7 +46,7 @@ pub(super) fn routes() -> Routes {
             create,
             Operation::new("steel_create_session", "Create a session", POLICY.of(Traffic::Work))
                 .reads::<CreateSession>(example)
-                .writes::<SessionReply>("The session is running.")
+                .writes_at::<SessionReply>(201, "The session is running.")
                 .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::ProfileLimit])
                 .fails(FAILURES),
         )
