@@ -31,13 +31,13 @@ pub(crate) fn group() -> Group {
 }
 
 /// Somebody who is signed in, in a page of the console.
-struct SignedIn {
+pub(crate) struct SignedIn {
     api: Api,
     cookie: String,
 }
 
 impl SignedIn {
-    async fn new(daemon: &Daemon, key: &str) -> Result<Self> {
+    pub(crate) async fn new(daemon: &Daemon, key: &str) -> Result<Self> {
         let api = daemon.api().without_key();
         let reply = api.post("/console/sign-in", &json!({"key": key})).await?;
         ensure!(reply.status == 204, "{reply}");
@@ -61,12 +61,12 @@ impl SignedIn {
         self.api.send(method, path, self.headers(more)?, Bytes::new()).await
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Reply> {
+    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Reply> {
         let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
         self.api.send(method, path, self.headers(&[("x-warmpool-console", "1")])?, body).await
     }
 
-    async fn get(&self, path: &str) -> Result<Reply> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Reply> {
         self.call(Method::GET, path, None).await
     }
 

@@ -58,6 +58,7 @@ modules! {
     queue,
     keys,
     console,
+    console_profiles,
     network,
     operators,
     command_line,

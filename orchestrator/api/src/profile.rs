@@ -50,19 +50,33 @@ pub struct ProfileDetail {
     /// The profile.
     #[serde(flatten)]
     pub profile: ProfileView,
-    /// How many cookies each host has.
-    pub cookies: Vec<CookieCount>,
+    /// The cookies of each host.
+    pub cookies: Vec<HostCookies>,
     /// What each origin has stored.
     pub origins: Vec<OriginContents>,
 }
 
-/// The cookies of a host, by their number.
+/// The cookies of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CookieCount {
+pub struct HostCookies {
     /// The host.
     pub domain: String,
     /// How many.
     pub cookies: u64,
+    /// Which, by their names.
+    pub list: Vec<HeldCookie>,
+}
+
+/// A cookie, without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldCookie {
+    /// Its name, which may be empty.
+    pub name: String,
+    /// The path it is for.
+    pub path: String,
+    /// When it expires, in Unix milliseconds. Absent where the site gave no date: the profile keeps such a cookie, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
 }
 
 /// What an origin has stored.

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CLIENTS, fitting, linesFor, programFor } from '../src/console/client-lines.ts';
 import { createBody } from '../src/console/create-body.ts';
+import { labelsOf, splitLabels, spreadLabels } from '../src/console/labels.ts';
 import { ago, bytes, counted, duration, percent, shortened, statusTone } from '../src/shared/format.ts';
 
 const session = (browser_type, more) => ({ session_id: 'ses_1', browser_type, protocol: 'cdp', ...more });
@@ -61,4 +62,16 @@ test('a form becomes the body of a create call, without what was left as it is',
   assert.deepEqual(of({ kind: 'devtools', ...place }), { advanced: { proxy: { country: 'de' }, block_ads: true } });
   assert.deepEqual(of({ kind: 'webdriver', app_name: 'x', ...place }), { app_name: 'x', advanced: { proxy: true, block_ads: true } });
   assert.deepEqual(of({ kind: 'devtools', 'advanced.proxy.country': 'de' }), {});
+  const read = { 'profile.name': 'shop', 'profile.mode': '' };
+  assert.deepEqual(of({ kind: 'devtools', ...read, metadata: 'team=search' }), { profile: { name: 'shop' }, metadata: { team: 'search' } });
+  assert.deepEqual(of({ kind: 'devtools', 'profile.name': '', 'profile.mode': 'write' }), {}, 'a mode alone names no profile');
+});
+
+test('labels are read as people write them', () => {
+  assert.deepEqual(splitLabels(' team=search , env=a, b,c=d '), ['team=search', 'env=a, b', 'c=d']);
+  assert.deepEqual(labelsOf('team = search, why=a=b, x.y/z-1='), { team: 'search', why: 'a=b', 'x.y/z-1': '' });
+  assert.deepEqual(labelsOf('team'), { team: '' });
+  const query = new URLSearchParams({ page: '1', 'metadata[]': 'a=1, b=2' });
+  spreadLabels(query);
+  assert.equal(String(query), 'page=1&metadata%5B%5D=a%3D1&metadata%5B%5D=b%3D2');
 });

@@ -2,16 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use warmpool_api::profile::{CookieCount, OriginContents};
-use warmpool_protocol::{Item, OriginStorage, StorageState};
+use warmpool_api::profile::{HeldCookie, HostCookies, OriginContents};
+use warmpool_protocol::{Cookie, Item, OriginStorage, StorageState};
 
-/// How many cookies each host has.
-pub(crate) fn cookies(state: &StorageState) -> Vec<CookieCount> {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+/// The cookies of each host, by their names.
+pub(crate) fn cookies(state: &StorageState) -> Vec<HostCookies> {
+    let mut hosts: BTreeMap<&str, Vec<HeldCookie>> = BTreeMap::new();
     for cookie in &state.cookies {
-        *counts.entry(cookie.host()).or_default() += 1;
+        hosts.entry(cookie.host()).or_default().push(held(cookie));
     }
-    counts.into_iter().map(|(domain, cookies)| CookieCount { domain: domain.to_owned(), cookies }).collect()
+    let host = |(domain, mut list): (&str, Vec<HeldCookie>)| {
+        list.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+        HostCookies { domain: domain.to_owned(), cookies: list.len() as u64, list }
+    };
+    hosts.into_iter().map(host).collect()
+}
+
+fn held(cookie: &Cookie) -> HeldCookie {
+    let expires = (cookie.expires >= 0.0).then_some((cookie.expires * 1000.0) as u64);
+    HeldCookie { name: cookie.name.clone(), path: cookie.path.clone(), expires }
 }
 
 /// What each origin has stored, by number and size.

@@ -1,18 +1,22 @@
 // The console: its sign-in, the page in view, and the daemon's events.
 
 import { closeDialogs, prepareDialogs, submit } from '../shared/dialogs';
-import { find, tell } from '../shared/dom';
+import { find, linkCodes, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
-import { json, Refusal, Unreachable } from '../shared/request';
+import { json, Refusal, segment, Unreachable } from '../shared/request';
 import { prepareFolds } from '../shared/filters';
 import { prepareSecret } from '../shared/secret';
 import { keyNames } from './key-names';
 import { KeysPage } from './keys';
 import { LogPage } from './log';
+import { NewProfilePage } from './new-profile';
 import { NewSessionPage } from './new-session';
 import { NewTaskPage } from './new-task';
 import { OverviewPage } from './overview';
 import type { Account, Page } from './page';
+import { ProfilePage } from './profile';
+import { prepareImport } from './profile-import';
+import { ProfilesPage } from './profiles';
 import { SessionPage } from './session';
 import { SessionsPage } from './sessions';
 import { Stream } from './stream';
@@ -32,6 +36,9 @@ const pages: Record<string, Page> = {
   tasks: new TasksPage(failed),
   'new-task': new NewTaskPage(failed),
   task: new TaskPage(failed),
+  profiles: new ProfilesPage(failed),
+  'new-profile': new NewProfilePage(failed),
+  profile: new ProfilePage(failed),
   keys: new KeysPage(failed),
   log: new LogPage(failed),
   worlds: new WorldsPage(failed),
@@ -41,13 +48,19 @@ const pages: Record<string, Page> = {
 const stream = new Stream(heard, lost, refused);
 
 /** The pages of the navigation, which have no more in their address than their name. */
-const LISTED = new Set(['overview', 'sessions', 'tasks', 'keys', 'log', 'worlds']);
+const LISTED = new Set(['overview', 'sessions', 'tasks', 'profiles', 'keys', 'log', 'worlds']);
 
 /** The page of an address, and the rest of the address. */
 function meant(address: string): [name: string, id: string] {
-  const [first = '', second = '', ...more] = address.replace(/^#\/?/, '').split('/').map((part) => decodePart(part));
+  const parts = address.replace(/^#\/?/, '').split('/').map((part) => decodePart(part));
+  const [first = '', second = '', third = '', ...more] = parts;
   if (more.some(Boolean)) return ['unknown', address];
-  if (first === 'sessions' && second) return second === 'new' ? ['new-session', ''] : ['session', second];
+  // A profile's name, and the key that it belongs to. It may be any name, so the form has an address of its own.
+  if (first === 'profiles' && second) return ['profile', parts.slice(1).filter(Boolean).map(segment).join('/')];
+  if (first === 'new-profile') return third ? ['unknown', address] : ['new-profile', second];
+  if (first === 'sessions' && second === 'new') return ['new-session', third];
+  if (third) return ['unknown', address];
+  if (first === 'sessions' && second) return ['session', second];
   if (first === 'tasks' && second) return second === 'new' ? ['new-task', ''] : ['task', second];
   if (first === '') return ['overview', ''];
   return !second && LISTED.has(first) ? [first, ''] : ['unknown', address];
@@ -70,7 +83,7 @@ function route(focus: boolean): void {
   for (const element of document.querySelectorAll<HTMLElement>('.page')) element.hidden = element.id !== `page-${name}`;
   shown = { name, page };
   for (const link of document.querySelectorAll('#pages a[href^="#"]')) {
-    if (meant(link.getAttribute('href') ?? '')[0] === name.replace(/^new-/, '').replace(/^(session|task)$/, '$1s')) link.setAttribute('aria-current', 'page');
+    if (meant(link.getAttribute('href') ?? '')[0] === name.replace(/^new-/, '').replace(/^(session|task|profile)$/, '$1s')) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   find('heading').textContent = page.title;
@@ -161,6 +174,7 @@ async function start(): Promise<void> {
   find('account-role').textContent = account.role;
   const operates = account.role === 'operator';
   document.body.dataset['role'] = account.role;
+  document.body.dataset['key'] = account.key_id;
   for (const element of document.querySelectorAll<HTMLElement>('[data-operator]')) element.hidden = !operates;
   void keyNames.load(failed);
   route(false);
@@ -169,6 +183,8 @@ async function start(): Promise<void> {
 prepareDialogs();
 prepareSecret();
 prepareFolds();
+prepareImport(failed);
+linkCodes((code) => (/^ses_[\w-]+$/.test(code) ? `#/sessions/${segment(code)}` : undefined));
 
 const form = find<HTMLFormElement>('sign-in-form');
 form.addEventListener('submit', (event) => {

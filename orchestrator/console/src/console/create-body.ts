@@ -1,5 +1,7 @@
 // Makes the body of a create call from a form. Pure.
 
+import { labelsOf } from './labels';
+
 /** Fields that the API wants as numbers. */
 const NUMBERS = ['session_timeout', 'idle_timeout', 'settings.viewport.width', 'settings.viewport.height', 'advanced.proxy.zip'];
 const FLAGS = ['headless', 'keep_alive', 'recording', 'kiosk', 'advanced.block_ads', 'advanced.proxy'];
@@ -24,7 +26,10 @@ export function createBody(values: ReadonlyMap<string, string>): Record<string, 
       if (text !== 'chromium') put(path, text);
     } else if (path === 'app_name') {
       if (webdriver) put(path, text);
-    } else if (path.startsWith('advanced.proxy.') && !(values.has('advanced.proxy') && !webdriver)) {
+    } else if (path === 'profile.mode' && !values.get('profile.name')?.trim()) {
+      // There is nothing to save.
+    } else if (path === 'metadata') put(path, labelsOf(text));
+    else if (path.startsWith('advanced.proxy.') && !(values.has('advanced.proxy') && !webdriver)) {
       // A place counts only where a proxy is wanted, and WebDriver sessions take no place.
     } else if (FLAGS.includes(path)) put(path, true);
     else if (NUMBERS.includes(path)) put(path, Number(text));

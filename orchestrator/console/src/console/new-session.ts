@@ -1,12 +1,13 @@
 // The form that makes a session, with the program that would do the same.
 
 import { submit } from '../shared/dialogs';
-import { find } from '../shared/dom';
+import { find, make } from '../shared/dom';
 import { json, ROOT, segment } from '../shared/request';
 import { fitting, programFor } from './client-lines';
 import { codeBox } from './code';
 import { createBody } from './create-body';
 import type { Failed, Page, Topic } from './page';
+import { isOwn, type Profile } from './profile-record';
 
 export class NewSessionPage implements Page {
   readonly topics: readonly Topic[] = [];
@@ -31,8 +32,21 @@ export class NewSessionPage implements Page {
     });
   }
 
-  show(): void {
+  /** `profile` is the name of one that the session is to begin with. */
+  show(profile: string): void {
+    if (profile) {
+      find<HTMLInputElement>('ns-profile').value = profile;
+      find<HTMLSelectElement>('ns-profile-mode').value = '';
+      find<HTMLDetailsElement>('ns-profile-part').open = true;
+    }
     this.#print();
+    void this.#offer();
+  }
+
+  /** Offers the names of the profiles that there are. Without them, a name can still be typed. */
+  async #offer(): Promise<void> {
+    const { profiles } = await json<{ profiles: Profile[] }>('GET', 'profiles').catch(() => ({ profiles: [] }));
+    find('ns-profiles').replaceChildren(...profiles.filter(isOwn).map(({ name }) => make('option', { value: name })));
   }
 
   hide(): void {

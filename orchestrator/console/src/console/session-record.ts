@@ -1,5 +1,15 @@
 // Sessions as the API shows them.
 
+import type { Labels } from './labels';
+
+/** The profile that a session began with, and how its saves went. */
+export interface SessionProfile {
+  name: string;
+  is_written: boolean;
+  saved_at?: number;
+  error?: string;
+}
+
 export interface Session {
   session_id: string;
   status: string;
@@ -22,6 +32,8 @@ export interface Session {
   ads?: { blocked: number };
   service_passcode?: string;
   app_name?: string;
+  metadata?: Labels;
+  profile?: SessionProfile;
 }
 
 /** One session, with its URLs while it lives. */

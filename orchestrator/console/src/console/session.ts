@@ -10,7 +10,9 @@ import { fitting, linesFor } from './client-lines';
 import { codeBox } from './code';
 import { keyNames } from './key-names';
 import type { Failed, Page, Topic } from './page';
+import { labelList } from './labels';
 import { SessionFiles } from './session-files';
+import { profileFact, SessionProfileNote } from './session-profile';
 import { browserName, lives, type SessionDetail } from './session-record';
 import { SessionRecording } from './session-recording';
 import { SessionShares } from './session-shares';
@@ -24,6 +26,7 @@ export class SessionPage implements Page {
   readonly #files: SessionFiles;
   readonly #shares: SessionShares;
   readonly #recording: SessionRecording;
+  readonly #profile: SessionProfileNote;
   #id = '';
   readonly #answers = new Answers();
   #session: SessionDetail | undefined;
@@ -36,6 +39,7 @@ export class SessionPage implements Page {
     this.#files = new SessionFiles(failed);
     this.#shares = new SessionShares(failed);
     this.#recording = new SessionRecording(failed);
+    this.#profile = new SessionProfileNote(failed);
     this.#act.addEventListener('change', () => this.#print());
     find('session-end').addEventListener('click', () => terminate(this.#id, () => this.#load()));
   }
@@ -57,6 +61,7 @@ export class SessionPage implements Page {
     this.#closeView();
     this.#forgetPicture();
     this.#recording.clear();
+    this.#profile.clear();
   }
 
   heard({ type }: ServerEvent): void {
@@ -96,6 +101,7 @@ export class SessionPage implements Page {
     const live = lives(session);
     for (const id of ['session-end', 'session-act-label', 'session-open', 'session-connect']) find(id).hidden = !live;
     this.#facts();
+    this.#profile.show(session);
     find('session-last').hidden = live || !this.#picture;
     if (!live) find('session-ended').textContent = `The session has ended: ${session.message ?? session.reason ?? session.status}.`;
     // From the origin of this page, whichever name the daemon calls itself by.
@@ -160,6 +166,8 @@ export class SessionPage implements Page {
       ['Stays', session.keep_alive ? 'when its client disconnects' : undefined],
       ['App', session.app_name],
       ['End user', session.service_passcode],
+      ['Profile', profileFact(session)],
+      ['Labels', labelList(session.metadata)[0]],
       ['Traffic', traffic ? `${bytes(traffic.bytes_in)} in, ${bytes(traffic.bytes_out)} out` : undefined],
       ['Refused', traffic?.refused?.length ? traffic.refused.map(({ host, port, reason, count }) => `${host}:${port} ${reason} (${count})`).join(', ') : undefined],
       ['Ads blocked', session.ads ? String(session.ads.blocked) : undefined],

@@ -8,6 +8,7 @@ import { json, request, segment } from '../shared/request';
 import { badge, failureCode, row } from '../shared/table';
 import { confirmAct } from '../shared/confirm';
 import { keyCell } from './key-names';
+import { IN_LIST, labelList, spreadLabels } from './labels';
 import type { Failed, Page, Topic } from './page';
 import { browserName, lives, type Session } from './session-record';
 import { Thumbnails } from './thumbnails';
@@ -29,6 +30,7 @@ export class SessionsPage implements Page {
       names: ['session', 'sessions'],
       empty: 'There is no session yet. Create one here, or let a program ask for one.',
       load: async (query) => {
+        spreadLabels(query);
         const { sessions, meta } = await json<{ sessions: Session[]; meta: Meta }>('GET', `sessions?${query}`);
         // Count a live session's duration here, because its row is redrawn only on a change.
         return { rows: sessions.map((session) => (lives(session) ? { ...session, execution_time: 0 } : session)), meta };
@@ -78,7 +80,7 @@ export class SessionsPage implements Page {
     return row(
       { 'data-live': String(live) },
       ['Picture', make('a', { href: address, tabindex: '-1', 'aria-hidden': 'true' }, picture)],
-      ['Session', make('span', { class: 'name' }, open, ...notes.map((note) => make('span', { class: 'note' }, shortened(note, 80))))],
+      ['Session', make('span', { class: 'name' }, open, ...notes.map((note) => make('span', { class: 'note' }, shortened(note, 80))), ...labelList(session.metadata, IN_LIST))],
       ['Status', make('span', {}, badge(session.status, statusTone(session.status)), reasonOf(session))],
       ['Browser', make('span', {}, browserName(session), make('span', { class: 'note' }, session.kind))],
       ['Page', make('span', { class: 'page-url', title: session.url ?? '' }, shortened(session.url ?? '–', 120))],

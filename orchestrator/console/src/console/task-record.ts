@@ -1,6 +1,7 @@
 // Tasks as the API shows them.
 
 import { counted } from '../shared/format';
+import type { Labels } from './labels';
 
 export interface ItemCounts {
   total: number;
@@ -32,6 +33,7 @@ export interface Task {
   output: unknown[];
   outputBytes?: number;
   servicePasscode: string | null;
+  metadata?: Labels;
   timestamp: number;
   status: string;
   browserType: string;

@@ -8,6 +8,7 @@ import { download, json, Refusal, request, segment } from '../shared/request';
 import { badge, failureCode } from '../shared/table';
 import { sentence } from '../shared/text';
 import { keyNames } from './key-names';
+import { labelList } from './labels';
 import { outputTable } from './output';
 import type { Failed, Page, Topic } from './page';
 import { progressBar } from './progress';
@@ -141,6 +142,7 @@ export class TaskPage implements Page {
       ['Session', task.sessionId ? make('a', { href: `#/sessions/${segment(task.sessionId)}`, class: 'id' }, task.sessionId) : undefined],
       ['Key', keyNames.of(task.keyId)],
       ['End user', task.servicePasscode ?? undefined],
+      ['Labels', labelList(task.metadata)[0]],
       ['Accepted', exactMoment(task.timestamp)],
       ['Began', task.startedAt === undefined ? undefined : exactMoment(task.startedAt)],
       ['Duration', task.endedAt === undefined ? undefined : duration(task.executionTime)],

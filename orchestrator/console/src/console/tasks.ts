@@ -8,6 +8,7 @@ import { json, segment } from '../shared/request';
 import { badge, failureCode, row } from '../shared/table';
 import { confirmAct } from '../shared/confirm';
 import { keyCell } from './key-names';
+import { IN_LIST, labelList, spreadLabels } from './labels';
 import type { Failed, Page, Topic } from './page';
 import { progressBar } from './progress';
 import { browserName } from './session-record';
@@ -24,6 +25,7 @@ export class TasksPage implements Page {
       names: ['task', 'tasks'],
       empty: 'There is no task yet. Send one here, or let a program do it.',
       load: async (query) => {
+        spreadLabels(query);
         const types = query.get('executionType')?.split(',') ?? [];
         query.delete('executionType');
         for (const type of types) query.append('executionType[]', type);
@@ -65,7 +67,7 @@ export class TasksPage implements Page {
     const notes = [task.servicePasscode].filter((note): note is string => Boolean(note));
     return row(
       {},
-      ['Task', make('span', { class: 'name' }, open, ...notes.map((note) => make('span', { class: 'note' }, shortened(note, 80))))],
+      ['Task', make('span', { class: 'name' }, open, ...notes.map((note) => make('span', { class: 'note' }, shortened(note, 80))), ...labelList(task.metadata, IN_LIST))],
       ['Type', task.executionType],
       ['Status', make('span', {}, badge(task.status, statusTone(task.status)), make('span', { class: 'note', title: problem?.message ?? '' }, task.error ? failureCode(task.error.code) : (problem?.code ?? '')))],
       ['Browser', browserName({ browser_type: task.browserType, headless: task.headless })],

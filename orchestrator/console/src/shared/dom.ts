@@ -20,11 +20,23 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+let addressOf: (code: string) => string | undefined = () => undefined;
+
+/** Says where the codes of the daemon's messages lead to: a session's id to its page. */
+export function linkCodes(address: (code: string) => string | undefined): void {
+  addressOf = address;
+}
+
+function coded(code: string): Node {
+  const href = addressOf(code);
+  return href === undefined ? make('code', {}, code) : make('a', { href, class: 'id' }, code);
+}
+
 /** A message of the daemon's with its `code` as such. */
 export function inline(text: string): (Node | string)[] {
   const parts = text.split('`');
   // One without its partner belongs to the text.
-  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? make('code', {}, part) : part)) : [text];
+  return parts.length % 2 ? parts.map((part, at) => (at % 2 ? coded(part) : part)) : [text];
 }
 
 /** Puts a message of the daemon's in the place of what an element says. A live region speaks when it is written to, even the same text. */

@@ -18,11 +18,10 @@ use warmpool_workers::worker::Health;
 /// The profile that a live session writes.
 #[derive(Debug)]
 pub(crate) struct SessionProfile {
-    writer: Writer,
+    /// The right to write, until the session has ended; held while it is used, so that one save comes after another.
+    writer: tokio::sync::Mutex<Option<Writer>>,
     /// The largest origin that is read, in bytes.
     limit: u64,
-    /// One save after another.
-    turn: tokio::sync::Mutex<()>,
     saved: Mutex<Saved>,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct Saved {
 
 impl SessionProfile {
     pub(super) fn new(writer: Writer, limit: u64) -> Self {
-        Self { writer, limit, turn: tokio::sync::Mutex::default(), saved: Mutex::default() }
+        Self { writer: tokio::sync::Mutex::new(Some(writer)), limit, saved: Mutex::default() }
     }
 
     fn note(&self, outcome: Result<(), String>) {
@@ -70,25 +69,35 @@ impl Session {
     /// before. A failure is noted, and the version before stays.
     pub(crate) async fn save_profile(&self, everywhere: bool) {
         let Some(profile) = &self.profile else { return };
-        let _turn = profile.turn.lock().await;
-        let saved = self.save(profile, everywhere).await;
+        let writer = profile.writer.lock().await;
+        // A client's last command may come when the session has ended, and been saved.
+        let Some(writer) = &*writer else { return };
+        let saved = self.save(writer, profile.limit, everywhere).await;
         if let Err(error) = &saved {
             tracing::warn!(session = %self.id, %error, "a profile was not saved");
         }
         profile.note(saved.map_err(|error| error.to_string()));
     }
 
-    async fn save(&self, profile: &SessionProfile, everywhere: bool) -> Result<(), Error> {
-        let mut state = self.read_state(profile.limit, everywhere).await?;
+    /// Gives back the right to write its profile: whoever still looks at the session does not keep it from others. A save that is
+    /// under way keeps it until the session is dropped.
+    pub(super) fn release_profile(&self) {
+        if let Some(mut writer) = self.profile.as_ref().and_then(|profile| profile.writer.try_lock().ok()) {
+            writer.take();
+        }
+    }
+
+    async fn save(&self, writer: &Writer, limit: u64, everywhere: bool) -> Result<(), Error> {
+        let mut state = self.read_state(limit, everywhere).await?;
         // The other engines read all origins without visiting one.
         if !everywhere && self.options.engine == Engine::Chromium {
-            add_unread(&mut state, profile.writer.newest().await?);
+            add_unread(&mut state, writer.newest().await?);
         }
         state.origins.retain(|origin| !origin.is_empty());
         for warning in &state.warnings {
             tracing::debug!(session = %self.id, warning, "not all of a profile was saved");
         }
-        profile.writer.save(&state).await?;
+        writer.save(&state).await?;
         Ok(())
     }
 }

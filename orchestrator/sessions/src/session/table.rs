@@ -153,6 +153,7 @@ impl Sessions {
         self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
         self.changed();
         self.record_end(Arc::clone(session), record).await;
+        session.release_profile();
         session.end_persisted.cancel();
     }
 

@@ -1,8 +1,9 @@
 //! `/profiles`: what browsers keep for sites, under names.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::response::Response;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,12 +20,15 @@ use crate::http::error::Error;
 use warmpool_api::profile::{ProfileDetail, ProfileList, ProfileView};
 use warmpool_api::{AnyObject, Object};
 use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_keys::KeyId;
 use warmpool_protocol::StorageState;
 use warmpool_sessions::session::GivenState;
 
 /// A profile's name in a path.
 const NAME: Segment = Segment::new("name", "The profile's name.");
 const POLICY: Policy = Policy::rest(Access::Key, &[NAME]);
+/// Of calls about one profile.
+const OF_ONE: Policy = POLICY.takes::<OwnerQuery>();
 /// The setting that limits a state.
 const LIMIT: &str = "profiles.max_size";
 
@@ -52,12 +56,51 @@ struct ChangeProfile {
     version: Option<u64>,
 }
 
-/// Which version of a profile.
+/// Whose profile.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct OwnerQuery {
+    /// The key that the profile belongs to, where that is another's: in the console an operator may name any.
+    #[schemars(extend("x-problem" = KeyId::PROBLEM))]
+    key_id: Option<KeyId>,
+}
+
+/// Which version of whose profile.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct VersionQuery {
     /// A version's number; the newest where it is left out.
     version: Option<u64>,
+    /// The key that the profile belongs to, where that is another's: in the console an operator may name any.
+    #[schemars(extend("x-problem" = KeyId::PROBLEM))]
+    key_id: Option<KeyId>,
+}
+
+/// Who asks for a profile.
+struct Asking {
+    key: KeyId,
+    scope: Scope,
+}
+
+impl FromRequestParts<App> for Asking {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let Caller(key) = Caller::from_request_parts(parts, app).await?;
+        Ok(Self { key, scope: Scope::from_request_parts(parts, app).await? })
+    }
+}
+
+impl Asking {
+    /// The key that the profile belongs to: that which asks, or another that it may name.
+    /// Errors: `UnknownProfile`.
+    fn owner(self, wanted: Option<KeyId>, name: &str) -> Result<KeyId, Error> {
+        match wanted {
+            None => Ok(self.key),
+            Some(wanted) if self.scope.has(&wanted) => Ok(wanted),
+            Some(_) => Err(warmpool_profiles::Error::UnknownProfile { name: name.to_owned() }.into()),
+        }
+    }
 }
 
 pub(super) fn routes() -> Routes {
@@ -85,7 +128,7 @@ pub(super) fn routes() -> Routes {
         .get(
             "/profiles/{name}",
             show,
-            Operation::new("get_profile", "Look at a profile", POLICY)
+            Operation::new("get_profile", "Look at a profile", OF_ONE)
                 .about("Its versions, and what the newest one holds: hosts, origins, numbers and sizes, and no values.")
                 .writes::<ProfileDetail>("The profile.")
                 .fails(&[Code::UnknownProfile]),
@@ -93,7 +136,7 @@ pub(super) fn routes() -> Routes {
         .put(
             "/profiles/{name}",
             change,
-            Operation::new("change_profile", "Import a state, or roll back", POLICY)
+            Operation::new("change_profile", "Import a state, or roll back", OF_ONE)
                 .about("Either makes a new version. A profile that is not there is made by a state.")
                 .reads::<ChangeProfile>(json!({"version": 1}))
                 .writes::<ProfileView>("The profile.")
@@ -102,7 +145,7 @@ pub(super) fn routes() -> Routes {
         .delete(
             "/profiles/{name}",
             delete,
-            Operation::new("delete_profile", "Delete a profile for good", POLICY)
+            Operation::new("delete_profile", "Delete a profile for good", OF_ONE)
                 .about("With all its versions. No backup brings it back.")
                 .writes_nothing("It is gone.")
                 .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::StoreBusy]),
@@ -137,18 +180,26 @@ async fn create(
 }
 
 /// `GET /profiles/<name>`
-async fn show(State(app): State<App>, Caller(key): Caller, Path(name): Path<String>) -> Result<Response, Error> {
+async fn show(
+    State(app): State<App>,
+    asking: Asking,
+    Path(name): Path<String>,
+    Query(query): Query<OwnerQuery>,
+) -> Result<Response, Error> {
+    let key = asking.owner(query.key_id, &name)?;
     Ok(json_reply(StatusCode::OK, &app.profiles.detail(&key, &name).await?))
 }
 
 /// `PUT /profiles/<name>`
 async fn change(
     State(app): State<App>,
-    Caller(key): Caller,
+    asking: Asking,
     Path(name): Path<String>,
+    Query(query): Query<OwnerQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
+    let key = asking.owner(query.key_id, &name)?;
     let (ChangeProfile { state, version }, _text) = read::<ChangeProfile>(&app, &headers, body).await?;
     let view = match (state, version) {
         (Some(state), None) => app.profiles.put(&key, &name, &checked(state)?).await?,
@@ -165,7 +216,13 @@ async fn change(
 }
 
 /// `DELETE /profiles/<name>`
-async fn delete(State(app): State<App>, Caller(key): Caller, Path(name): Path<String>) -> Result<StatusCode, Error> {
+async fn delete(
+    State(app): State<App>,
+    asking: Asking,
+    Path(name): Path<String>,
+    Query(query): Query<OwnerQuery>,
+) -> Result<StatusCode, Error> {
+    let key = asking.owner(query.key_id, &name)?;
     app.profiles.delete(&key, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -173,10 +230,11 @@ async fn delete(State(app): State<App>, Caller(key): Caller, Path(name): Path<St
 /// `GET /profiles/<name>/state`
 async fn state(
     State(app): State<App>,
-    Caller(key): Caller,
+    asking: Asking,
     Path(name): Path<String>,
     Query(query): Query<VersionQuery>,
 ) -> Result<Response, Error> {
+    let key = asking.owner(query.key_id, &name)?;
     Ok(json_reply(StatusCode::OK, &app.profiles.state(&key, &name, query.version).await?))
 }
 
