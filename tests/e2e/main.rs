@@ -32,6 +32,7 @@ modules! {
     connections,
     state,
     profiles,
+    profile_folders,
     access,
     egress,
     leaks,

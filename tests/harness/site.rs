@@ -132,6 +132,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
         .route("/shared-worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::SHARED_WORKER) }))
+        .route("/service-worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::SERVICE_WORKER) }))
         .route("/animation", get(|| async { Html(pages::ANIMATION) }))
         .route("/hog", get(|| async { Html(pages::HOG) }))
         .route("/blob", get(|| async { Html(pages::BLOB) }))

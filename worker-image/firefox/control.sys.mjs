@@ -97,7 +97,13 @@ const METHODS = {
   askCaptchas,
   readStorage,
   writeStorage,
+  quit,
 };
+
+/** Ends the browser once this is answered. No page is asked, and all files are closed. */
+function quit() {
+  Services.tm.dispatchToMainThread(() => Services.startup.quit(Ci.nsIAppStartup.eForceQuit));
+}
 
 /** Sets preferences for good, as their user would. */
 function setPrefs(prefs) {

@@ -2,7 +2,30 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmpool_core::browser::Engine;
 use warmpool_core::ids::{KeyId, SessionId};
+
+/// What a profile keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileKind {
+    /// A state, which every engine takes: cookies and storage.
+    #[default]
+    State,
+    /// The folder of one engine's browser: service workers and saved permissions, too.
+    Folder,
+}
+
+impl ProfileKind {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Folder => "folder",
+        }
+    }
+}
 
 /// A profile: what a browser keeps for sites, under a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -10,6 +33,12 @@ use warmpool_core::ids::{KeyId, SessionId};
 pub struct ProfileView {
     /// Its name.
     pub name: String,
+    /// What it keeps.
+    #[serde(default)]
+    pub kind: ProfileKind,
+    /// The engine whose folder it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
     /// The key that owns it.
     pub key_id: KeyId,
     /// When it was made, in Unix milliseconds.
@@ -33,8 +62,11 @@ pub struct ProfileVersion {
     /// The session that saved it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// Its size as JSON, in bytes.
+    /// Its size in bytes: of a state as JSON, of a folder packed.
     pub size: u64,
+    /// The browser that had the folder last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub browser: Option<String>,
 }
 
 /// The profiles of a key.

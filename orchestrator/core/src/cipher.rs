@@ -1,5 +1,9 @@
 //! Encryption with one key: ChaCha20-Poly1305, each text with a nonce of its own.
 
+mod stream;
+
+pub use stream::{OpeningReader, SealingWriter};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};

@@ -1,5 +1,6 @@
 //! What can go wrong with a profile.
 
+use warmpool_api::profile::ProfileKind;
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
 use warmpool_store::StoreError;
 
@@ -56,6 +57,26 @@ pub enum Error {
         /// `profiles.max_size`.
         limit: u64,
     },
+    /// The profile keeps something else.
+    #[error("profile `{name}` is a {0}: its versions are at `/profiles/{name}/{0}`", .kind.as_str())]
+    WrongKind {
+        /// The profile.
+        name: String,
+        /// What it keeps.
+        kind: ProfileKind,
+    },
+    /// What was sent is no packed folder.
+    #[error("the profile folder cannot be taken: {reason}")]
+    Folder {
+        /// Why.
+        reason: String,
+    },
+    /// The folder's files are larger than they may be.
+    #[error("the folder's files have more than the {limit} bytes that a profile may have: raise `profiles.max_folder`")]
+    FolderTooLarge {
+        /// `profiles.max_folder`.
+        limit: u64,
+    },
     /// The profile was deleted meanwhile.
     #[error("profile `{name}` was deleted meanwhile")]
     Deleted {
@@ -73,7 +94,9 @@ impl Fault for Error {
             Self::ProfileExists { .. } => Code::ProfileExists,
             Self::ProfileInUse { .. } => Code::ProfileInUse,
             Self::ProfileLimit { .. } => Code::ProfileLimit,
-            Self::TooLarge { .. } => Code::BodyTooLarge,
+            Self::TooLarge { .. } | Self::FolderTooLarge { .. } => Code::BodyTooLarge,
+            Self::WrongKind { .. } => Code::Conflict,
+            Self::Folder { .. } => Code::InvalidBody,
         }
     }
 

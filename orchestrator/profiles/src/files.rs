@@ -35,8 +35,12 @@ impl Files {
         Self { root: data_dir.join(FOLDER.name), min_free }
     }
 
-    fn folder(&self, profile: &ProfileId) -> PathBuf {
+    pub(crate) fn folder(&self, profile: &ProfileId) -> PathBuf {
         self.root.join(profile.as_str())
+    }
+
+    pub(crate) const fn min_free(&self) -> u64 {
+        self.min_free
     }
 
     /// Writes a file so that it is whole or not there.

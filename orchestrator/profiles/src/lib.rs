@@ -6,6 +6,8 @@
 //! | `saving` | saves states as versions |
 //! | `record` | a profile as the store keeps it, and the check of its name |
 //! | `files`  | the versions of profiles, each an encrypted file |
+//! | `folders` | versions that are a browser's folder |
+//! | `opening` | what a session begins with |
 //! | `writer` | the right to write one profile, which one session at a time has |
 //! | `contents` | what a version holds, without its values |
 //! | `error`  | what can go wrong with a profile |
@@ -15,6 +17,9 @@
 //!
 //! - *A version is a whole state* in the shape of Playwright's `storageState`, so that every engine takes what another gave. A
 //!   save that changes nothing makes no version, and the saves of one session replace each other: a version stands for a session.
+//! - *A profile is a state or a folder*, and stays that. A folder is one engine's own, packed, and is not in memory as a whole: it is
+//!   checked, hashed and encrypted piece by piece while it arrives, whoever sends it. Which files it may have is in
+//!   `warmpool_protocol::folder`. A profile without a version has no engine yet.
 //! - *A save is whole or did not happen.* The file comes first, durable against the loss of power, then the record that names it.
 //!   A file that no record names is removed at the start.
 //! - *One writer, any number of readers.* The right to write is a value ([`Writer`]) that gives itself back. It lives in memory,
@@ -27,6 +32,8 @@
 mod contents;
 mod error;
 mod files;
+mod folders;
+mod opening;
 mod record;
 mod saving;
 mod table;
@@ -36,6 +43,9 @@ mod writer;
 
 pub use error::Error;
 pub use files::FOLDER;
+pub use folders::OpenedFolder;
+pub use opening::OpenedProfile;
 pub use record::{ProfileChoice, ProfileMode, check_name};
-pub use table::{OpenedProfile, Profiles};
+pub use table::Profiles;
+pub use warmpool_api::profile::ProfileKind;
 pub use writer::Writer;

@@ -4,10 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use warmpool_api::profile::{ProfileVersion, ProfileView};
+use crate::folders::StoredFolder;
+use warmpool_api::profile::{ProfileKind, ProfileVersion, ProfileView};
+use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::{ProfileId, SessionId};
 use warmpool_keys::KeyId;
+use warmpool_protocol::folder::FolderEngine;
 
 /// The longest name, in characters.
 const MAX_NAME: usize = 64;
@@ -33,6 +36,9 @@ pub struct ProfileChoice {
     /// What is done with it.
     #[serde(default)]
     pub mode: ProfileMode,
+    /// What it keeps: of one that is there, what it keeps already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ProfileKind>,
 }
 
 /// Checks the name of a profile, which stands in paths.
@@ -57,12 +63,41 @@ pub(crate) struct Version {
     /// The session whose it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<SessionId>,
-    /// The size of the state as JSON, in bytes.
+    /// The size in bytes: of a state as JSON, of a folder packed.
     pub(crate) size: u64,
     /// The name of its file. A later save of the same session has another.
     pub(crate) file: String,
-    /// SHA-256 of the state, in hexadecimal: whether a save changes anything.
+    /// SHA-256 of that, in hexadecimal: whether a save changes anything.
     pub(crate) hash: String,
+    /// Whose folder it is, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) folder: Option<FolderVersion>,
+}
+
+/// Whose folder a version is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FolderVersion {
+    pub(crate) engine: Engine,
+    /// The browser that had it last, such as `Firefox/140.3.0`.
+    pub(crate) browser: String,
+}
+
+/// What is new in a version.
+pub(crate) struct Content {
+    pub(crate) size: u64,
+    pub(crate) hash: String,
+    pub(crate) folder: Option<FolderVersion>,
+}
+
+impl From<StoredFolder> for Content {
+    fn from(stored: StoredFolder) -> Self {
+        let StoredFolder { manifest, size, hash } = stored;
+        let engine = match manifest.engine {
+            FolderEngine::Chromium => Engine::Chromium,
+            FolderEngine::Firefox => Engine::Firefox,
+        };
+        Self { size, hash, folder: Some(FolderVersion { engine, browser: manifest.browser }) }
+    }
 }
 
 /// A profile.
@@ -74,6 +109,9 @@ pub(crate) struct Record {
     pub(crate) owner: KeyId,
     /// Its name among those of its key.
     pub(crate) name: String,
+    /// What it keeps.
+    #[serde(default)]
+    pub(crate) kind: ProfileKind,
     /// When it was made, in Unix milliseconds.
     pub(crate) created_ms: u64,
     /// When a session last began with it, in Unix milliseconds; that it was made counts too.
@@ -95,6 +133,11 @@ impl Record {
         self.versions.last()
     }
 
+    /// The engine whose folder it is, once there is a version.
+    pub(crate) fn folder_engine(&self) -> Option<Engine> {
+        Some(self.newest()?.folder.as_ref()?.engine)
+    }
+
     /// What its owner reads of it.
     pub(crate) fn view(&self, writer: Option<String>) -> ProfileView {
         let versions = self.versions.iter().rev().map(|version| ProfileVersion {
@@ -102,9 +145,12 @@ impl Record {
             saved: version.saved_ms,
             session_id: version.session.clone(),
             size: version.size,
+            browser: version.folder.as_ref().map(|folder| folder.browser.clone()),
         });
         ProfileView {
             name: self.name.clone(),
+            kind: self.kind,
+            engine: self.folder_engine(),
             key_id: self.owner.clone(),
             created: self.created_ms,
             used: self.used_ms,

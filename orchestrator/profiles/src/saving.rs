@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+use warmpool_api::profile::ProfileKind;
 use warmpool_protocol::StorageState;
 
-use crate::record::{Record, Version};
+use crate::record::{Content, Record, Version};
 use crate::table::Entry;
 use crate::writer::Place;
 use crate::{Error, Profiles};
@@ -17,8 +18,8 @@ use warmpool_core::ids::{ProfileId, SessionId, random_bytes};
 use warmpool_store::{Batch, Durability, Table};
 
 impl Profiles {
-    /// Makes the record and the key of a profile that is not there.
-    pub(crate) async fn make(&self, place: &Place) -> Result<Arc<Entry>, Error> {
+    /// Makes the record and the key of a profile that is not there, and is to keep this.
+    pub(crate) async fn make(&self, place: &Place, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
         let _turn = self.0.making.lock().await;
         if let Ok(entry) = self.entry(place) {
             return Ok(entry);
@@ -30,6 +31,7 @@ impl Profiles {
             id: ProfileId::random(),
             owner: place.0.clone(),
             name: place.1.clone(),
+            kind,
             created_ms: now,
             used_ms: now,
             versions: Vec::new(),
@@ -59,7 +61,37 @@ impl Profiles {
             return Err(Error::TooLarge { size, limit });
         }
         let hash = hash(&text);
-        let entry = self.make(place).await?;
+        let entry = self.make(place, ProfileKind::State).await?;
+        let (id, kind) = {
+            let record = entry.record.lock();
+            if record.newest().is_some_and(|version| version.hash == hash) {
+                return Ok(false);
+            }
+            (record.id.clone(), record.kind)
+        };
+        if kind != ProfileKind::State {
+            return Err(Error::WrongKind { name: place.1.clone(), kind });
+        }
+        let file = ProfileId::random().to_string();
+        self.0.files.put(&entry.cipher, &id, &file, text).await?;
+        let saved = self.add_version(place, &entry, session, file.clone(), Content { size, hash, folder: None }).await;
+        if !matches!(saved, Ok(true)) {
+            self.0.files.remove(&id, &file).await;
+        }
+        saved
+    }
+
+    /// Makes a version of a file that is there, in place of the one that the same session has saved before. False where nothing is
+    /// new; then, and with an error, the file is left to the caller.
+    pub(crate) async fn add_version(
+        &self,
+        place: &Place,
+        entry: &Entry,
+        session: Option<&SessionId>,
+        file: String,
+        content: Content,
+    ) -> Result<bool, Error> {
+        let Content { size, hash, folder } = content;
         let deleted = entry.change.lock().await;
         if *deleted {
             return Err(Error::Deleted { name: place.1.clone() });
@@ -78,19 +110,14 @@ impl Profiles {
             None => record.next,
         };
         record.next = record.next.max(number + 1);
-        let file = ProfileId::random().to_string();
-        self.0.files.put(&entry.cipher, &record.id, &file, text).await?;
         let saved_ms = unix_ms();
-        record.versions.push(Version { number, saved_ms, session: session.cloned(), size, file: file.clone(), hash });
+        record.versions.push(Version { number, saved_ms, session: session.cloned(), size, file, hash, folder });
         let spare = record.versions.len().saturating_sub(self.0.limits.keep_versions);
         left.extend(record.versions.drain(..spare).map(|version| version.file));
         record.used_ms = saved_ms;
         let mut batch = Batch::new();
         batch.put_json(Table::Profiles, record.store_key(), &record)?;
-        if let Err(error) = self.0.store.commit(batch, Durability::Power).await {
-            self.0.files.remove(&record.id, &file).await;
-            return Err(error.into());
-        }
+        self.0.store.commit(batch, Durability::Power).await?;
         let id = record.id.clone();
         *entry.record.lock() = record;
         for file in left {
@@ -110,11 +137,19 @@ impl Profiles {
         }
         for file in files {
             let is_known = record.versions.iter().any(|version| version.file == file.name);
-            let text = if is_known { None } else { self.0.files.get(&entry.cipher, &record.id, &file.name).await.ok() };
-            if let Some(text) = text {
-                let (size, hash) = (text.len() as u64, hash(&text));
+            let content = match record.kind {
+                _ if is_known => None,
+                ProfileKind::State => {
+                    let text = self.0.files.get(&entry.cipher, &record.id, &file.name).await.ok();
+                    text.map(|text| Content { size: text.len() as u64, hash: hash(&text), folder: None })
+                }
+                ProfileKind::Folder => {
+                    self.0.files.identify(&entry.cipher, &record.id, &file.name).await.map(Content::from)
+                }
+            };
+            if let Some(Content { size, hash, folder }) = content {
                 let (number, saved_ms) = (record.next, file.modified_ms);
-                record.versions.push(Version { number, saved_ms, session: None, size, file: file.name, hash });
+                record.versions.push(Version { number, saved_ms, session: None, size, file: file.name, hash, folder });
                 record.next += 1;
             }
         }

@@ -3,28 +3,22 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use warmpool_protocol::StorageState;
 
 use crate::files::Files;
-use crate::record::{Record, check_name};
+use crate::record::{Record, Version, check_name};
 use crate::writer::{Holders, Place, Writer};
-use crate::{Error, ProfileChoice, ProfileMode, contents};
-use warmpool_api::profile::{ProfileDetail, ProfileView};
+use crate::{Error, contents};
+use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
 use warmpool_config::Profiles as Limits;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::{millis, unix_ms};
-use warmpool_core::error::ServiceFault as _;
-use warmpool_core::ids::SessionId;
+use warmpool_core::error::{FieldFault as _, ServiceFault as _};
+use warmpool_core::ids::ProfileId;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, KeyRange, Store, Table};
-
-/// The field of a create call that has a profile.
-const FIELD: &str = "profile.name";
-/// Time between two notes that a profile is used.
-const NOTE_USE: Duration = Duration::from_secs(600);
 
 /// All profiles. Clones share them.
 #[derive(Clone)]
@@ -48,15 +42,6 @@ pub(crate) struct Entry {
     pub(crate) record: Mutex<Record>,
     /// One change after another. The value says whether it was deleted.
     pub(crate) change: tokio::sync::Mutex<bool>,
-}
-
-/// What a session begins with.
-#[derive(Debug)]
-pub struct OpenedProfile {
-    /// The newest version; none of a profile that has none yet.
-    pub state: Option<StorageState>,
-    /// The right to write it, where that was asked for.
-    pub writer: Option<Writer>,
 }
 
 impl Profiles {
@@ -141,7 +126,7 @@ impl Profiles {
         entry.ok_or_else(|| Error::UnknownProfile { name: place.1.clone() })
     }
 
-    fn view(&self, entry: &Entry) -> ProfileView {
+    pub(crate) fn view(&self, entry: &Entry) -> ProfileView {
         let record = entry.record.lock().clone();
         let writer = self.writer_of(&(record.owner.clone(), record.name.clone()));
         record.view(writer)
@@ -162,7 +147,12 @@ impl Profiles {
     /// Errors: `UnknownProfile`.
     pub async fn detail(&self, owner: &KeyId, name: &str) -> Result<ProfileDetail, Error> {
         let entry = self.entry(&(owner.clone(), name.to_owned()))?;
-        let state = self.read(&entry, None).await?.unwrap_or_default();
+        let kind = entry.record.lock().kind;
+        let state = match kind {
+            ProfileKind::State => self.read(&entry, None).await?.unwrap_or_default(),
+            // No other program reads it.
+            ProfileKind::Folder => StorageState::default(),
+        };
         let (cookies, origins) = (contents::cookies(&state), contents::origins(&state));
         Ok(ProfileDetail { profile: self.view(&entry), cookies, origins })
     }
@@ -174,37 +164,56 @@ impl Profiles {
         Ok(self.read(&entry, version).await?.unwrap_or_default())
     }
 
-    async fn read(&self, entry: &Entry, number: Option<u64>) -> Result<Option<StorageState>, Error> {
+    /// A version of a profile that keeps this, or the newest one.
+    pub(crate) fn find(
+        entry: &Entry,
+        number: Option<u64>,
+        kind: ProfileKind,
+    ) -> Result<(ProfileId, Option<Version>), Error> {
+        let record = entry.record.lock();
+        if record.kind != kind {
+            return Err(Error::WrongKind { name: record.name.clone(), kind: record.kind });
+        }
+        let version = match number {
+            None => record.newest().cloned(),
+            Some(number) => {
+                let found = record.versions.iter().find(|version| version.number == number).cloned();
+                let unknown = || Error::UnknownVersion { name: record.name.clone(), version: number };
+                Some(found.ok_or_else(unknown)?)
+            }
+        };
+        Ok((record.id.clone(), version))
+    }
+
+    pub(crate) async fn read(&self, entry: &Entry, number: Option<u64>) -> Result<Option<StorageState>, Error> {
         // No save may replace the file meanwhile.
         let _turn = entry.change.lock().await;
-        let (id, name, version) = {
-            let record = entry.record.lock();
-            let version = match number {
-                None => record.newest().cloned(),
-                Some(number) => {
-                    let found = record.versions.iter().find(|version| version.number == number).cloned();
-                    let unknown = || Error::UnknownVersion { name: record.name.clone(), version: number };
-                    Some(found.ok_or_else(unknown)?)
-                }
-            };
-            (record.id.clone(), record.name.clone(), version)
-        };
+        let (id, version) = Self::find(entry, number, ProfileKind::State)?;
         let Some(version) = version else { return Ok(None) };
         let text = self.0.files.get(&entry.cipher, &id, &version.file).await?;
         let state = serde_json::from_slice(&text);
-        state.map(Some).map_err(|error| Error::internal(format!("profile {name}: {error}")))
+        state.map(Some).map_err(|error| Error::internal(format!("profile {id}: {error}")))
     }
 
     /// Makes a profile, with a state or empty.
     /// Errors: `Field`, `ProfileExists`, `ProfileLimit`, `TooLarge`, and those of the store.
-    pub async fn create(&self, owner: &KeyId, name: &str, state: Option<&StorageState>) -> Result<ProfileView, Error> {
+    pub async fn create(
+        &self,
+        owner: &KeyId,
+        name: &str,
+        kind: ProfileKind,
+        state: Option<&StorageState>,
+    ) -> Result<ProfileView, Error> {
         check_name("name", name)?;
+        if kind == ProfileKind::Folder && state.is_some() {
+            return Err(Error::invalid("state", "must be left out where `kind` is `folder`"));
+        }
         let place = (owner.clone(), name.to_owned());
         if self.entry(&place).is_ok() {
             return Err(Error::ProfileExists { name: place.1 });
         }
         let writer = Writer::take(self, place.clone())?;
-        let entry = self.make(&place).await?;
+        let entry = self.make(&place, kind).await?;
         if let Some(state) = state {
             writer.save(state).await?;
         }
@@ -226,6 +235,11 @@ impl Profiles {
     /// Adds a version that is as an earlier one was.
     /// Errors: `UnknownProfile`, `UnknownVersion`, `ProfileInUse`, and those of the store.
     pub async fn roll_back(&self, owner: &KeyId, name: &str, version: u64) -> Result<ProfileView, Error> {
+        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        let kind = entry.record.lock().kind;
+        if kind == ProfileKind::Folder {
+            return self.roll_back_folder(&entry, owner, name, version).await;
+        }
         let state = self.state(owner, name, Some(version)).await?;
         self.put(owner, name, &state).await
     }
@@ -255,61 +269,6 @@ impl Profiles {
             tracing::warn!(%error, profile = name, "the files of a deleted profile were not removed");
         }
         Ok(())
-    }
-
-    /// What a session is to begin with.
-    /// Errors: `Field`, `UnknownProfile` when one that is only to be read is not there, `ProfileInUse`, `ProfileLimit`.
-    pub async fn begin(&self, owner: &KeyId, choice: &ProfileChoice) -> Result<OpenedProfile, Error> {
-        check_name(FIELD, &choice.name)?;
-        let place = (owner.clone(), choice.name.clone());
-        let writer = match choice.mode {
-            ProfileMode::Read => None,
-            ProfileMode::Write => Some(Writer::take(self, place.clone())?),
-        };
-        let entry = match self.entry(&place) {
-            Ok(entry) => entry,
-            Err(_) if writer.is_some() => {
-                self.check_room(owner)?;
-                return Ok(OpenedProfile { state: None, writer });
-            }
-            Err(unknown) => return Err(unknown),
-        };
-        let state = self.read(&entry, None).await?;
-        self.note_use(&entry).await?;
-        Ok(OpenedProfile { state, writer })
-    }
-
-    /// Writes down that a profile is used, once in a while.
-    async fn note_use(&self, entry: &Entry) -> Result<(), Error> {
-        let _turn = entry.change.lock().await;
-        let mut record = entry.record.lock().clone();
-        let now = unix_ms();
-        if now.saturating_sub(record.used_ms) > millis(NOTE_USE) {
-            record.used_ms = now;
-            let mut batch = Batch::new();
-            batch.put_json(Table::Profiles, record.store_key(), &record)?;
-            self.0.store.commit(batch, Durability::Process).await?;
-            *entry.record.lock() = record;
-        }
-        Ok(())
-    }
-
-    /// Takes the right to write again, for a session that has outlived the process that gave it. None where another has it.
-    pub fn hold(&self, owner: &KeyId, choice: &ProfileChoice, session: &SessionId) -> Option<Writer> {
-        if choice.mode == ProfileMode::Read {
-            return None;
-        }
-        let writer = Writer::take(self, (owner.clone(), choice.name.clone()));
-        match writer {
-            Ok(writer) => {
-                writer.belongs_to(session);
-                Some(writer)
-            }
-            Err(error) => {
-                tracing::error!(%session, %error, "a session's profile is not saved any more");
-                None
-            }
-        }
     }
 
     pub(crate) fn check_room(&self, owner: &KeyId) -> Result<(), Error> {

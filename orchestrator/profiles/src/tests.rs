@@ -6,6 +6,7 @@ use warmpool_protocol::StorageState;
 
 use super::*;
 use warmpool_config::{Config, Flags, Host};
+use warmpool_core::browser::Engine;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 use warmpool_store::{Store, StoreOptions};
@@ -30,11 +31,11 @@ fn state(value: &str) -> StorageState {
 }
 
 fn write(name: &str) -> ProfileChoice {
-    ProfileChoice { name: name.to_owned(), mode: ProfileMode::Write }
+    ProfileChoice { name: name.to_owned(), mode: ProfileMode::Write, kind: None }
 }
 
 fn read(name: &str) -> ProfileChoice {
-    ProfileChoice { name: name.to_owned(), mode: ProfileMode::Read }
+    ProfileChoice { name: name.to_owned(), mode: ProfileMode::Read, kind: None }
 }
 
 fn numbers(profiles: &Profiles) -> Vec<u64> {
@@ -45,23 +46,29 @@ fn numbers(profiles: &Profiles) -> Vec<u64> {
 async fn the_first_writer_makes_it_and_a_reader_gets_it() {
     let folder = tempfile::tempdir().unwrap();
     let profiles = opened(&folder, &Store::memory(), &[]).await;
-    assert!(matches!(profiles.begin(&owner(), &read("shop")).await, Err(Error::UnknownProfile { .. })));
-    let begun = profiles.begin(&owner(), &write("shop")).await.unwrap();
+    assert!(matches!(
+        profiles.begin(&owner(), &read("shop"), Engine::Chromium).await,
+        Err(Error::UnknownProfile { .. })
+    ));
+    let begun = profiles.begin(&owner(), &write("shop"), Engine::Chromium).await.unwrap();
     assert!(begun.state.is_none());
     let writer = begun.writer.unwrap();
     let session = SessionId::random();
     writer.belongs_to(&session);
-    let Err(Error::ProfileInUse { holder, .. }) = profiles.begin(&owner(), &write("shop")).await else { panic!() };
+    let Err(Error::ProfileInUse { holder, .. }) = profiles.begin(&owner(), &write("shop"), Engine::Chromium).await
+    else {
+        panic!()
+    };
     assert!(holder.contains(session.as_str()), "{holder}");
     assert!(writer.save(&state("one")).await.unwrap());
     assert!(!writer.save(&state("one")).await.unwrap(), "nothing is new");
     assert!(writer.save(&state("two")).await.unwrap());
     assert_eq!(numbers(&profiles), [1], "the saves of a session replace each other");
-    assert_eq!(profiles.begin(&owner(), &read("shop")).await.unwrap().state, Some(state("two")));
+    assert_eq!(profiles.begin(&owner(), &read("shop"), Engine::Chromium).await.unwrap().state, Some(state("two")));
     drop(writer);
     let other = "00000000000b".parse().unwrap();
-    assert!(matches!(profiles.begin(&other, &read("shop")).await, Err(Error::UnknownProfile { .. })));
-    assert!(profiles.begin(&owner(), &write("shop")).await.unwrap().writer.is_some());
+    assert!(matches!(profiles.begin(&other, &read("shop"), Engine::Chromium).await, Err(Error::UnknownProfile { .. })));
+    assert!(profiles.begin(&owner(), &write("shop"), Engine::Chromium).await.unwrap().writer.is_some());
 }
 
 #[tokio::test]
@@ -91,9 +98,12 @@ async fn limits_have_names() {
     let refused = profiles.put(&owner(), "shop", &state(&"x".repeat(70_000))).await.unwrap_err();
     assert!(refused.to_string().contains("profiles.max_size"), "{refused}");
     assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state("one"), "the old version stays");
-    let refused = profiles.create(&owner(), "other", None).await.unwrap_err();
+    let refused = profiles.create(&owner(), "other", ProfileKind::State, None).await.unwrap_err();
     assert!(refused.to_string().contains("profiles.max_per_key"), "{refused}");
-    assert!(matches!(profiles.create(&owner(), "shop", None).await, Err(Error::ProfileExists { .. })));
+    assert!(matches!(
+        profiles.create(&owner(), "shop", ProfileKind::State, None).await,
+        Err(Error::ProfileExists { .. })
+    ));
 }
 
 #[tokio::test]
@@ -124,7 +134,7 @@ async fn a_deleted_profile_comes_back_from_no_backup() {
     profiles.put(&owner(), "shop", &state("one")).await.unwrap();
     profiles.put(&owner(), "bank", &state("two")).await.unwrap();
     store.backup().await.unwrap();
-    let writer = profiles.begin(&owner(), &write("shop")).await.unwrap().writer;
+    let writer = profiles.begin(&owner(), &write("shop"), Engine::Chromium).await.unwrap().writer;
     assert!(matches!(profiles.delete(&owner(), "shop").await, Err(Error::ProfileInUse { .. })));
     drop(writer);
     profiles.delete(&owner(), "shop").await.unwrap();

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use tokio::io::AsyncRead;
 use warmpool_protocol::StorageState;
 
 use crate::{Error, Profiles};
+use warmpool_core::browser::Engine;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 
@@ -63,6 +65,16 @@ impl Writer {
     /// Errors: `TooLarge`, `Deleted`, `ProfileLimit`, `DiskNearlyFull`, `StoreBusy`: the version before is still the newest.
     pub async fn save(&self, state: &StorageState) -> Result<bool, Error> {
         self.profiles.save(&self.place, self.session.get(), state).await
+    }
+
+    /// Saves the folder of a browser that has ended, packed, in the same way. It is checked while it arrives.
+    /// Errors: those of [`Writer::save`], and `Folder`, `FolderTooLarge`.
+    pub async fn save_folder(
+        &self,
+        engine: Option<Engine>,
+        from: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Result<bool, Error> {
+        self.profiles.save_folder(&self.place, self.session.get(), engine, from).await
     }
 }
 

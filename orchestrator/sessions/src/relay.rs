@@ -176,7 +176,7 @@ impl Relay {
         let (client_reader, client_writer) = tokio::io::split(client);
         let (browser_reader, browser_writer) = self.browser.into_split();
         let limit = self.limits.max_message;
-        let saves = self.session.saves_profile().then(|| Arc::clone(&self.session));
+        let saves = self.session.saves_while_running().then(|| Arc::clone(&self.session));
         let (client_reads, browser_reads) = match self.listener {
             Some(agent) => {
                 let outcomes = Arc::clone(self.session.egress.outcomes());

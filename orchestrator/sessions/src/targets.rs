@@ -84,7 +84,7 @@ impl Targets {
         let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
         let mut lease = self.pool.lease(plain, &Settings::default(), &KeyId::nobody()).await?;
         let worker = lease.use_worker();
-        worker.agent.launch(&Launch::default(), None, None).await.map_err(failed)?;
+        worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;
         worker.agent.devtools_protocol().await.map_err(failed)
     }
 }

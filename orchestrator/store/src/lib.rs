@@ -118,4 +118,4 @@ pub use layout::create_private_dir;
 pub use options::StoreOptions;
 pub use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
-pub use whole_file::{is_whole, write_whole};
+pub use whole_file::{is_whole, write_whole, write_whole_with};

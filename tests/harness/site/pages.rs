@@ -158,6 +158,13 @@ headers.then((seen) => postMessage({
 }));
 "#;
 
+/// A service worker that answers for one path.
+pub(super) const SERVICE_WORKER: &str = r"
+onfetch = event => {
+  if (new URL(event.request.url).pathname === '/from-worker') event.respondWith(new Response('from the worker'));
+};
+";
+
 pub(super) const SHARED_WORKER: &str = r"
 onconnect = ({ ports: [port] }) => port.postMessage({
   timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,

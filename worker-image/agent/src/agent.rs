@@ -5,20 +5,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use warmpool_protocol::folder::{FolderManifest, FolderQuery};
 use warmpool_protocol::{
     CaptchaAction, Claim, Identity, Launch, Launched, Settings, StorageState, WorkerEvent, WorkerState,
 };
 
 use crate::ads::AdRules;
+use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::egress::Egress;
 use crate::engine::Engine;
 use crate::error::{ApiError, BootError};
 use crate::files::Files;
+use crate::folder;
 use crate::freeze;
 use crate::oom;
 use crate::process::Processes;
@@ -57,6 +61,8 @@ pub(crate) struct Claimed {
     ad_rules: Mutex<Option<AdRules>>,
     /// The state that `PUT /storage` brought.
     storage: Mutex<Option<StorageState>>,
+    /// The profile that `PUT /folder` brought.
+    folder: Mutex<Option<PathBuf>>,
     /// The challenges of pages, in a session that looks for them.
     captchas: OnceLock<Arc<Captchas>>,
 }
@@ -97,6 +103,7 @@ impl Agent {
             preset: OnceLock::new(),
             ad_rules: Mutex::default(),
             storage: Mutex::default(),
+            folder: Mutex::default(),
             captchas: OnceLock::new(),
         };
         let claimed = Arc::new(claimed);
@@ -170,11 +177,17 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads, captchas, kiosk, storage } = launch;
+        let Launch { url, settings, block_ads, captchas, kiosk, folder, storage } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let ad_rules = self.ad_rules.lock().take();
         let ad_rules = if block_ads {
             Some(ad_rules.ok_or_else(|| ApiError::bad_request("block_ads: PUT /ads brings the rules first"))?)
+        } else {
+            None
+        };
+        let profile = self.folder.lock().take();
+        let profile = if folder {
+            Some(profile.ok_or_else(|| ApiError::bad_request("folder: PUT /folder brings the profile first"))?)
         } else {
             None
         };
@@ -195,9 +208,13 @@ impl Claimed {
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
-        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk || state.is_some();
+        let resume_first =
+            !holds || ad_rules.is_some() || captchas.is_some() || kiosk || profile.is_some() || state.is_some();
         if was_frozen && resume_first {
             freeze::resume();
+        }
+        if let Some(profile) = profile {
+            self.engine.open_folder(profile).await?;
         }
         if kiosk {
             self.engine.show_pages_alone(settings.viewport.unwrap_or(self.shared.claim.page)).await?;
@@ -248,6 +265,22 @@ impl Claimed {
     /// `PUT /storage`: what the browser of a later launch begins with.
     pub(crate) fn take_storage(&self, state: StorageState) {
         *self.storage.lock() = Some(state);
+    }
+
+    /// `PUT /folder`: the profile of a later launch.
+    pub(crate) async fn take_folder(&self, body: Incoming, query: FolderQuery) -> Result<(), ApiError> {
+        let (engine, profile) = (self.engine.folder_engine()?, self.engine.new_profile()?);
+        folder::unpack(engine, profile.clone(), body, query.limit).await?;
+        *self.folder.lock() = Some(profile);
+        Ok(())
+    }
+
+    /// `POST /folder`: ends the browser, and answers with its packed profile.
+    pub(crate) async fn give_folder(&self, query: FolderQuery) -> Result<Response<Body>, ApiError> {
+        let engine = self.engine.folder_engine()?;
+        let browser = self.shared.status.snapshot().identity.browser.unwrap_or_default();
+        let profile = self.engine.close_browser().await?;
+        folder::pack(FolderManifest { engine, browser }, profile, query.limit).await
     }
 
     /// `POST /captchas/{id}`: does something about a challenge. Fails when it is over, or its page cannot take the answer.

@@ -14,6 +14,7 @@ mod downloads;
 mod driver;
 mod file_input;
 mod first_page;
+mod folder;
 mod overrides;
 mod profile;
 mod session;
@@ -24,7 +25,7 @@ mod user_agent;
 mod visited;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::Response;
@@ -72,6 +73,10 @@ pub(crate) struct Chromium {
     /// Browsers the driver started. The lock also keeps new sessions apart.
     reports: tokio::sync::Mutex<Option<Reports>>,
     profiles: AtomicU32,
+    /// The present browser's profile.
+    profile: Mutex<PathBuf>,
+    /// Whether the session began with a profile folder, or keeps one.
+    has_folder: AtomicBool,
     /// The size of pages, where they are shown without their windows' bars.
     kiosk: OnceLock<Size>,
     /// The proxies that a client gave to its browser contexts.
@@ -96,6 +101,8 @@ impl Chromium {
             storage: OnceLock::new(),
             reports: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
+            profile: Mutex::default(),
+            has_folder: AtomicBool::new(false),
             kiosk: OnceLock::new(),
             context: tokio::sync::Mutex::default(),
         }
@@ -118,6 +125,7 @@ impl Chromium {
         let environment = self.environment();
         let switches = switches::base(claim);
         let profile = self.next_profile();
+        self.profile.lock().clone_from(&profile);
         let (browser, driver) =
             tokio::try_join!(Browser::start(&self.worker, &switches, &profile, &environment), self.new_driver())?;
         browser.warm_up(self.window()).await?;

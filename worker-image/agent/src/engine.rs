@@ -4,11 +4,13 @@
 //! engine is another variant and another file beside `chromium`, `firefox` and `webkit`. CONTRIBUTING.md lists what it touches
 //! elsewhere.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
+use warmpool_protocol::folder::FolderEngine;
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size, StorageState};
 
 use crate::ads::AdRules;
@@ -131,6 +133,44 @@ impl Engine {
     /// Puts a state into the browser, before its first page. Returns what was left out, each as a sentence.
     pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
         each!(self, engine => engine.write_storage(state).await)
+    }
+
+    /// The engine as profile folders name it.
+    /// Fails where there are none.
+    pub(crate) fn folder_engine(&self) -> Result<FolderEngine, ApiError> {
+        match self {
+            Self::Chromium(_) => Ok(FolderEngine::Chromium),
+            Self::Firefox(_) => Ok(FolderEngine::Firefox),
+            Self::Webkit(_) => Err(ApiError::bad_request("WebKit has no profile folders")),
+        }
+    }
+
+    /// Makes a new profile, over which a folder can be unpacked.
+    pub(crate) fn new_profile(&self) -> Result<PathBuf, ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.new_profile(),
+            Self::Firefox(engine) => engine.new_profile(),
+            Self::Webkit(_) => self.folder_engine().map(|_| PathBuf::new()),
+        }
+    }
+
+    /// Starts a browser with this profile in place of the warm one.
+    pub(crate) async fn open_folder(&self, profile: PathBuf) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.open_folder(profile).await,
+            Self::Firefox(engine) => engine.open_folder(profile).await,
+            Self::Webkit(_) => self.folder_engine().map(drop),
+        }
+    }
+
+    /// Ends the browser so that its files are whole, and gives its profile.
+    /// Fails when the browser crashed, or does not end.
+    pub(crate) async fn close_browser(&self) -> Result<PathBuf, ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.close_browser().await,
+            Self::Firefox(engine) => engine.close_browser().await,
+            Self::Webkit(_) => self.folder_engine().map(|_| PathBuf::new()),
+        }
     }
 
     /// Clients that attach from now on wait for the first page, until [`Engine::navigate`] is done.

@@ -7,13 +7,14 @@ mod captchas;
 mod context;
 mod control;
 mod driver;
+mod folder;
 mod options;
 mod profile;
 mod session;
 mod storage;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use http::Response;
@@ -58,6 +59,10 @@ pub(crate) struct Firefox {
     /// Keeps new sessions of the driver apart.
     sessions: tokio::sync::Mutex<()>,
     profiles: AtomicU32,
+    /// The present browser's profile.
+    profile: Mutex<PathBuf>,
+    /// Whether the session began with a profile folder, or keeps one.
+    has_folder: AtomicBool,
 }
 
 impl Firefox {
@@ -75,6 +80,8 @@ impl Firefox {
             storage_file: tokio::sync::Mutex::default(),
             sessions: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
+            profile: Mutex::default(),
+            has_folder: AtomicBool::new(false),
         }
     }
 
@@ -91,6 +98,7 @@ impl Firefox {
         let _ = self.display.set(display);
         self.worker.files.await_announcements();
         let profile = self.next_profile();
+        self.profile.lock().clone_from(&profile);
         profile::empty(&profile).map_err(|e| undriveable(&e))?;
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args: &[], environment: &[], display };

@@ -16,6 +16,7 @@
 //! | `ads` | which requests are for ads, and what pages hide |
 //! | `captchas` | challenges that pages put to their visitors |
 //! | `storage` | what browsers keep for sites, read and written |
+//! | `folder` | a browser's profile folder, unpacked and packed |
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
@@ -97,6 +98,12 @@
 //! Firefox's local storage. Chromium has no list of the origins that have stored something, so the agent remembers where tabs and
 //! frames were. A profile's files could be copied instead; but no other engine reads them, and a running browser's are torn.
 //!
+//! *A profile folder* (`folder`) is those files all the same, for who needs what no script can read: service workers, and what
+//! visitors allowed sites. A launch with one ends the warm browser and starts another like it, at the same ports, with a new
+//! profile over which the listed files are unpacked; the agent's own preferences count for more. They are packed once the browser
+//! has ended by itself. Chromium's cookies are written by another of its processes, so the agent waits for that one, too. Scripts
+//! that a service worker has compiled are compiled again, because machine code is nothing that an archive may bring.
+//!
 //! *What was left out.* Playwright on Firefox needs Playwright's own server, Node, and its very version beside the browser;
 //! with stock Firefox, newer versions need a layer that pretends that some emulations worked. Contexts and trusted input on
 //! WebKit need Playwright's patched build. Neither would be honest or robust, so Warmpool has neither.
@@ -117,6 +124,7 @@ mod error;
 mod execution;
 mod files;
 mod firefox;
+mod folder;
 mod freeze;
 mod handover;
 mod listener;

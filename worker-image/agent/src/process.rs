@@ -8,6 +8,7 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -15,8 +16,10 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::domain::Domain;
+use crate::error::ApiError;
 
 /// How a process ended. One of the two is known, or neither when the end was not observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +83,30 @@ impl Process {
     pub(crate) async fn retire(&self) {
         self.retired.store(true, Ordering::Release);
         self.kill().await;
+    }
+
+    /// Has the process end by itself because its files are wanted: `ask` tells it to, unless it has ended already.
+    /// Fails when it did not end by itself, or not within `limit`: what it was writing may be torn.
+    pub(crate) async fn end_cleanly(&self, ask: impl Future, limit: Duration) -> Result<(), ApiError> {
+        self.retired.store(true, Ordering::Release);
+        let ended = async {
+            if self.running() {
+                tokio::select! {
+                    _ = self.exited() => {}
+                    // One that is asked may be gone before it can answer.
+                    _ = ask => {}
+                }
+            }
+            self.exited().await
+        };
+        match timeout(limit, ended).await {
+            Ok(exit) if exit.clean() => Ok(()),
+            Ok(_) => Err(ApiError::upstream("the browser crashed")),
+            Err(_) => Err(ApiError::upstream(format!(
+                "the browser did not close its files within {} seconds",
+                limit.as_secs()
+            ))),
+        }
     }
 
     /// Waits for the end; `None` when the agent retired the process.

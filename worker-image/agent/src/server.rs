@@ -12,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{BUILT_IN_LIST, DriverPort, StorageQuery, Window};
 
 use crate::ads::AdRules;
@@ -104,6 +105,11 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             worker.take_storage(read_json(request.into_body()).await?);
             Ok(nothing())
         }
+        ("PUT", "folder", "") => {
+            worker.take_folder(request.into_body(), folder_query(&query)?).await?;
+            Ok(nothing())
+        }
+        ("POST", "folder", "") => worker.give_folder(folder_query(&query)?).await,
         ("POST", "captchas", id) => {
             worker.act_on_captcha(id, read_json(request.into_body()).await?).await?;
             Ok(nothing())
@@ -169,6 +175,11 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         }
         _ => Err(ApiError::not_found("no such path")),
     }
+}
+
+fn folder_query(query: &str) -> Result<FolderQuery, ApiError> {
+    let limit = query.strip_prefix("?limit=").and_then(|limit| limit.parse().ok());
+    limit.map(|limit| FolderQuery { limit }).ok_or_else(|| ApiError::bad_request("limit: a number of bytes"))
 }
 
 /// Accepts only commands of a driver's session. Otherwise a path that the agent and the daemon read differently could make

@@ -13,6 +13,7 @@
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
+//! | [`folder`] | a browser's own profile folder, packed, and what may be in it |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
 //! | [`socks`] | the messages by which a browser's connections name their sites |
 //! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
@@ -23,6 +24,7 @@ mod claim;
 mod driver;
 mod files;
 pub mod firefox;
+pub mod folder;
 mod pages;
 mod ports;
 pub mod preferences;

@@ -123,6 +123,9 @@ pub struct Launch {
     /// Whether a display shows pages without the browser's own bars.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kiosk: bool,
+    /// Whether the browser begins with the profile folder of an earlier `PUT /folder`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub folder: bool,
     /// Whether the browser begins with the state of an earlier `PUT /storage`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub storage: bool,

@@ -84,6 +84,8 @@ settings! {
         max_per_key: usize = Is("100"), min "1";
         /// Maximum size of a profile as JSON.
         max_size: ByteSize = Is("8MiB"), min "64KiB";
+        /// Maximum size of the files of a profile that is a browser's folder.
+        max_folder: ByteSize = Is("256MiB"), min "16MiB";
         /// Number of versions of a profile kept; a version is what one session saved.
         keep_versions: usize = Is("5"), min "1";
         /// Time after which a profile that no session has used is deleted for good; never when unset.

@@ -49,6 +49,8 @@ impl Sessions {
         } else {
             SessionCaptchas::none()
         };
+        let kind = record.options.profile.as_ref().and_then(|choice| choice.kind).unwrap_or_default();
+        let profile = writer.map(|writer| SessionProfile::new(writer, kind, &self.shared.config.profiles));
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token,
@@ -71,7 +73,7 @@ impl Sessions {
             ending: watch::Sender::new(None),
             end_persisted: CancellationToken::new(),
             page_error: PageError::of_record(record.page_error),
-            profile: writer.map(|writer| SessionProfile::new(writer, self.shared.config.profiles.max_size.bytes())),
+            profile,
             driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }
     }

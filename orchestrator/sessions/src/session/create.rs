@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use http::StatusCode;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -14,15 +17,16 @@ use crate::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
-use warmpool_core::error::{FieldError, ServiceError, ServiceFault as _};
+use warmpool_core::error::{Cause, FieldError, FieldFault as _, ServiceError, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_keys::KeyId;
-use warmpool_profiles::{OpenedProfile, Writer};
+use warmpool_profiles::{OpenedFolder, OpenedProfile, Writer};
+use warmpool_protocol::folder::FolderQuery;
 use warmpool_store::{Batch, Durability, Table};
 use warmpool_workers::ads::AdRules;
 use warmpool_workers::pool::Lease;
-use warmpool_workers::worker::{AgentError, Worker};
+use warmpool_workers::worker::{AgentError, Body, Worker};
 
 /// How many workers may fail at hand-out before the caller gets an error.
 const LAUNCH_ATTEMPTS: usize = 2;
@@ -82,7 +86,7 @@ impl Sessions {
         }
         let begun = Instant::now();
         // Before a worker is spent on it, too.
-        let writer = self.begin_profile(&owner, &mut options).await?;
+        let (writer, folder) = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
         let settings = &options.launch.settings;
         let lease = tokio::select! {
@@ -97,7 +101,7 @@ impl Sessions {
         let work = self
             .shared
             .drain
-            .spawn(async move { sessions.begin(owner, options, lease, writer).await }.in_current_span());
+            .spawn(async move { sessions.begin(owner, options, lease, writer, folder).await }.in_current_span());
         let created = work.await.map_err(Error::internal)?;
         if let Ok(session) = created.as_ref().map_err(drop).and_then(|created| created.session().map_err(drop)) {
             Span::current().record("warmpool.session", session.id.as_str());
@@ -110,14 +114,22 @@ impl Sessions {
         created
     }
 
-    /// Takes the profile that a session is to begin with: its state, and the right to write it.
+    /// Takes the profile that a session is to begin with: its state or its folder, and the right to write it.
     /// Errors: those of [`Profiles::begin`](warmpool_profiles::Profiles::begin).
-    async fn begin_profile(&self, owner: &KeyId, options: &mut Options) -> Result<Option<Writer>, Error> {
-        let Some(choice) = &options.profile else { return Ok(None) };
-        let OpenedProfile { state, writer } = self.shared.profiles.begin(owner, choice).await?;
+    async fn begin_profile(
+        &self,
+        owner: &KeyId,
+        options: &mut Options,
+    ) -> Result<(Option<Writer>, Option<OpenedFolder>), Error> {
+        let Some(choice) = &mut options.profile else { return Ok((None, None)) };
+        let opened = self.shared.profiles.begin(owner, choice, options.engine).await?;
+        let OpenedProfile { state, folder, kind, writer } = opened;
+        // After a restart of the daemon too it says how the profile is saved.
+        choice.kind = Some(kind);
         options.state = state.filter(|state| !state.is_empty()).map(GivenState::kept);
         options.launch.storage = options.state.is_some();
-        Ok(writer)
+        options.launch.folder = folder.is_some();
+        Ok((writer, folder))
     }
 
     async fn begin(
@@ -126,6 +138,7 @@ impl Sessions {
         options: Options,
         mut lease: Lease,
         writer: Option<Writer>,
+        folder: Option<OpenedFolder>,
     ) -> Result<UnconfirmedSession, Error> {
         let now = Now::read();
         let time_left = Duration::from_secs(options.session_timeout);
@@ -159,8 +172,12 @@ impl Sessions {
             record.worker = lease.id().clone();
             let worker = Arc::clone(lease.use_worker());
             let ad_rules = self.ad_rules(&record.options, &worker).await?;
+            if let Some(folder) = &folder {
+                check_age(folder, &worker)?;
+            }
+            let packed = folder.as_ref().map(|folder| self.packed(folder));
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
-            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone(), state.clone());
+            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone(), state.clone(), packed);
             let launch = launch.instrument(tracing::info_span!(target: TRACES, "launch browser"));
             let commit = self.shared.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launch, commit);
@@ -218,6 +235,13 @@ impl Sessions {
         Ok(UnconfirmedSession { session: Some(session) })
     }
 
+    /// A folder as the body of a call to a worker's agent.
+    fn packed(&self, folder: &OpenedFolder) -> (Body, FolderQuery) {
+        let frames = folder.stream().map_ok(Frame::data).map_err(Cause::from);
+        let query = FolderQuery { limit: self.shared.config.profiles.max_folder.bytes() };
+        (StreamBody::new(frames).boxed_unsync(), query)
+    }
+
     /// The rules of a session that blocks ads, for its worker.
     /// Errors: when there are none.
     pub(super) async fn ad_rules(&self, options: &Options, worker: &Worker) -> Result<Option<AdRules>, Error> {
@@ -255,6 +279,19 @@ impl Sessions {
         });
         error
     }
+}
+
+/// Refuses a folder of a newer browser, which an older one would spoil.
+fn check_age(folder: &OpenedFolder, worker: &Worker) -> Result<(), Error> {
+    let browser = worker.snapshot.borrow().identity.browser.clone().unwrap_or_default();
+    if !folder.manifest().is_newer_than(&browser) {
+        return Ok(());
+    }
+    let had = &folder.manifest().browser;
+    let problem = format!(
+        "has a folder of {had}, and this browser is {browser}: build the images anew, or roll the profile back"
+    );
+    Err(Error::invalid("profile.name", problem))
 }
 
 /// The version of a worker's browser.

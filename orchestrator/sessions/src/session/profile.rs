@@ -1,26 +1,34 @@
 //! A session's profile: what its browser began with, and what is saved of it while it lives and when it ends.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
+use http::StatusCode;
+use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
+use tokio_util::io::StreamReader;
 use warmpool_protocol::StorageState;
+use warmpool_protocol::folder::FolderQuery;
 
 use super::{Ending, Session, Sessions};
 use crate::Error;
 use warmpool_api::session::SessionProfile as View;
+use warmpool_config::Profiles as Limits;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::unix_ms;
-use warmpool_profiles::{ProfileChoice, ProfileMode, Writer};
-use warmpool_workers::worker::Health;
+use warmpool_profiles::{ProfileChoice, ProfileKind, ProfileMode, Writer};
+use warmpool_workers::worker::{AgentError, Health};
 
 /// The profile that a live session writes.
 #[derive(Debug)]
 pub(crate) struct SessionProfile {
     /// The right to write, until the session has ended; held while it is used, so that one save comes after another.
     writer: tokio::sync::Mutex<Option<Writer>>,
-    /// The largest origin that is read, in bytes.
+    kind: ProfileKind,
+    /// The largest origin that is read, or the largest folder, in bytes.
     limit: u64,
     saved: Mutex<Saved>,
 }
@@ -35,8 +43,13 @@ pub(crate) struct Saved {
 }
 
 impl SessionProfile {
-    pub(super) fn new(writer: Writer, limit: u64) -> Self {
-        Self { writer: tokio::sync::Mutex::new(Some(writer)), limit, saved: Mutex::default() }
+    pub(super) fn new(writer: Writer, kind: ProfileKind, limits: &Limits) -> Self {
+        let limit = match kind {
+            ProfileKind::State => limits.max_size,
+            ProfileKind::Folder => limits.max_folder,
+        };
+        let writer = tokio::sync::Mutex::new(Some(writer));
+        Self { writer, kind, limit: limit.bytes(), saved: Mutex::default() }
     }
 
     fn note(&self, outcome: Result<(), String>) {
@@ -60,9 +73,9 @@ impl Session {
         self.profile.as_ref().map(|profile| profile.saved.lock().clone()).unwrap_or_default()
     }
 
-    /// Whether it saves a profile.
-    pub(crate) const fn saves_profile(&self) -> bool {
-        self.profile.is_some()
+    /// Whether it saves a profile while its browser runs. The files of a folder are whole only once it has ended.
+    pub(crate) fn saves_while_running(&self) -> bool {
+        self.profile.as_ref().is_some_and(|profile| profile.kind == ProfileKind::State)
     }
 
     /// Saves its profile, if it writes one: of all origins, or only of those that a tab shows, and the others as they were saved
@@ -72,7 +85,10 @@ impl Session {
         let writer = profile.writer.lock().await;
         // A client's last command may come when the session has ended, and been saved.
         let Some(writer) = &*writer else { return };
-        let saved = self.save(writer, profile.limit, everywhere).await;
+        let saved = match profile.kind {
+            ProfileKind::State => self.save(writer, profile.limit, everywhere).await,
+            ProfileKind::Folder => self.save_folder(writer, profile.limit).await,
+        };
         if let Err(error) = &saved {
             tracing::warn!(session = %self.id, %error, "a profile was not saved");
         }
@@ -100,6 +116,31 @@ impl Session {
         writer.save(&state).await?;
         Ok(())
     }
+
+    /// Ends the browser and saves its folder.
+    async fn save_folder(&self, writer: &Writer, limit: u64) -> Result<(), Error> {
+        let packed = self.worker.agent.take_folder(FolderQuery { limit }).await;
+        let packed = packed.map_err(|error| unpacked(error, limit))?.into_data_stream().map_err(io::Error::other);
+        writer.save_folder(Some(self.options.engine), StreamReader::new(packed)).await?;
+        Ok(())
+    }
+}
+
+/// Why a browser's folder did not come.
+fn unpacked(error: AgentError, limit: u64) -> Error {
+    match error {
+        AgentError::Refused { status: StatusCode::PAYLOAD_TOO_LARGE, .. } => {
+            warmpool_profiles::Error::FolderTooLarge { limit }.into()
+        }
+        AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => Error::worker(
+            "this session's worker was started from an image of an earlier release, which cannot pack its folder",
+            error,
+        ),
+        AgentError::Refused { message, .. } => {
+            Error::Worker { message: format!("the browser's folder was not packed: {message}"), source: None }
+        }
+        other => Error::worker("the browser's folder was not packed", other),
+    }
 }
 
 /// Adds the origins that were not read, as an earlier save has them.
@@ -122,12 +163,14 @@ impl Sessions {
     /// Saves the profile of a session that has ended, while its browser is there.
     pub(super) async fn save_last(&self, session: &Session, ending: &Ending) {
         let Some(profile) = &session.profile else { return };
-        let is_there = matches!(session.worker.health(), Health::Alive | Health::Booting);
+        // A browser that its client closed has left a folder that is whole.
+        let is_whole = profile.kind == ProfileKind::Folder && *ending == Ending::BrowserClosed;
+        let is_there = is_whole || matches!(session.worker.health(), Health::Alive | Health::Booting);
         let reason = if is_there {
             let limit = self.shared.config.profiles.save_timeout;
             match timeout(limit, session.save_profile(true)).await {
                 Ok(()) => return,
-                Err(_) => format!("the browser did not tell its state within {} seconds", limit.as_secs()),
+                Err(_) => format!("the browser did not give its profile within {} seconds", limit.as_secs()),
             }
         } else if *ending == Ending::BrowserClosed && profile.saved.lock().is_fresh() {
             // The command that closed the browser waited for a save.

@@ -161,12 +161,12 @@ async fn wake(sessions: Sessions, session: Arc<Session>) {
         return;
     }
     let launched = async {
-        if session.options.launch.storage {
+        if session.options.launch.storage || session.options.launch.folder {
             // Its state was in memory alone, and its client never had an answer.
             return Err(Error::Conflict { message: "its state is gone".to_owned() });
         }
         let ad_rules = sessions.ad_rules(&session.options, &session.worker).await?;
-        let launched = session.worker.agent.launch(&session.options.launch, ad_rules, None).await;
+        let launched = session.worker.agent.launch(&session.options.launch, ad_rules, None, None).await;
         launched.map_err(|error| Error::worker("the browser could not be woken", error))
     };
     if let Err(error) = launched.await {

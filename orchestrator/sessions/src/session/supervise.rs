@@ -57,7 +57,7 @@ impl Sessions {
 /// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let told = tokio::spawn(follow_worker(sessions.clone(), Arc::clone(&session)));
-    let saving = session.saves_profile().then(|| {
+    let saving = session.saves_while_running().then(|| {
         tokio::spawn(Sessions::keep_saving(Arc::clone(&session), sessions.shared.config.profiles.save_interval))
     });
     let ending = watch(&session, &sessions.shared.config.session).await;
@@ -68,8 +68,8 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     if let Some(saving) = saving {
         // One that is under way ends: it holds no lock that the last one could wait for in vain.
         saving.abort();
-        sessions.save_last(&session, &ending).await;
     }
+    sessions.save_last(&session, &ending).await;
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     sessions.close(&session, &ending).await;
     // A client that closes the last window closes the browser by a command, and must get the driver's answer to it.

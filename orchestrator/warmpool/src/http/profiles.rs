@@ -1,27 +1,34 @@
 //! `/profiles`: what browsers keep for sites, under names.
 
+use std::io;
+
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::response::Response;
+use futures_util::TryStreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::io::StreamReader;
 
 use super::App;
 use super::auth::{Caller, Scope};
 use super::body;
+use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, Operation, Routes};
 use super::query::Query;
-use super::reply::json_reply;
+use super::reply::{download, json_reply};
 use super::route::{Policy, Segment};
 use crate::http::error::Error;
-use warmpool_api::profile::{ProfileDetail, ProfileList, ProfileView};
+use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileList, ProfileView};
 use warmpool_api::{AnyObject, Object};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_keys::KeyId;
 use warmpool_protocol::StorageState;
+use warmpool_protocol::folder::FOLDER_TYPE;
 use warmpool_sessions::session::GivenState;
 
 /// A profile's name in a path.
@@ -31,6 +38,10 @@ const POLICY: Policy = Policy::rest(Access::Key, &[NAME]);
 const OF_ONE: Policy = POLICY.takes::<OwnerQuery>();
 /// The setting that limits a state.
 const LIMIT: &str = "profiles.max_size";
+/// The setting that limits a folder.
+const FOLDER_LIMIT: &str = "profiles.max_folder";
+/// How much longer an archive may be than its files.
+const SLACK: u64 = 1 << 20;
 
 /// A profile that is wanted.
 #[derive(Deserialize, JsonSchema)]
@@ -39,6 +50,9 @@ struct CreateProfile {
     /// 1 to 64 letters, digits, `.`, `_` and `-`.
     #[schemars(length(min = 1, max = 64))]
     name: String,
+    /// What it keeps: a state that every engine takes, or the folder of one engine's browser.
+    #[serde(default)]
+    kind: ProfileKind,
     /// What it holds at first, in the shape of Playwright's `storageState`.
     #[serde(default)]
     #[schemars(with = "Option<AnyObject>")]
@@ -119,7 +133,7 @@ pub(super) fn routes() -> Routes {
             "/profiles",
             create,
             Operation::new("create_profile", "Make a profile", POLICY)
-                .about("Empty, or with a state. A session that begins with the mode `write` makes one too.")
+                .about("Empty, or with a state. What it keeps stays so. A session that begins with the mode `write` makes one too.")
                 .reads::<CreateProfile>(example)
                 .writes_at::<ProfileView>(201, "The profile.")
                 .fails(&[Code::ProfileExists])
@@ -156,7 +170,25 @@ pub(super) fn routes() -> Routes {
             Operation::new("get_profile_state", "Export a profile", POLICY.takes::<VersionQuery>())
                 .about("The state of a version, in the shape of Playwright's `storageState`. It holds logins, so keep it as a password.")
                 .writes::<StorageState>("The state.")
-                .fails(&[Code::UnknownProfile]),
+                .fails(&[Code::UnknownProfile, Code::Conflict]),
+        )
+        .get(
+            "/profiles/{name}/folder",
+            folder,
+            Operation::new("get_profile_folder", "Export a profile that is a folder", POLICY.takes::<VersionQuery>())
+                .about("The packed folder of a version. It holds logins, so keep it as a password.")
+                .writes_bytes(FOLDER_TYPE, "The folder: a tar in zstd, whose first entry says which browser's it is.")
+                .fails(&[Code::UnknownProfile, Code::Conflict]),
+        )
+        .put(
+            "/profiles/{name}/folder",
+            put_folder,
+            Operation::new("put_profile_folder", "Import a folder", POLICY)
+                .about("As a new version. A profile that is not there is made. An archive with any file that such a profile may not have is refused. `profiles.max_folder` bounds its files.")
+                .reads_bytes(FOLDER_TYPE)
+                .writes::<ProfileView>("The profile.")
+                .fails(&failures[1..])
+                .fails(&[Code::InvalidBody, Code::Conflict]),
         )
 }
 
@@ -173,9 +205,9 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (CreateProfile { name, state }, _text) = read::<CreateProfile>(&app, &headers, body).await?;
+    let (CreateProfile { name, kind, state }, _text) = read::<CreateProfile>(&app, &headers, body).await?;
     let state = state.map(checked).transpose()?;
-    let view = app.profiles.create(&key, &name, state.as_ref()).await?;
+    let view = app.profiles.create(&key, &name, kind, state.as_ref()).await?;
     Ok(json_reply(StatusCode::CREATED, &view))
 }
 
@@ -236,6 +268,32 @@ async fn state(
 ) -> Result<Response, Error> {
     let key = asking.owner(query.key_id, &name)?;
     Ok(json_reply(StatusCode::OK, &app.profiles.state(&key, &name, query.version).await?))
+}
+
+/// `GET /profiles/<name>/folder`
+async fn folder(
+    State(app): State<App>,
+    asking: Asking,
+    Path(name): Path<String>,
+    Query(query): Query<VersionQuery>,
+) -> Result<Response, Error> {
+    let key = asking.owner(query.key_id, &name)?;
+    let opened = app.profiles.folder(&key, &name, query.version).await?;
+    Ok(download(Body::from_stream(opened.stream()), FOLDER_TYPE))
+}
+
+/// `PUT /profiles/<name>/folder`
+async fn put_folder(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<Response, Error> {
+    let limit = app.config.profiles.max_folder.bytes().saturating_add(SLACK);
+    let (packed, fault) = forwarded_body(&app, body, limit, FOLDER_LIMIT)?;
+    let packed = StreamReader::new(packed.into_data_stream().map_err(io::Error::other));
+    let view = fault.or(app.profiles.put_folder(&key, &name, packed)).await?;
+    Ok(json_reply(StatusCode::OK, &view))
 }
 
 async fn read<T: serde::de::DeserializeOwned>(

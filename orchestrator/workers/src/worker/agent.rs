@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
+use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{
     BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page,
     PageAction, Probe, Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, StoredFile, Window,
@@ -39,6 +40,8 @@ pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading or writing what a browser keeps for sites: it may have to visit each of hundreds.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for a launch with a profile folder, which starts another browser.
+const FOLDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many bytes of JSON may stand for one byte that a page has stored.
 const MAX_GROWTH: u64 = 6;
 /// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
@@ -97,18 +100,24 @@ impl Agent {
     }
 
     /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules, and one
-    /// with a state that state, as JSON.
+    /// with a state that state, as JSON, and one with a profile folder that folder, packed.
     /// Returns the warnings for the client.
     pub async fn launch(
         &self,
         launch: &Launch,
         ad_rules: Option<AdRules>,
         state: Option<Bytes>,
+        folder: Option<(Body, FolderQuery)>,
     ) -> Result<Vec<String>, AgentError> {
         let mut limit = CALL_TIMEOUT;
+        if let Some((packed, FolderQuery { limit: most })) = folder {
+            let path = format!("/folder?limit={most}");
+            within(FOLDER_TIMEOUT, self.succeed(Method::PUT, &path, packed)).await?;
+            limit = FOLDER_TIMEOUT;
+        }
         if let Some(state) = state {
             within(CALL_TIMEOUT, self.succeed(Method::PUT, "/storage", full(state))).await?;
-            limit = STORAGE_TIMEOUT;
+            limit = limit.max(STORAGE_TIMEOUT);
         }
         if let Some(rules) = ad_rules {
             let (path, bytes) = match rules {
@@ -135,6 +144,13 @@ impl Agent {
             body.map(Collected::to_bytes).map_err(AgentError::Broken)
         };
         read(&within(STORAGE_TIMEOUT, answered).await?)
+    }
+
+    /// Ends the browser, and returns its packed profile folder, as a stream. Fails with `Refused` and 413 where its files have
+    /// more than the limit.
+    pub async fn take_folder(&self, FolderQuery { limit }: FolderQuery) -> Result<Incoming, AgentError> {
+        let path = format!("/folder?limit={limit}");
+        self.succeed(Method::POST, &path, full("")).await.map(Response::into_body)
     }
 
     /// Returns the rules of ads as this worker's browser has compiled them.

@@ -77,6 +77,16 @@ impl Browser {
     ) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: NAME, source };
         profile::make(profile, &worker.files.downloads()).map_err(start)?;
+        Self::start_in(worker, switches, profile, environment).await
+    }
+
+    /// Starts a browser with these switches and a profile that is there.
+    pub(super) async fn start_in(
+        worker: &Arc<Worker>,
+        switches: &[String],
+        profile: &Path,
+        environment: &[(&str, String)],
+    ) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide(&mut command)
             .args(switches)
@@ -106,7 +116,22 @@ impl Browser {
         }
     }
 
-    async fn drive_first_page(&self, window: Option<Size>) -> Result<(), CdpError> {
+    /// Waits until the first page exists and answers: less than [`Browser::warm_up`], for a client who waits.
+    pub(super) async fn prepare(&self, window: Option<Size>) -> Result<(), BootError> {
+        let prepared = async {
+            let session = self.await_first_page(window).await?;
+            self.cdp.call(Some(&session), "Page.bringToFront", json!({})).await?;
+            self.detach(&session).await
+        };
+        match timeout(START_TIMEOUT, prepared).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => Err(BootError::Undriveable(e.to_string())),
+            Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
+        }
+    }
+
+    /// Waits for the first page and a session with it, in which it has an address.
+    async fn await_first_page(&self, window: Option<Size>) -> Result<String, CdpError> {
         let page = loop {
             if let Some(page) = self.first_page().await? {
                 break page;
@@ -118,11 +143,16 @@ impl Browser {
             self.size_window(&page, window).await?;
         }
         let session = self.attach(&page).await?;
-        let call = |method, params| self.cdp.call(Some(&session), method, params);
         // A tab that never navigated has no address while it first does, and Puppeteer overlooks
         // tabs without one.
-        call("Page.navigate", json!({"url": BLANK})).await?;
-        call("Runtime.evaluate", json!({"expression": "1"})).await?;
+        self.cdp.call(Some(&session), "Page.navigate", json!({"url": BLANK})).await?;
+        self.cdp.call(Some(&session), "Runtime.evaluate", json!({"expression": "1"})).await?;
+        Ok(session)
+    }
+
+    async fn drive_first_page(&self, window: Option<Size>) -> Result<(), CdpError> {
+        let session = self.await_first_page(window).await?;
+        let call = |method, params| self.cdp.call(Some(&session), method, params);
         call("Page.captureScreenshot", json!({"format": "jpeg"})).await?;
         self.open_and_close_tab().await?;
         // With a blank page the address bar has the focus, and the page would not believe that it is looked at.

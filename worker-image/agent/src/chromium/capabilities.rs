@@ -31,6 +31,9 @@ const STARTABLE: [&str; 10] = [
     "windowTypes",
 ];
 
+/// The preference that has what visitors have allowed sites.
+const EXCEPTIONS: &str = "profile.content_settings.exceptions";
+
 /// Capabilities for a session with the browser that listens at `address`.
 /// Fails when the options are not where the driver would look for them.
 pub(super) fn warm(mut capabilities: Value, address: &str) -> Result<Value, ApiError> {
@@ -46,12 +49,14 @@ pub(super) struct ColdStart<'a> {
     /// The program to start.
     pub(super) binary: &'a Path,
     pub(super) switches: &'a [String],
-    /// A directory that does not exist yet.
+    /// A directory that does not exist yet, or one whose browser has ended.
     pub(super) profile: &'a Path,
     /// Where downloads go.
     pub(super) downloads: &'a Path,
     /// What the operator lets clients set beyond the tables.
     pub(super) allowed: &'a Allowed,
+    /// What the profile's visitors have allowed sites, where it is not a new one.
+    pub(super) allowed_by_visitors: Value,
 }
 
 /// Capabilities for a session with a browser that the driver starts.
@@ -78,6 +83,10 @@ pub(super) fn cold(mut capabilities: Value, how: &ColdStart<'_>) -> Result<Value
             if member == "prefs" {
                 for (name, value) in preferences(how.downloads) {
                     taken.entry(name).or_insert(value);
+                }
+                // The driver would write a file without them.
+                if how.allowed_by_visitors.is_object() {
+                    taken.insert(EXCEPTIONS.to_owned(), how.allowed_by_visitors.clone());
                 }
             }
             if !taken.is_empty() {
@@ -164,6 +173,7 @@ mod tests {
             profile: Path::new("/profile"),
             downloads: Path::new("/downloads"),
             allowed: &Allowed { switches: vec!["b".to_owned()], prefs: vec!["own".to_owned()] },
+            allowed_by_visitors: Value::Null,
         };
         let clients = json!({"alwaysMatch": {OPTIONS: {
             "args": ["b=2", "no-sandbox", "utility-cmd-prefix=x", "--Remote-Debugging-Port=1", "--no-sandbox "],
@@ -246,6 +256,7 @@ mod tests {
                 profile: Path::new("/profile"),
                 downloads: Path::new("/downloads"),
                 allowed: &Allowed::default(),
+                allowed_by_visitors: Value::Null,
             };
             let told = cold(json!({"alwaysMatch": {OPTIONS: {"args": args}}}), &how).unwrap();
             let told = told["alwaysMatch"][OPTIONS]["args"].as_array().unwrap().clone();

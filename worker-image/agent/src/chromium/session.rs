@@ -1,5 +1,6 @@
 //! New WebDriver sessions, with the warm browser or with one of the driver's own.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::process::Process;
 
 use super::browser::Browser;
 use super::capabilities::{self, ColdStart};
+use super::folder::{NO_COMPILED_SCRIPTS, allowed_by_visitors};
 use super::{Chromium, gone, switches};
 
 /// How long the report of a browser may take that the driver has already started.
@@ -48,13 +50,24 @@ impl Chromium {
         wanted: Value,
         reports: &mut crate::shim::Reports,
     ) -> Result<Response<Body>, ApiError> {
-        let profile = self.next_profile();
+        // A folder goes with its session: the driver's browser has the profile that was unpacked.
+        let folder = self.has_folder.load(Ordering::Relaxed);
+        let (profile, allowed_by_visitors) = if folder {
+            let profile = self.close_browser().await?;
+            let allowed = allowed_by_visitors(&profile);
+            (profile, allowed)
+        } else {
+            (self.next_profile(), Value::Null)
+        };
+        let mut switches = switches::base(&self.worker.claim);
+        switches.extend(folder.then(|| NO_COMPILED_SCRIPTS.to_owned()));
         let how = ColdStart {
             binary: &self.program,
-            switches: &switches::base(&self.worker.claim),
+            switches: &switches,
             profile: &profile,
             downloads: &self.worker.files.downloads(),
             allowed: &self.worker.claim.chromium,
+            allowed_by_visitors,
         };
         let window = self.window().filter(|_| !capabilities::places_window(&wanted));
         let capabilities = capabilities::cold(wanted, &how)?;
@@ -65,9 +78,13 @@ impl Chromium {
         let answer = self.ask_driver(capabilities).await;
         let refused = answer.as_ref().map_or(true, |answer| answer.status() != StatusCode::OK);
         if refused {
-            self.restart().await?;
+            match folder {
+                true => self.open_folder(profile).await?,
+                false => self.restart().await?,
+            }
             return answer;
         }
+        *self.profile.lock() = profile;
         let (parts, body) = answer?.into_parts();
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let body = body.collect().await.map_err(|e| failed(&e))?.to_bytes();
@@ -108,6 +125,7 @@ impl Chromium {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let switches = switches::base(&self.worker.claim);
         let profile = self.next_profile();
+        self.profile.lock().clone_from(&profile);
         let browser =
             Browser::start(&self.worker, &switches, &profile, &self.environment()).await.map_err(|e| failed(&e))?;
         browser.warm_up(self.window()).await.map_err(|e| failed(&e))?;

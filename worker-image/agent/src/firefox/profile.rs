@@ -75,17 +75,23 @@ impl Own {
 /// Blocks; meant for a thread of its own.
 pub(super) fn make(profile: &Path, own: Option<Own>, prefs: &Map<String, Value>, limit: u64) -> Result<(), ApiError> {
     empty(profile)?;
-    let mut text = String::new();
-    let mut add = |name: &str, value: &Value| {
-        let line =
-            pref_file::line(name, value).ok_or_else(|| ApiError::bad_request(format!("{name}: no file can hold it")));
-        line.map(|line| text.push_str(&line))
-    };
+    let mut own_prefs = Vec::new();
     if let Some(Own { mut archive, prefs }) = own {
-        prefs.iter().try_for_each(|(name, value)| add(name, value))?;
         unpack(&mut archive, profile, limit)?;
+        own_prefs = prefs;
     }
-    prefs.iter().try_for_each(|(name, value)| add(name, value))?;
+    choose(profile, own_prefs.iter().map(|(name, value)| (name, value)).chain(prefs))
+}
+
+/// Writes preferences that a client chose into a profile whose browser does not run.
+pub(super) fn choose<'a>(
+    profile: &Path,
+    prefs: impl IntoIterator<Item = (&'a String, &'a Value)>,
+) -> Result<(), ApiError> {
+    let line = |(name, value): (&String, &Value)| {
+        pref_file::line(name, value).ok_or_else(|| ApiError::bad_request(format!("{name}: no file can hold it")))
+    };
+    let text = prefs.into_iter().map(line).collect::<Result<String, ApiError>>()?;
     fs::write(profile.join(PREFS), text)?;
     Ok(())
 }

@@ -3,7 +3,9 @@
 //! The driver only ever attaches. A browser of a client's own is therefore started by the agent as
 //! the warm one was, at the same ports, and the driver does not notice.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
@@ -48,8 +50,19 @@ impl Firefox {
     /// Starts a browser with these options in place of the present one.
     async fn replace(&self, options: Options) -> Result<(), ApiError> {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
-        let profile = self.next_profile();
         let Options { args, prefs, environment, profile: archive } = options;
+        if self.has_folder.load(Ordering::Relaxed) {
+            // A folder goes with its session.
+            if archive.is_some() {
+                return Err(ApiError::bad_request(
+                    "moz:firefoxOptions.profile: the session has a profile folder already",
+                ));
+            }
+            let profile = self.close_browser().await?;
+            profile::choose(&profile, &prefs)?;
+            return self.start_in(profile, &args, &environment).await;
+        }
+        let profile = self.next_profile();
         let (place, limit, allowed) =
             (profile.clone(), self.worker.claim.file_limit, self.worker.claim.firefox.clone());
         let open = move || archive.map(|archive| Own::open(&archive, &allowed)).transpose();
@@ -61,10 +74,21 @@ impl Firefox {
         tokio::task::spawn_blocking(move || profile::make(&place, own, &prefs, limit))
             .await
             .map_err(|e| failed(&e))??;
+        self.start_in(profile, &args, &environment).await
+    }
+
+    /// Starts a browser in a profile whose browser has ended.
+    pub(super) async fn start_in(
+        &self,
+        profile: PathBuf,
+        args: &[String],
+        environment: &[(String, String)],
+    ) -> Result<(), ApiError> {
         let display = self.display.get().map(|display| display.name.as_str());
-        let how = Start { profile: &profile, args: &args, environment: &environment, display };
-        let browser = Browser::start(&self.worker, how).await.map_err(|e| failed(&e))?;
+        let how = Start { profile: &profile, args, environment, display };
+        let browser = Browser::start(&self.worker, how).await.map_err(|e| ApiError::upstream(e.to_string()))?;
         browser.painted().await.map_err(gone)?;
+        *self.profile.lock() = profile;
         self.install(Arc::new(browser)).await.map(drop)
     }
 

@@ -26,6 +26,7 @@ use shapes::{
     ContextReply, CreateContext, DebugQuery, ListQuery, LivePage, LiveUrls, RecordingDownload, RecordingDownloads,
     SessionReply, UpdateSession, Upload, Wish, context_reply, reply, state,
 };
+use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::video::Part;
@@ -264,7 +265,7 @@ async fn create_context(
     body: Body,
 ) -> Result<Response, Error> {
     let (CreateContext { name, .. }, _text) = super::read(&app, &headers, body).await?;
-    let made = app.profiles.create(&key, &name.unwrap_or_else(profile_id), None).await?;
+    let made = app.profiles.create(&key, &name.unwrap_or_else(profile_id), ProfileKind::State, None).await?;
     Ok(json_reply(StatusCode::CREATED, &context_reply(made)))
 }
 

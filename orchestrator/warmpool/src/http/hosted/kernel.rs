@@ -30,6 +30,7 @@ use shapes::{
     BrowserReply, BrowserStatus, CreateProfile, FileQuery, FileReply, ListQuery, ProfileReply, ProfilesQuery,
     profile_reply, reply,
 };
+use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_protocol::File;
@@ -308,7 +309,7 @@ async fn create_profile(
     body: Body,
 ) -> Result<Response, Error> {
     let (CreateProfile { name }, _text) = super::read(&app, &headers, body).await?;
-    let made = app.profiles.create(&key, &name.unwrap_or_else(profile_id), None).await?;
+    let made = app.profiles.create(&key, &name.unwrap_or_else(profile_id), ProfileKind::State, None).await?;
     Ok(json_reply(StatusCode::CREATED, &profile_reply(made)))
 }
 

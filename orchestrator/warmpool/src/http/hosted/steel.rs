@@ -27,6 +27,7 @@ use shapes::{
     FileList, FileReply, ListQuery, LiveDetails, LivePage, ProfileReplies, ProfileReply, Release, Released,
     SessionList, SessionReply, profile_reply, reply, state,
 };
+use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
@@ -156,7 +157,7 @@ async fn create(
         }
         // The answer names it, so it has to be there before it is saved for the first time.
         None if request.makes_profile() => {
-            Some(app.profiles.create(&key, request.profile_id.insert(profile_id()), None).await?)
+            Some(app.profiles.create(&key, request.profile_id.insert(profile_id()), ProfileKind::State, None).await?)
         }
         None => None,
     };

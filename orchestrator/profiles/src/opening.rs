@@ -1,0 +1,130 @@
+//! What a session begins with: the newest version, and the right to write the next one.
+
+use std::time::Duration;
+
+use warmpool_protocol::StorageState;
+use warmpool_protocol::folder::FolderEngine;
+
+use crate::folders::OpenedFolder;
+use crate::record::check_name;
+use crate::table::Entry;
+use crate::writer::Writer;
+use crate::{Error, ProfileChoice, ProfileKind, ProfileMode, Profiles};
+use warmpool_core::browser::Engine;
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::error::FieldFault as _;
+use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
+use warmpool_store::{Batch, Durability, Table};
+
+/// The field of a create call that has a profile.
+const FIELD: &str = "profile.name";
+/// Time between two notes that a profile is used.
+const NOTE_USE: Duration = Duration::from_secs(600);
+
+/// What a session begins with.
+#[derive(Debug)]
+pub struct OpenedProfile {
+    /// The newest version of a state; none of a profile that has none yet.
+    pub state: Option<StorageState>,
+    /// The newest version of a folder.
+    pub folder: Option<OpenedFolder>,
+    /// What the profile keeps.
+    pub kind: ProfileKind,
+    /// The right to write it, where that was asked for.
+    pub writer: Option<Writer>,
+}
+
+impl Profiles {
+    /// What a session of this engine is to begin with.
+    /// Errors: `Field`, also for a folder of another engine, `UnknownProfile` when one that is only to be read is not there, `ProfileInUse`, `ProfileLimit`.
+    pub async fn begin(&self, owner: &KeyId, choice: &ProfileChoice, engine: Engine) -> Result<OpenedProfile, Error> {
+        check_name(FIELD, &choice.name)?;
+        let place = (owner.clone(), choice.name.clone());
+        let writer = match choice.mode {
+            ProfileMode::Read => None,
+            ProfileMode::Write => Some(Writer::take(self, place.clone())?),
+        };
+        let entry = match self.entry(&place) {
+            Ok(entry) => entry,
+            Err(_) if writer.is_some() => {
+                self.check_room(owner)?;
+                let kind = choice.kind.unwrap_or_default();
+                check_engine(&choice.name, kind, None, engine)?;
+                return Ok(OpenedProfile { state: None, folder: None, kind, writer });
+            }
+            Err(unknown) => return Err(unknown),
+        };
+        let (kind, of) = {
+            let record = entry.record.lock();
+            (record.kind, record.folder_engine())
+        };
+        if choice.kind.is_some_and(|wanted| wanted != kind) {
+            let problem =
+                format!("is `{}` for profile `{}`: leave it out, or choose another name", kind.as_str(), choice.name);
+            return Err(Error::invalid("profile.kind", problem));
+        }
+        check_engine(&choice.name, kind, of, engine)?;
+        let (state, folder) = match kind {
+            ProfileKind::State => (self.read(&entry, None).await?, None),
+            ProfileKind::Folder => (None, self.open_newest(&entry, None).await?),
+        };
+        self.note_use(&entry).await?;
+        Ok(OpenedProfile { state, folder, kind, writer })
+    }
+
+    /// Writes down that a profile is used, once in a while.
+    async fn note_use(&self, entry: &Entry) -> Result<(), Error> {
+        let _turn = entry.change.lock().await;
+        let mut record = entry.record.lock().clone();
+        let now = unix_ms();
+        if now.saturating_sub(record.used_ms) > millis(NOTE_USE) {
+            record.used_ms = now;
+            let mut batch = Batch::new();
+            batch.put_json(Table::Profiles, record.store_key(), &record)?;
+            self.0.store.commit(batch, Durability::Process).await?;
+            *entry.record.lock() = record;
+        }
+        Ok(())
+    }
+
+    /// Takes the right to write again, for a session that has outlived the process that gave it. None where another has it.
+    pub fn hold(&self, owner: &KeyId, choice: &ProfileChoice, session: &SessionId) -> Option<Writer> {
+        if choice.mode == ProfileMode::Read {
+            return None;
+        }
+        let writer = Writer::take(self, (owner.clone(), choice.name.clone()));
+        match writer {
+            Ok(writer) => {
+                writer.belongs_to(session);
+                Some(writer)
+            }
+            Err(error) => {
+                tracing::error!(%session, %error, "a session's profile is not saved any more");
+                None
+            }
+        }
+    }
+}
+
+/// Refuses a folder to an engine that cannot open it.
+fn check_engine(name: &str, kind: ProfileKind, of: Option<Engine>, engine: Engine) -> Result<(), Error> {
+    if kind == ProfileKind::State {
+        return Ok(());
+    }
+    if FolderEngine::named(engine.as_str()).is_none() {
+        let able: Vec<&str> =
+            Engine::ALL.into_iter().map(Engine::as_str).filter(|name| FolderEngine::named(name).is_some()).collect();
+        let problem =
+            format!("is `folder`, which {engine} does not have: {} do; a state works everywhere", able.join(" and "));
+        return Err(Error::invalid("profile.kind", problem));
+    }
+    match of {
+        Some(of) if of != engine => {
+            let problem =
+                format!("is {engine}, and profile `{name}` is a folder of {of}, which no other engine can open");
+            Err(Error::invalid("browser_type", problem))
+        }
+        _ => Ok(()),
+    }
+}
