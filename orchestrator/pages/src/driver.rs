@@ -308,6 +308,8 @@ fn value(status: StatusCode, mut answer: Value) -> Result<Value, TabError> {
         "timeout" | "script timeout" => TabError::Late,
         "javascript error" => TabError::Threw(words),
         "invalid session id" | "no such window" => TabError::Gone,
+        // Firefox has no words for a certificate that it does not believe.
+        error if words.is_empty() => TabError::Refused(error.to_owned()),
         _ => TabError::Refused(words),
     })
 }
@@ -326,6 +328,9 @@ mod tests {
         assert!(matches!(said(500, "javascript error"), Err(TabError::Threw(words)) if words == "Error: x"));
         assert!(matches!(said(404, "invalid session id"), Err(TabError::Gone)));
         assert!(matches!(said(500, "unknown error"), Err(TabError::Refused(_))));
+        let wordless = json!({"value": {"error": "insecure certificate", "message": ""}});
+        let wordless = value(StatusCode::BAD_REQUEST, wordless);
+        assert!(matches!(wordless, Err(TabError::Refused(words)) if words == "insecure certificate"));
         assert_eq!(value(StatusCode::OK, json!({"value": 3})).unwrap(), 3);
     }
 }
