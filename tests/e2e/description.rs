@@ -165,6 +165,11 @@ negative_data_rejection.expected-statuses = ["400", "401", "403", "404", "405", 
 include-path = ["/session", "/wd/hub/session"]
 include-method = "POST"
 checks.not_a_server_error.enabled = false
+
+# They take the key in a header of their own too, which gets a wrong one here while ours has the right one.
+[[operations]]
+include-path-regex = "^/(browserbase|steel)/"
+checks.ignored_auth.enabled = false
 "#;
 
 /// Sends some thousand good and bad calls, and checks each answer against the description: no server error, a documented
