@@ -26,6 +26,7 @@ modules! {
     create,
     settings,
     permissions,
+    ca_certificates,
     ads,
     bad_input,
     bodies,

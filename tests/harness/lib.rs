@@ -29,6 +29,7 @@ pub mod faulty_engine;
 pub mod flows;
 pub mod metrics;
 pub mod names;
+pub mod private_site;
 pub mod programs;
 pub mod proxy;
 pub mod registry;

@@ -12,6 +12,7 @@ import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
 import { applySettings, watchWindows } from "resource://warmpool/settings.sys.mjs";
 import { readStorage, writeStorage } from "resource://warmpool/storage.sys.mjs";
+import { trustAuthorities } from "resource://warmpool/trust.sys.mjs";
 
 const WINDOW = "navigator:browser";
 
@@ -83,6 +84,7 @@ class Channel {
 const METHODS = {
   ping: () => true,
   settings: applySettings,
+  trust: trustAuthorities,
   prefs: setPrefs,
   navigate,
   painted,

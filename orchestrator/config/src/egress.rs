@@ -8,6 +8,7 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use url::Host;
 
+use super::ca_certificates::{CaCertificates, Trust};
 use super::value::{InvalidValue, TomlForm, Value, quoted, text_value};
 use warmpool_core::address;
 
@@ -41,13 +42,22 @@ pub struct EgressRules {
     /// What may not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<EgressRule>,
+    /// Authorities whose certificates of sites browsers believe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ca_certificates: Vec<CaCertificates>,
 }
 
 impl EgressRules {
+    /// The authorities that they name.
+    #[must_use]
+    pub fn trust(&self) -> Trust {
+        self.ca_certificates.as_slice().into()
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+        self.allow.is_empty() && self.deny.is_empty() && self.ca_certificates.is_empty()
     }
 }
 

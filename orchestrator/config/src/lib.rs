@@ -7,6 +7,7 @@
 //! | `value`        | the types that a setting may have; `units` are those of our own |
 //! | `named_tables` | settings that are an array of tables: `presets`, `upstreams` |
 //! | `egress`       | rules for what pages may reach |
+//! | `ca_certificates` | authorities that browsers trust beside the public ones |
 //! | `default`      | defaults that are computed from the `host`, the environment or other settings |
 //! | `sources`      | collects what the `file`, the environment and the `flags` say |
 //! | `layers`       | takes each setting from its strongest source |
@@ -22,6 +23,7 @@
 //! - *All faults at once.* Each says where it was found, what is wrong, and what to write instead. A wrong value gets a
 //!   stand-in meanwhile, so that the rest can be checked; a configuration with faults is never handed out.
 
+mod ca_certificates;
 mod check;
 mod default;
 mod egress;
@@ -47,6 +49,7 @@ mod value;
 use std::fmt::Write as _;
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
+pub use ca_certificates::{CaCertificates, Trust};
 pub use egress::{EgressRule, EgressRules};
 pub use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, HiddenFlags};

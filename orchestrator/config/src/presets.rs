@@ -29,10 +29,10 @@ pub struct PoolPreset {
 }
 
 impl PoolPreset {
-    /// The kind of its workers.
+    /// The kind of its workers, but for the authorities that they trust.
     #[must_use]
     pub fn key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::from_settings(&self.settings)) }
+        PoolKey { preset: Some(PresetId::from_settings(&self.settings)), ..PoolKey::plain(self.engine, self.mode) }
     }
 }
 

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use url::Url;
 
 use super::{
+    ca_certificates::CaCertificates,
     default,
     egress::EgressRule,
     layers::Layers,
@@ -130,6 +131,10 @@ settings! {
         allow: Vec<EgressRule> = Unset("10.0.0.0/8,intranet.example:8080,127.0.0.1:3000");
         /// Rules for what pages must not reach, whatever `allow` says.
         deny: Vec<EgressRule> = Unset("*.tracker.example");
+        /// Files with certificates of authorities, in PEM form, that browsers trust beside the public ones, for sites with a private
+        /// authority. They are read at the start of the daemon. A preset has its own in `egress.ca_certificates`, a key by
+        /// `warmpool key egress --egress-ca-certificates`.
+        ca_certificates: Vec<CaCertificates> = Unset("/etc/warmpool/corporate-ca.pem");
         /// Upstream proxies for sessions with `advanced.proxy`. Each is an `[[egress.upstreams]]` table: name, url (http://,
         /// https:// or socks5://), and optionally username (`{country}`, `{state}`, `{city}`, `{zip}` and `{session}` in it are
         /// filled in), one of password, password_file and password_env, the location (country, state, city, zip) and weight.

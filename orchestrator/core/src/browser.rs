@@ -148,31 +148,57 @@ impl FromStr for Mode {
     }
 }
 
-/// Names the settings with which workers of a preset wait, by a hash of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PresetId(u64);
+/// The first bytes of a hash, which name what was hashed to people and in labels.
+fn short_hash(digest: impl AsRef<[u8]>) -> u64 {
+    digest.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Makes a short hash a type of its own, written in hexadecimal.
+macro_rules! short_hash {
+    ($(#[$docs:meta])* $Name:ident) => {
+        $(#[$docs])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $Name(u64);
+
+        impl fmt::Display for $Name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:016x}", self.0)
+            }
+        }
+
+        impl FromStr for $Name {
+            type Err = ();
+
+            fn from_str(text: &str) -> Result<Self, ()> {
+                u64::from_str_radix(text, 16).map(Self).map_err(|_| ())
+            }
+        }
+    };
+}
+
+short_hash! {
+    /// Names the settings with which workers of a preset wait, by a hash of them.
+    PresetId
+}
 
 impl PresetId {
     /// The id of these settings: the same in every process that knows the same settings.
     pub fn from_settings(settings: &Settings) -> Self {
         // Serialising into memory cannot fail; an empty text would only make two presets share an id.
-        let text = serde_json::to_vec(settings).unwrap_or_default();
-        let digest = Sha256::digest(text);
-        Self(u64::from_be_bytes(std::array::from_fn(|at| digest[at])))
+        Self(short_hash(Sha256::digest(serde_json::to_vec(settings).unwrap_or_default())))
     }
 }
 
-impl fmt::Display for PresetId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
+short_hash! {
+    /// Names the authorities that a browser trusts beside the public ones, by a hash of their certificates.
+    TrustId
 }
 
-impl FromStr for PresetId {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        u64::from_str_radix(text, 16).map(Self).map_err(|_| ())
+impl TrustId {
+    /// The id of these certificates, in DER: their order counts.
+    pub fn from_certificates<'a>(certificates: impl Iterator<Item = &'a [u8]>) -> Self {
+        let each = certificates.fold(Sha256::new(), |all, certificate| all.chain_update(Sha256::digest(certificate)));
+        Self(short_hash(each.finalize()))
     }
 }
 
@@ -185,20 +211,23 @@ pub struct PoolKey {
     pub mode: Mode,
     /// The preset whose settings its workers wait with; none for the browser's own.
     pub preset: Option<PresetId>,
+    /// The authorities that its browsers trust beside the public ones; none for those alone.
+    pub trust: Option<TrustId>,
 }
 
 impl PoolKey {
     /// The kind of browsers without settings of their own.
     #[must_use]
     pub const fn plain(engine: Engine, mode: Mode) -> Self {
-        Self { engine, mode, preset: None }
+        Self { engine, mode, preset: None, trust: None }
     }
 }
 
 impl fmt::Display for PoolKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.engine.as_str(), self.mode.as_str())?;
-        self.preset.map_or(Ok(()), |preset| write!(f, "/{preset}"))
+        self.preset.map_or(Ok(()), |preset| write!(f, "/{preset}"))?;
+        self.trust.map_or(Ok(()), |trust| write!(f, "/ca-{trust}"))
     }
 }
 

@@ -196,6 +196,38 @@ pub fn client_config() -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
+/// Why a text names no authorities.
+#[derive(Debug, thiserror::Error)]
+pub enum CaError {
+    /// It has no certificate in it.
+    #[error("there is no certificate in PEM form")]
+    None,
+    /// It is not PEM.
+    #[error("this is not PEM: {0}")]
+    Pem(#[from] pem::Error),
+    /// One of the certificates cannot be an authority's.
+    #[error("certificate {number} cannot be used: {source}")]
+    Rejected {
+        /// Which, from 1.
+        number: usize,
+        /// Why not.
+        source: rustls::Error,
+    },
+}
+
+/// The certificates of authorities in a text in PEM form, each in DER.
+/// Errors: [`CaError`].
+pub fn ca_certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, CaError> {
+    let mut found = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(text) {
+        let certificate = certificate?;
+        let number = found.len() + 1;
+        RootCertStore::empty().add(certificate.clone()).map_err(|source| CaError::Rejected { number, source })?;
+        found.push(certificate.to_vec());
+    }
+    if found.is_empty() { Err(CaError::None) } else { Ok(found) }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio_rustls::{

@@ -102,7 +102,7 @@ impl Policy {
     /// Whether the nearest rules that match allow it; none where no rule matches. Within one origin a denial wins over what is
     /// allowed, except `*`, which matches what no other rule there names. `names` hears whether the rule would allow.
     fn decide(&self, names: impl Fn(&EgressRule, bool) -> bool) -> Option<bool> {
-        self.levels.iter().find_map(|EgressRules { allow, deny }| {
+        self.levels.iter().find_map(|EgressRules { allow, deny, .. }| {
             let steps = [(deny, false, false), (allow, false, true), (deny, true, false), (allow, true, true)];
             let any = |rules: &[EgressRule], general: bool, allows: bool| {
                 rules.iter().any(|rule| rule.is_general() == general && names(rule, allows))
@@ -142,7 +142,7 @@ mod tests {
 
     fn rules(allow: &[&str], deny: &[&str]) -> EgressRules {
         let parse = |rules: &[&str]| rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        EgressRules { allow: parse(allow), deny: parse(deny) }
+        EgressRules { allow: parse(allow), deny: parse(deny), ..EgressRules::default() }
     }
 
     #[test]

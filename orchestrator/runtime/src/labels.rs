@@ -16,6 +16,8 @@ const ENGINE: &str = "warmpool.engine";
 const MODE: &str = "warmpool.mode";
 /// The preset whose settings the worker waits with.
 const PRESET: &str = "warmpool.preset";
+/// The authorities that the worker's browser trusts beside the public ones.
+const TRUST: &str = "warmpool.trust";
 /// How the daemon reaches the worker's agent: `unix` or `tcp`.
 pub(crate) const AGENT: &str = "warmpool.agent";
 /// The image that the worker of a service was started from.
@@ -37,7 +39,7 @@ pub(crate) fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
 
 /// The labels of a worker that this instance starts.
 pub(crate) fn of_worker(instance: &str, spec: &WorkerSpec) -> Labels {
-    let PoolKey { engine, mode, preset } = spec.key;
+    let PoolKey { engine, mode, preset, trust } = spec.key;
     let mut labels = labels([
         (INSTANCE, instance),
         (WORKER, spec.worker.as_str()),
@@ -45,6 +47,7 @@ pub(crate) fn of_worker(instance: &str, spec: &WorkerSpec) -> Labels {
         (MODE, mode.as_str()),
     ]);
     labels.extend(preset.map(|preset| (PRESET.to_owned(), preset.to_string())));
+    labels.extend(trust.map(|trust| (TRUST.to_owned(), trust.to_string())));
     labels
 }
 
@@ -54,7 +57,8 @@ pub(crate) fn worker(labels: &Labels) -> Option<(WorkerId, Option<PoolKey>)> {
     let engine = label(ENGINE).and_then(|text| text.parse().ok());
     let mode = label(MODE).and_then(|text| text.parse().ok());
     let preset = label(PRESET).and_then(|text| text.parse().ok());
-    let key = engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset });
+    let trust = label(TRUST).and_then(|text| text.parse().ok());
+    let key = engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset, trust });
     Some((WorkerId::from(label(WORKER)?), key))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use warmpool_config::Trust;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_protocol::{Launch, Settings};
 
@@ -82,7 +83,7 @@ impl Targets {
         }
         // Waiting browsers are frozen: one is woken for this, and goes.
         let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-        let mut lease = self.pool.lease(plain, &Settings::default(), &KeyId::nobody()).await?;
+        let mut lease = self.pool.lease(plain, &Settings::default(), &Trust::default(), &KeyId::nobody()).await?;
         let worker = lease.use_worker();
         worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;
         worker.agent.devtools_protocol().await.map_err(failed)

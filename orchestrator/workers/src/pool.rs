@@ -2,7 +2,8 @@
 //!
 //! `plan` decides, as a pure function; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
 //! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
-//! runtime; `nodes` takes workers off nodes; `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given
+//! runtime; `nodes` takes workers off nodes; `adopt` takes over
+//! what an earlier process left; `trusted` knows the authorities of each kind. A worker goes one way: starting, ready, leased, removed. It is never given
 //! to a second owner.
 
 mod adopt;
@@ -16,6 +17,7 @@ mod readiness;
 mod reconcile;
 mod rejections;
 mod state;
+mod trusted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,8 +32,8 @@ use warmpool_protocol::{Settings, Snapshot};
 use crate::Error;
 use crate::worker::{Health, Worker};
 use warmpool_api::status::{KindCounts, KindStatus};
-use warmpool_config::{Config, PoolPreset};
-use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
+use warmpool_config::{Config, PoolPreset, Trust};
+use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
@@ -44,6 +46,7 @@ pub use nodes::NodeStatus;
 use plan::{Action, PlanInput, plan};
 use rejections::Rejections;
 use state::{PoolState, Target, Waiter};
+use trusted::Trusted;
 
 /// The pool. Clones share it.
 #[derive(Clone)]
@@ -54,6 +57,7 @@ pub struct Pool {
 /// What the clones of a pool share.
 struct PoolParts {
     config: Arc<Config>,
+    trusted: Trusted,
     instance: Arc<Instance>,
     runtime: Runtime,
     drain: Drain,
@@ -69,9 +73,11 @@ struct PoolParts {
 impl Pool {
     /// An empty pool. Nothing starts before [`Pool::run`].
     pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Runtime, drain: Drain) -> Self {
-        let state = PoolState::new(targets(&config));
+        let trusted = Trusted::new(config.egress.ca_certificates.as_slice().into());
+        let state = PoolState::new(targets(&config, &trusted));
         let parts = PoolParts {
             config,
+            trusted,
             instance,
             runtime,
             drain,
@@ -85,13 +91,20 @@ impl Pool {
     }
 
     /// Returns a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
-    /// these settings its workers come first: they have them already. Any other worker is given as it is.
+    /// these settings its workers come first: they have them already. Any other worker is given as it is. Its browser trusts the
+    /// authorities of the daemon, of that preset and these; where nobody waits for those, one starts for this caller.
     ///
     /// Dropping the future leaves the queue.
     /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
     /// `Starting`, `Draining`.
-    pub async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
-        let key = self.kind_for(plain, settings);
+    pub async fn lease(
+        &self,
+        plain: PoolKey,
+        settings: &Settings,
+        trust: &Trust,
+        owner: &KeyId,
+    ) -> Result<Lease, Error> {
+        let key = self.kind_for(plain, settings, trust);
         self.check_image(key).await?;
         let limits = &self.parts.config.session;
         let (receiver, _place) = {
@@ -135,13 +148,16 @@ impl Pool {
         }
     }
 
-    /// The kind of worker to take for these settings.
-    fn kind_for(&self, plain: PoolKey, settings: &Settings) -> PoolKey {
-        if settings.is_empty() {
-            return plain;
-        }
-        let preset = PoolKey { preset: Some(PresetId::from_settings(settings)), ..plain };
-        if !self.has_kind(preset) {
+    /// The kind of worker to take for these settings and authorities.
+    fn kind_for(&self, plain: PoolKey, settings: &Settings, trust: &Trust) -> PoolKey {
+        let is_its = |preset: &&PoolPreset| {
+            (preset.engine, preset.mode, &preset.settings) == (plain.engine, plain.mode, settings)
+        };
+        let preset = self.parts.config.pool.presets.0.iter().find(is_its);
+        let of_preset = preset.map(|preset| preset.egress.ca_certificates.as_slice()).unwrap_or_default();
+        let plain = PoolKey { trust: self.parts.trusted.learn(trust.clone().and(of_preset.into())), ..plain };
+        let Some(preset) = preset.map(|preset| self.parts.trusted.kind(preset)) else { return plain };
+        if preset.trust != plain.trust {
             return plain;
         }
         let state = self.lock();
@@ -155,8 +171,8 @@ impl Pool {
     }
 
     /// Returns what the warm worker says of itself that [`Pool::lease`] would hand out now for these settings.
-    pub fn next_snapshot(&self, plain: PoolKey, settings: &Settings) -> Option<Snapshot> {
-        let key = self.kind_for(plain, settings);
+    pub fn next_snapshot(&self, plain: PoolKey, settings: &Settings, trust: &Trust) -> Option<Snapshot> {
+        let key = self.kind_for(plain, settings, trust);
         self.lock().next(key).map(|worker| worker.snapshot.borrow().clone())
     }
 
@@ -185,7 +201,7 @@ impl Pool {
         let status = |(key, kind): (PoolKey, KindCounts)| KindStatus {
             engine: key.engine,
             mode: key.mode,
-            preset: key.preset.map(|id| self.preset(key).map_or_else(|| id.to_string(), |preset| preset.name.clone())),
+            preset: self.name(key),
             installed: !state.absent.contains(&key.engine),
             image_build: image_build(&state, key.engine, now),
             counts: kind,
@@ -269,12 +285,21 @@ impl Pool {
 
     /// The preset of a kind, where it has one.
     fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
-        self.parts.config.pool.presets.0.iter().find(|preset| preset.key() == key)
+        self.parts.config.pool.presets.0.iter().find(|preset| self.parts.trusted.kind(preset) == key)
     }
 
     /// Whether the configuration has this kind: any plain one, and those of its presets.
     fn has_kind(&self, key: PoolKey) -> bool {
-        key.preset.is_none() || self.preset(key).is_some()
+        if key.preset.is_some() { self.preset(key).is_some() } else { key == self.parts.trusted.plain(key) }
+    }
+
+    /// What sets a kind apart from the plain one of its engine and mode: a preset's name, or its authorities.
+    fn name(&self, key: PoolKey) -> Option<String> {
+        let of_key = || key.trust.filter(|_| !self.has_kind(key)).map(|trust| format!("ca-{trust}"));
+        self.preset(key)
+            .map(|preset| preset.name.clone())
+            .or_else(|| key.preset.map(|id| id.to_string()))
+            .or_else(of_key)
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -335,10 +360,11 @@ impl Pool {
     }
 }
 
-fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
+fn targets(config: &Config, trusted: &Trusted) -> BTreeMap<PoolKey, Target> {
     let pool = &config.pool;
-    let target =
-        |engine, mode, count| (PoolKey::plain(engine, mode), Target { count, optional: !config.needs_engine(engine) });
+    let target = |engine, mode, count| {
+        (trusted.plain(PoolKey::plain(engine, mode)), Target { count, optional: !config.needs_engine(engine) })
+    };
     let kinds = [
         target(Engine::Chromium, Mode::Headed, pool.chromium_headed),
         target(Engine::Chromium, Mode::Headless, pool.chromium_headless),
@@ -348,7 +374,7 @@ fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
         target(Engine::Webkit, Mode::Headless, pool.webkit_headless),
     ];
     let presets = pool.presets.0.iter();
-    let presets = presets.map(|preset| (preset.key(), Target { count: preset.target, optional: false }));
+    let presets = presets.map(|preset| (trusted.kind(preset), Target { count: preset.target, optional: false }));
     kinds.into_iter().chain(presets).collect()
 }
 

@@ -85,7 +85,7 @@ impl Fetcher {
         let (egress, world) = (&config.egress, &config.world);
         Self {
             sources,
-            rules: EgressRules { allow: egress.allow.clone(), deny: egress.deny.clone() },
+            rules: EgressRules { allow: egress.allow.clone(), deny: egress.deny.clone(), ..EgressRules::default() },
             networks: world.attachment_networks.clone(),
             connect_timeout: egress.connect_timeout,
             limit: world.max_attachment.bytes(),
@@ -223,7 +223,7 @@ mod tests {
         let lookups = Resolver::with(limits, known).share();
         Fetcher {
             sources: AttachmentSources { keys: Keys::load(Store::memory()).await.unwrap(), lookups },
-            rules: EgressRules { allow: rules(allow), deny: rules(deny) },
+            rules: EgressRules { allow: rules(allow), deny: rules(deny), ..EgressRules::default() },
             networks: networks.iter().map(|network| network.parse().unwrap()).collect(),
             connect_timeout: minute,
             limit: 1000,

@@ -4,6 +4,7 @@ mod ad_filter;
 mod ads;
 mod browser;
 mod bypass;
+mod ca_certificates;
 mod capabilities;
 mod captchas;
 mod client;
@@ -122,6 +123,7 @@ impl Chromium {
         let socket = self.socket();
         *self.reports.lock().await = Some(Reports::listen(&socket).map_err(|e| undriveable(&e))?);
 
+        ca_certificates::trust(&claim.ca_certificates).map_err(|e| undriveable(&e))?;
         let environment = self.environment();
         let switches = switches::base(claim);
         let profile = self.next_profile();

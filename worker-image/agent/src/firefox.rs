@@ -127,6 +127,10 @@ impl Firefox {
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
         *self.browser.lock() = Some(Arc::clone(&browser));
         self.worker.watch_browser(&browser.process);
+        let certificates = &self.worker.claim.ca_certificates;
+        if !certificates.is_empty() {
+            browser.control.call("trust", json!({"certificates": certificates})).await.map_err(gone)?;
+        }
         if let Some(blocker) = self.ad_blocker.get() {
             browser.control.block_ads(Arc::clone(blocker)).await.map_err(gone)?;
         }

@@ -5,6 +5,7 @@
 //! warm browser is good for both kinds of session.
 
 mod ads;
+mod ca_certificates;
 mod captchas;
 mod driver;
 mod inspector;
@@ -69,9 +70,10 @@ impl Webkit {
         let claim = &self.worker.claim;
         // Headless too: WebKitGTK draws to a display or not at all.
         let display = Display::start(&self.worker.processes, claim.page).await?;
+        let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
+        ca_certificates::trust(&claim.ca_certificates).map_err(|e| undriveable(&e))?;
         let shell = Shell::start(&self.worker, &display)?;
         let warm = shell.warm_up().await?;
-        let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
         let inspector = inspect().await.map_err(|e| undriveable(&e))?;
         let websockets = websockets::serve(inspector).map_err(|e| undriveable(&e))?;
         let driver = Driver::start(&self.worker, &display).await?;

@@ -33,6 +33,9 @@ pub struct Claim {
     /// Settings that hold already while the worker waits. A launch that asks for the same ones finds them applied.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub preset: Settings,
+    /// Certificates of authorities that the browser trusts beside the public ones: DER in Base64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ca_certificates: Vec<String>,
     /// What clients may set in Chromium beyond the tables.
     #[serde(default, skip_serializing_if = "Allowed::is_empty")]
     pub chromium: Allowed,
@@ -165,6 +168,8 @@ mod tests {
         claim.chromium.switches = vec!["a".to_owned()];
         let chromium = json!({"switches": ["a"], "prefs": []});
         assert_eq!(serde_json::to_value(&claim).unwrap()["chromium"], chromium);
+        claim.ca_certificates = vec!["MA==".to_owned()];
+        assert_eq!(serde_json::to_value(&claim).unwrap()["ca_certificates"], json!(["MA=="]));
         claim.firefox.prefs = vec!["a.b".to_owned()];
         assert_eq!(serde_json::to_value(&claim).unwrap()["firefox"], json!({"args": [], "prefs": ["a.b"]}));
         let unknown = json!({"locales": ["de"], "time_zone": "UTC"});

@@ -86,7 +86,11 @@ impl Sessions {
             preset.engine == *engine && preset.mode == *mode && preset.settings == launch.settings
         };
         let preset = config.pool.presets.0.iter().find(is_its).map(|preset| preset.egress.clone());
-        let own = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
+        let own = EgressRules {
+            allow: config.egress.allow.clone(),
+            deny: config.egress.deny.clone(),
+            ..EgressRules::default()
+        };
         Policy::new(vec![self.shared.keys.egress(&record.owner), preset.unwrap_or_default(), own])
     }
 }

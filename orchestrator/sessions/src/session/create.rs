@@ -89,11 +89,12 @@ impl Sessions {
         let (writer, folder) = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
         let settings = &options.launch.settings;
+        let trust = self.shared.keys.egress(&owner).trust();
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
             () = self.shared.keys.revoked(&owner) => return Err(warmpool_keys::Error::InvalidKey.into()),
-            lease = self.shared.pool.lease(key, settings, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
+            lease = self.shared.pool.lease(key, settings, &trust, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
                 lease?
             }
         };
@@ -206,7 +207,8 @@ impl Sessions {
                     self.shared.pool.doubt_nodes(&worker).await;
                     let options = &record.options;
                     let settings = &options.launch.settings;
-                    lease = match self.shared.pool.lease(options.pool_key(), settings, &record.owner).await {
+                    let trust = self.shared.keys.egress(&record.owner).trust();
+                    lease = match self.shared.pool.lease(options.pool_key(), settings, &trust, &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error.into())),
                     };

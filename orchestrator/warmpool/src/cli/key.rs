@@ -1,6 +1,9 @@
 //! `warmpool key`: the keys of clients.
 
-use anyhow::bail;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
@@ -8,7 +11,7 @@ use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
 use warmpool_client::Column;
 use warmpool_client::exit::Exit;
-use warmpool_config::{Config, EgressRule, EgressRules};
+use warmpool_config::{CaCertificates, Config, EgressRule, EgressRules};
 use warmpool_keys::{KeyRecord, KeyRole};
 
 #[derive(Subcommand)]
@@ -50,11 +53,23 @@ pub(super) struct EgressArguments {
     /// What they may not reach, as in `egress.deny`; may be repeated.
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     egress_deny: Vec<EgressRule>,
+    /// Files with certificates of authorities, in PEM form, that its browsers trust beside the public ones and those of
+    /// `egress.ca_certificates`; may be repeated.
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    egress_ca_certificates: Vec<PathBuf>,
 }
 
 impl EgressArguments {
-    fn rules(self) -> EgressRules {
-        EgressRules { allow: self.egress_allow, deny: self.egress_deny }
+    /// The rules, with the certificates themselves in place of the files, which the daemon might not find.
+    fn rules(self) -> anyhow::Result<EgressRules> {
+        let read = |file: PathBuf| -> anyhow::Result<CaCertificates> {
+            let text = fs::read_to_string(&file);
+            let text = text.with_context(|| format!("--egress-ca-certificates: {} cannot be read", file.display()))?;
+            let parsed = text.parse();
+            parsed.map_err(|error| anyhow!("--egress-ca-certificates: {}: {error}", file.display()))
+        };
+        let ca_certificates = self.egress_ca_certificates.into_iter().map(read).collect::<Result<_, _>>()?;
+        Ok(EgressRules { allow: self.egress_allow, deny: self.egress_deny, ca_certificates })
     }
 }
 
@@ -63,9 +78,9 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
     let request = match command {
         Command::Create { name, operator, egress } => {
             let role = if operator { KeyRole::Operator } else { KeyRole::Client };
-            ControlRequest::CreateKey { name, role, egress: egress.rules() }
+            ControlRequest::CreateKey { name, role, egress: egress.rules()? }
         }
-        Command::Egress { key, egress } => ControlRequest::SetKeyEgress { id: key.id, egress: egress.rules() },
+        Command::Egress { key, egress } => ControlRequest::SetKeyEgress { id: key.id, egress: egress.rules()? },
         Command::List(arguments) => {
             list = Some(arguments);
             ControlRequest::ListKeys

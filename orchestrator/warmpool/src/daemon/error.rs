@@ -12,6 +12,9 @@ use warmpool_worlds::PatientsError;
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
+    /// A file of authorities has no certificates.
+    #[error("egress.ca_certificates: {0}: name files with certificates in PEM form, which this user can read")]
+    CaCertificates(String),
     /// The store cannot be opened or closed.
     #[error("the store: {0}")]
     Store(#[from] StoreError),

@@ -110,7 +110,8 @@ async fn probe(
         tls: warmpool_core::tls::client_config().map_err(ProbeError::Certificates)?,
         resolver: rebinding(config),
     };
-    let rules = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
+    let rules =
+        EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone(), ..EgressRules::default() };
     let policy = Policy::new(vec![rules]);
     let egress = Egress::open(Arc::clone(&worker), policy.clone(), config, &context, None, None);
     let tries = tries(config.server.listen.port(), gateway, beside);
@@ -150,6 +151,7 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
         unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
         file_limit: config.worker.file_limit.bytes(),
         preset: Default::default(),
+        ca_certificates: Vec::new(),
         chromium: Default::default(),
         firefox: Default::default(),
     };
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_a_rule_lets_through_is_no_failure() {
-        let rules = EgressRules { allow: vec!["127.0.0.1:4444".parse().unwrap()], deny: Vec::new() };
+        let rules = EgressRules { allow: vec!["127.0.0.1:4444".parse().unwrap()], ..EgressRules::default() };
         let policy = Policy::new(vec![rules]);
         let level = |host: &str, way, reached| {
             let probe = Probe { host: host.to_owned(), port: 4444, way };

@@ -120,6 +120,7 @@ impl Pool {
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),
             chromium: if key.engine == Engine::Chromium { config.chromium_allowed() } else { Default::default() },
+            ca_certificates: self.parts.trusted.certificates(key),
             preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
             firefox: if key.engine == Engine::Firefox { config.firefox_allowed() } else { Default::default() },
         };

@@ -122,6 +122,7 @@ mod tests {
     use warmpool_protocol::Settings;
 
     use super::*;
+    use warmpool_config::Trust;
     use warmpool_core::browser::{Engine, Mode, PoolKey};
 
     #[tokio::test]
@@ -132,7 +133,9 @@ mod tests {
             let pool = pool.clone();
             async move {
                 let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
-                pool.lease(key, &Settings::default(), &"000000000000".parse().unwrap()).await.map(drop)
+                pool.lease(key, &Settings::default(), &Trust::default(), &"000000000000".parse().unwrap())
+                    .await
+                    .map(drop)
             }
         });
         while pool.waiting() == 0 {

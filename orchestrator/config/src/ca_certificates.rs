@@ -1,0 +1,168 @@
+//! Certificates of authorities that browsers trust beside the public ones: `egress.ca_certificates`, also of presets and keys.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use warmpool_core::browser::TrustId;
+use warmpool_core::tls;
+
+use super::value::{InvalidValue, TomlForm, Value, quoted, text_value};
+
+const REMEDY: &str = "name a file of certificates in PEM form by its absolute path, such as /etc/ssl/corporate-ca.pem, or write the \
+                      certificates themselves";
+/// How a certificate in PEM form begins.
+const PEM: &str = "-----BEGIN";
+
+/// The certificates of one file, or of one text in PEM form.
+///
+/// A file is read when this is made. What is wrong with it is kept for [`CaCertificates::check`], so that settings can be looked at
+/// where their files are not.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CaCertificates {
+    source: String,
+    certificates: Vec<Vec<u8>>,
+    problem: Option<String>,
+}
+
+impl CaCertificates {
+    /// Whether the certificates were there.
+    /// Errors: what is wrong with the file, by its name.
+    pub fn check(&self) -> Result<(), String> {
+        self.problem.clone().map_or(Ok(()), Err)
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Vec<u8>>, String> {
+    tls::ca_certificates(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+impl FromStr for CaCertificates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let source = text.trim().to_owned();
+        if source.contains(PEM) {
+            return Ok(Self { certificates: parse(&source)?, source, problem: None });
+        }
+        if !Path::new(&source).is_absolute() {
+            return Err(format!("{source:?} is neither an absolute path nor a certificate"));
+        }
+        let read = fs::read_to_string(&source).map_err(|error| error.to_string()).and_then(|text| parse(&text));
+        Ok(match read {
+            Ok(certificates) => Self { source, certificates, problem: None },
+            Err(error) => Self { problem: Some(format!("{source}: {error}")), source, certificates: Vec::new() },
+        })
+    }
+}
+
+impl TryFrom<String> for CaCertificates {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<CaCertificates> for String {
+    fn from(certificates: CaCertificates) -> Self {
+        certificates.source
+    }
+}
+
+impl fmt::Display for CaCertificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
+    }
+}
+
+impl fmt::Debug for CaCertificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CaCertificates({})", self.certificates.len())
+    }
+}
+
+text_value!(CaCertificates, "FILE", |text| text.parse().map_err(|what: String| InvalidValue::new(what, REMEDY)));
+
+/// Authorities that a browser trusts beside the public ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trust(BTreeSet<Vec<u8>>);
+
+impl Trust {
+    /// Both together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Its name; none where there is no authority.
+    #[must_use]
+    pub fn id(&self) -> Option<TrustId> {
+        (!self.0.is_empty()).then(|| TrustId::from_certificates(self.0.iter().map(Vec::as_slice)))
+    }
+
+    /// The certificates, in DER.
+    pub fn certificates(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+}
+
+impl From<&[CaCertificates]> for Trust {
+    fn from(sources: &[CaCertificates]) -> Self {
+        Self(sources.iter().flat_map(|source| source.certificates.iter().cloned()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority(name: &str) -> String {
+        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
+    }
+
+    #[test]
+    fn a_file_and_a_text_are_the_same_authorities() {
+        let (one, two) = (authority("one"), authority("two"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("both.pem");
+        fs::write(&path, format!("{one}{two}")).unwrap();
+        let file: CaCertificates = path.to_str().unwrap().parse().unwrap();
+        let texts: Vec<CaCertificates> = vec![two.parse().unwrap(), one.parse().unwrap()];
+        let (of_file, of_texts) = (Trust::from([file.clone()].as_slice()), Trust::from(texts.as_slice()));
+        assert_eq!(of_file, of_texts);
+        assert_eq!(of_file.id(), of_texts.id());
+        assert_eq!(of_file.certificates().count(), 2);
+        assert_ne!(Trust::from(&texts[..1]).id(), of_texts.id());
+        assert_eq!(Trust::from(&texts[..1]).and(Trust::from(&texts[1..])), of_texts);
+        assert_eq!(Trust::default().id(), None);
+        assert_eq!(serde_json::to_string(&file).unwrap(), serde_json::to_string(&path).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_refused_by_name() {
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        for (text, part) in
+            [("relative.pem", "neither an absolute path"), (broken, "certificate 1"), (key.as_str(), "no certificate")]
+        {
+            let error = text.parse::<CaCertificates>().unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("none.pem", None), ("key.pem", Some(&key))] {
+            let path = folder.path().join(name);
+            text.map(|text| fs::write(&path, text).unwrap());
+            let missing: CaCertificates = path.to_str().unwrap().parse().unwrap();
+            assert!(missing.check().unwrap_err().contains(name));
+        }
+    }
+}

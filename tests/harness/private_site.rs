@@ -1,0 +1,91 @@
+//! A site whose certificate comes from an authority of its own, as sites inside companies have them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Error, Result};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::host_address;
+
+const PAGE: &str = "<!doctype html><title>Private</title><h1>Private</h1>";
+
+/// A running site; it stops when this is dropped.
+pub struct PrivateSite {
+    url: String,
+    folder: TempDir,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl PrivateSite {
+    /// Serves one page on a free port of the address that browsers know, with a certificate of an authority that nobody knows.
+    pub async fn start(authority: &str) -> Result<Self> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, authority);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let mut params = CertificateParams::new([host_address().to_owned()])?;
+        params.distinguished_name.push(DnType::CommonName, "a private site");
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(Error::msg)?;
+        let config =
+            ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key)?;
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let folder = tempfile::tempdir()?;
+        std::fs::write(folder.path().join("ca.pem"), issuer.pem())?;
+        let listener = TcpListener::bind((host_address(), 0)).await?;
+        let url = format!("https://{}/", listener.local_addr()?);
+        let server = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    // A browser that does not believe the certificate hangs up.
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        let _ = answer(stream).await;
+                    }
+                });
+            }
+        });
+        Ok(Self { url, folder, server })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The file with its authority's certificate.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        Path::new(self.folder.path()).join("ca.pem")
+    }
+}
+
+impl Drop for PrivateSite {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Answers one request, whatever it asks for.
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{PAGE}",
+        PAGE.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    Ok(stream.shutdown().await?)
+}
