@@ -192,7 +192,7 @@ async fn every_answer_fits(_: Stage) -> Result<()> {
     let _second = daemon.webdriver(json!({})).await?;
     let file = tempfile::Builder::new().suffix(".toml").tempfile()?;
     std::fs::write(file.path(), SETTINGS)?;
-    let program = Program::python(&folder(), ".venv/bin/schemathesis").await?.limit(Duration::from_secs(220));
+    let program = Program::python(&folder(), ".venv/bin/schemathesis").await?.limit(Duration::from_secs(500));
     let program = program
         .arg("--config-file")
         .arg(file.path().to_string_lossy())

@@ -185,7 +185,7 @@ pub(super) fn routes() -> Routes {
             put_folder,
             Operation::new("put_profile_folder", "Import a folder", POLICY)
                 .about("As a new version. A profile that is not there is made. An archive with any file that such a profile may not have is refused. `profiles.max_folder` bounds its files.")
-                .reads_bytes(FOLDER_TYPE)
+                .reads_bytes("application/octet-stream")
                 .writes::<ProfileView>("The profile.")
                 .fails(&failures[1..])
                 .fails(&[Code::InvalidBody, Code::Conflict]),

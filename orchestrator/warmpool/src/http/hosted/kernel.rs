@@ -74,7 +74,6 @@ pub(super) fn routes() -> Routes {
             delete,
             of_browser("kernel_delete_browser", "End a session", POLICY).writes_nothing("It has ended."),
         )
-        .other_methods("/kernel/browsers/{id}", other, rest)
         .put(
             "/kernel/browsers/{id}/fs/write_file",
             write_file,
