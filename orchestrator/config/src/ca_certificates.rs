@@ -160,7 +160,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("none.pem", None), ("key.pem", Some(&key))] {
             let path = folder.path().join(name);
-            text.map(|text| fs::write(&path, text).unwrap());
+            if let Some(text) = text {
+                fs::write(&path, text).unwrap();
+            }
             let missing: CaCertificates = path.to_str().unwrap().parse().unwrap();
             assert!(missing.check().unwrap_err().contains(name));
         }
