@@ -153,4 +153,5 @@ await perform(async () => {
   await start();
   await guide();
   await docs();
-});
+  // Six looks at a page that describes every call.
+}, 240);

@@ -128,9 +128,9 @@ export async function force(page, url) {
   assert.ok(heard.includes('hello'), heard.join());
 }
 
-/** Runs one of the flows, prints its one line of results, and exits with its outcome. */
-export async function perform(flow) {
-  const watchdog = setTimeout(() => fail(new Error('the flow took longer than 90 s')), 90_000);
+/** Runs one of the flows, prints its one line of results, and exits with its outcome. It may take so many seconds. */
+export async function perform(flow, seconds = 90) {
+  const watchdog = setTimeout(() => fail(new Error(`the flow took longer than ${seconds} s`)), seconds * 1000);
   try {
     const results = (await flow()) ?? {};
     clearTimeout(watchdog);

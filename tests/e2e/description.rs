@@ -76,7 +76,13 @@ async fn it_is_served(stage: Stage) -> Result<()> {
 }
 
 async fn the_docs_work_in_a_browser(stage: Stage) -> Result<()> {
-    Program::node(&programs::clients(), "docs.mjs").await?.of(stage.daemon()?).results().await.map(drop)
+    Program::node(&programs::clients(), "docs.mjs")
+        .await?
+        .of(stage.daemon()?)
+        .limit(Duration::from_secs(250))
+        .results()
+        .await
+        .map(drop)
 }
 
 /// Has the clients of one language made; returns the folder that holds them.
