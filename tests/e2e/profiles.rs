@@ -286,6 +286,8 @@ async fn have_the_names_of_other_services(stage: Stage) -> Result<()> {
     let sockets = daemon.url().replace("http:", "ws:");
     let mut cdp = Cdp::connect(&format!("{sockets}/?token={}&userDataDir=other", daemon.key())).await?;
     let page = cdp.open(&format!("{site}/")).await?;
+    // A tab shows its blank page first, which may keep nothing.
+    eventually!("the site is there", 20, cdp.evaluate(&page, "location.protocol").await? == "http:")?;
     cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'ola'")).await?;
     let _ = cdp.call("Browser.close", json!({})).await;
     eventually!("it is saved", 20, versions(&daemon.api(), "other").await? == 1)?;
