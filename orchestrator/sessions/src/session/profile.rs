@@ -95,7 +95,7 @@ impl Session {
         profile.note(saved.map_err(|error| error.to_string()));
     }
 
-    /// Gives back the right to write its profile: whoever still looks at the session does not keep it from others. A save that is
+    /// Returns the right to write its profile, so that a viewer of the ended session does not keep it from others. A save that is
     /// under way keeps it until the session is dropped.
     pub(super) fn release_profile(&self) {
         if let Some(mut writer) = self.profile.as_ref().and_then(|profile| profile.writer.try_lock().ok()) {

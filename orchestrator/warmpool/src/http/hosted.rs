@@ -175,12 +175,12 @@ async fn parts(app: &App, id: &SessionId) -> Result<Vec<Part>, Error> {
     tokio::task::spawn_blocking(move || recordings.parts(&id)).await.map_err(Error::internal)?.map_err(Error::internal)
 }
 
-/// Where a part of a recording is, for whoever holds the address.
+/// Where a part of a recording is, with a token that opens it.
 fn part_url(app: &App, base: &PublicUrl, id: &SessionId, part: &Part) -> String {
     format!("{}/sessions/{id}/stream/recording/{}?token={}", base.http(), part.name, app.sessions.view_token(id))
 }
 
-/// The live view as the services give it: whoever has the address may act.
+/// The address of a live view in which a person can act, as the services have it.
 fn acting_view(base: &PublicUrl, session: &Session) -> String {
     format!("{}&enable_actions=true", base.livestream_url(session))
 }

@@ -286,11 +286,6 @@ async fn upload(
     Ok(json_reply(StatusCode::OK, &file))
 }
 
-/// The name of a file, of which the path may be known as well.
-fn name_of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
-}
-
 async fn fetch(
     State(app): State<App>,
     Caller(key): Caller,
@@ -298,9 +293,9 @@ async fn fetch(
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
-    match session.worker.agent.read_file(name_of(&path)).await {
+    match session.worker.agent.read_file(super::name_of(&path)).await {
         Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
-        Err(error) => Err(refused(&app, &session, name_of(&path), error).await),
+        Err(error) => Err(refused(&app, &session, super::name_of(&path), error).await),
     }
 }
 
@@ -310,7 +305,7 @@ async fn remove(
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    super::remove(&app, &session, name_of(&path)).await?;
+    super::remove(&app, &session, super::name_of(&path)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
