@@ -141,9 +141,14 @@ async function pointer(page, { at }) {
   await page.mouse.click(pad.x, pad.y);
   await reports('a click', ({ clicks }) => clicks === before.clicks + 1);
   // Not so near the last one that three become of two.
-  const far = await at(500, 200);
-  await page.mouse.dblclick(far.x, far.y, { delay: 40 });
-  await reports('a double click', ({ doubles, clicks }) => doubles === 1 && clicks === before.clicks + 3);
+  // A display takes the time between two clicks as it comes. On a busy machine they may be too far apart: a person tries again.
+  let doubled;
+  for (let tries = 1; doubled === undefined || (doubled.doubles === 0 && tries <= 4); tries++) {
+    const far = await at(540 - 40 * tries, 200);
+    await page.mouse.dblclick(far.x, far.y, { delay: 40 });
+    doubled = await reports('two clicks', ({ clicks }) => clicks === before.clicks + 1 + 2 * tries);
+  }
+  await reports('a double click', ({ doubles }) => doubles > 0);
   await page.mouse.click(pad.x, pad.y, { button: 'right' });
   await reports('a right click', ({ rights }) => rights === 1);
   await page.mouse.wheel(0, 300);

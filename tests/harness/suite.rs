@@ -31,6 +31,9 @@ const WORTH_A_LINE: Duration = Duration::from_secs(5);
 /// The most groups that run side by side.
 const MOST_LANES: usize = 8;
 
+/// What stands before a daemon's log, where a case failed.
+const LOG_HEAD: &str = "--- end of ";
+
 /// How many lines of a daemon's log are shown for a failed case.
 const LOG_LINES: usize = 80;
 
@@ -183,6 +186,7 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
     });
     print_durations(durations.into_inner());
     print_unsteady();
+    print_failed();
     conclusion.exit_code()
 }
 
@@ -216,6 +220,9 @@ impl TestLane {
                 if ended.is_ok() {
                     UNSTEADY.lock().push((title.clone(), first));
                 }
+            }
+            if let Err(error) = &ended {
+                FAILED.lock().push((title.clone(), error.clone()));
             }
             // Nobody receives it after the run was stopped.
             let _ = outcome.send(ended.map_err(Failed::from));
@@ -260,6 +267,17 @@ fn tries_again() -> bool {
 fn print_unsteady() {
     for (case, failure) in UNSTEADY.lock().iter() {
         println!("UNSTEADY: {case} passed when it ran again; it had failed so:\n{failure}\n");
+    }
+}
+
+/// Cases that failed, and how.
+static FAILED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// Says once more why cases failed, without the logs: who sees only the end of a run's output sees this.
+fn print_failed() {
+    for (case, failure) in FAILED.lock().iter() {
+        let reason = failure.split(LOG_HEAD).next().unwrap_or_default();
+        println!("FAILED: {case}:\n{}\n", reason.trim_end());
     }
 }
 
@@ -311,7 +329,7 @@ fn shown_logs() -> String {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-        format!("--- end of {}\n{last}\n", path.display())
+        format!("{LOG_HEAD}{}\n{last}\n", path.display())
     };
     logs.iter().map(show).collect()
 }
