@@ -4,6 +4,7 @@
 //! The worker image must be built. A failed case shows the end of its daemon's log; whole logs are in
 //! `target/e2e-logs`.
 
+use std::env;
 use std::process::ExitCode;
 
 use warmpool_tests::{Group, suite};
@@ -12,16 +13,34 @@ use warmpool_tests::{Group, suite};
 /// first. `cargo fmt` does not see modules
 /// behind a macro: `scripts/check` names the command that formats them.
 macro_rules! modules {
-    ($($name:ident),* $(,)?) => {
+    ($groups:ident: $($name:ident),* $(,)?) => {
         $(mod $name;)*
 
-        fn groups() -> Vec<Group> {
+        fn $groups() -> Vec<Group> {
             vec![$($name::group()),*]
         }
     };
 }
 
+// Faults in full, which take hours: `scripts/faults` runs them.
 modules! {
+    row_groups:
+    row_engine,
+    row_engine_restart,
+    row_worker,
+    row_sockets,
+    row_successors,
+    row_clock,
+    row_frames,
+    row_crashes,
+    row_damage,
+    row_queue,
+    row_clients,
+    row_requests,
+}
+
+modules! {
+    groups:
     swarm,
     create,
     settings,
@@ -95,8 +114,21 @@ modules! {
     world_pages,
     packages,
     scripts,
+    reliability,
 }
 
 fn main() -> ExitCode {
-    suite::run(groups())
+    if env::var_os("WARMPOOL_FAULT_WRITE").is_some() {
+        return exit(reliability::write().map(|()| ExitCode::SUCCESS));
+    }
+    let Some(rows) = reliability::chosen() else { return suite::run(groups()).code };
+    let groups = groups().into_iter().chain(row_groups()).collect();
+    exit(rows.and_then(|rows| reliability::run(&rows, groups)))
+}
+
+fn exit(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{error:?}");
+        ExitCode::FAILURE
+    })
 }

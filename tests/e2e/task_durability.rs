@@ -24,7 +24,7 @@ pub(crate) fn group() -> Group {
 }
 
 /// Stays on a page until it is stopped.
-fn endless(site: &str) -> Value {
+pub(crate) fn endless(site: &str) -> Value {
     let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 30_000});
     let steps = json!([{"type": "navigate", "url": format!("{site}/")}, wait]);
     json!({"recording": {"title": "Endless", "steps": steps}, "timeout": 120_000})

@@ -138,6 +138,29 @@ impl Cdp {
         Ok(self.socket.send(Message::text(text)).await?)
     }
 
+    /// Waits for the answer with this id.
+    pub async fn message(&mut self, id: u64) -> Result<Value> {
+        Ok(serde_json::from_str(&self.text_of(id).await?)?)
+    }
+
+    /// How many bytes the message has that answers with the value of an expression in a page.
+    pub async fn answer_length(&mut self, page: &str, expression: &str) -> Result<usize> {
+        let params = json!({"expression": expression, "returnByValue": true});
+        let message = json!({"id": 8_000, "method": "Runtime.evaluate", "sessionId": page, "params": params});
+        self.send_text(message.to_string()).await?;
+        Ok(self.text_of(8_000).await?.len())
+    }
+
+    async fn text_of(&mut self, id: u64) -> Result<String> {
+        loop {
+            match self.socket.next().await.context("the socket ended")?? {
+                Message::Text(text) if serde_json::from_str::<Value>(&text)?["id"] == id => return Ok(text.to_string()),
+                Message::Close(frame) => bail!("closed with {frame:?}"),
+                _ => {}
+            }
+        }
+    }
+
     /// Waits until the other side ends the socket, and tells how.
     pub async fn ended(&mut self) -> End {
         loop {

@@ -282,6 +282,13 @@ impl Daemon {
         Ok(status)
     }
 
+    /// Forgets a process that ended by itself, so that another may start.
+    pub fn forget_ended(&mut self) -> Result<()> {
+        ensure!(self.exited()?.is_some(), "the daemon still runs");
+        self.process = None;
+        Ok(())
+    }
+
     /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let process = self.process.as_ref().context("the daemon is not running")?;
@@ -467,8 +474,8 @@ impl Daemon {
         Ok(listed.read::<SessionPage>()?.sessions)
     }
 
-    /// Waits until everything is given back: no live session, no caller waiting, the pool full, and not one container more than
-    /// the pool's warm ones.
+    /// Waits until everything is given back: no live session, no caller waiting, the pool full, and not one container or folder
+    /// of a worker more than the pool's warm ones.
     pub async fn assert_idle(&self) -> Result<()> {
         let mut seen;
         let idle = eventually!("all is given back", IDLE_WITHIN, {
@@ -482,11 +489,28 @@ impl Daemon {
                 && gauges.iter().all(|gauge| *gauge == Some(0.0))
                 && kinds.iter().all(full)
                 && containers.len() == ready
+                && self.worker_folders()? <= ready
                 && containers.iter().all(|container| container.state == "running");
             seen = (live, gauges, kinds, containers);
             idle
         });
         idle.with_context(|| format!("live, gauges, kinds, containers: {seen:?}"))
+    }
+
+    /// How many workers have a folder in the data directory. Those of a swarm have none.
+    pub fn worker_folders(&self) -> Result<usize> {
+        match fs::read_dir(self.data.path().join("agents")) {
+            Ok(folders) => Ok(folders.count()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Checks what an ended daemon leaves: no container and no folder of a worker.
+    pub async fn assert_nothing_left(&self) -> Result<()> {
+        let (containers, folders) = (self.containers().await?, self.worker_folders()?);
+        ensure!(containers.is_empty() && folders == 0, "{folders} folders of workers and {containers:?} are left");
+        Ok(())
     }
 
     /// Shows the end of this log if the running case fails.

@@ -8,6 +8,8 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
 
+use crate::evidence;
+
 const BALLAST: &str = "ballast";
 
 /// A file system in memory. Dropping it unmounts it, so a daemon on it must be dropped first.
@@ -23,7 +25,8 @@ impl Disk {
         mount.args(["-t", "tmpfs", "-o", &format!("size={bytes},mode=0700"), "tmpfs"]).arg(folder.path());
         let output = mount.output().context("mount")?;
         if !output.status.success() {
-            eprintln!("skipped, as there is no disk to fill: {}", String::from_utf8_lossy(&output.stderr).trim());
+            let said = String::from_utf8_lossy(&output.stderr);
+            evidence::cannot(format!("there is no disk to fill: {}", said.trim()));
             return Ok(None);
         }
         Ok(Some(Self { folder }))
@@ -37,8 +40,7 @@ impl Disk {
 
     /// Free bytes.
     pub fn free(&self) -> Result<u64> {
-        let stat = statvfs(self.path())?;
-        Ok(stat.blocks_available() * stat.fragment_size())
+        free(self.path())
     }
 
     /// Fills it, or makes room, so that about this many bytes are free.
@@ -60,6 +62,12 @@ impl Disk {
     fn ballast(&self) -> PathBuf {
         self.path().join(BALLAST)
     }
+}
+
+/// Free bytes of the disk that a path is on.
+pub fn free(path: &Path) -> Result<u64> {
+    let stat = statvfs(path)?;
+    Ok(stat.blocks_available() * stat.fragment_size())
 }
 
 impl Drop for Disk {

@@ -32,18 +32,28 @@ pub struct Engine {
     log: PathBuf,
     process: Option<Child>,
     docker: Docker,
+    live_restore: bool,
 }
 
 impl Engine {
     /// Starts the engine and makes sure that it has `image`, as the machine's own engine has it.
     pub async fn start(image: &str) -> Result<Self> {
+        Self::start_as(image, false).await
+    }
+
+    /// The same whose containers go on while it is away.
+    pub async fn live_restoring(image: &str) -> Result<Self> {
+        Self::start_as(image, true).await
+    }
+
+    async fn start_as(image: &str, live_restore: bool) -> Result<Self> {
         ensure!(nix::unistd::geteuid().is_root(), "an engine of one's own needs root");
         let folder = suite::target_dir().join("e2e-engine");
         fs::create_dir_all(&folder)?;
         // The socket's path is short, whatever the target directory's is: the kernel allows 108 bytes.
         let socket = std::env::temp_dir().join(format!("warmpool-engine-{}.sock", std::process::id()));
         let docker = Docker::at(format!("unix://{}", socket.display()));
-        let mut engine = Self { folder, log: suite::new_log("engine")?, process: None, docker };
+        let mut engine = Self { folder, log: suite::new_log("engine")?, process: None, docker, live_restore };
         engine.end_leftover();
         unwire();
         wire()?;
@@ -80,6 +90,9 @@ impl Engine {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
+        if self.live_restore {
+            command.arg("--live-restore");
+        }
         self.process = Some(command.spawn().context("dockerd")?);
         let docker = self.docker.clone();
         eventually!("the engine answers", 60, docker.run(&["version"]).await.is_ok())

@@ -11,6 +11,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::poll;
+
 /// What becomes of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -21,11 +23,17 @@ pub enum Fault {
     Silence,
     /// None comes, and the engine does what it was asked to once nobody waits for it any more.
     Late,
+    /// None comes, and the connection ends at once. The engine has done what it was asked to.
+    Lost,
+    /// It comes, and half of its body is garbage, or half of its head where it has no body. The engine has done what it was asked to.
+    Garbled,
+    /// It comes whole, a byte at a time at first and the rest a moment later.
+    Slow,
 }
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 3] = [Self::Cut, Self::Silence, Self::Late];
+    pub const ALL: [Self; 6] = [Self::Cut, Self::Silence, Self::Late, Self::Lost, Self::Garbled, Self::Slow];
 }
 
 /// A running one; it stops when this is dropped. Calls have names such as `POST /containers/{}/start`.
@@ -39,10 +47,14 @@ pub struct FaultyEngine {
 struct State {
     /// What the next calls of a name get, in their order.
     next: HashMap<String, VecDeque<Fault>>,
+    /// What all further calls of a name get.
+    every: HashMap<String, Fault>,
     /// What every call gets that nothing else was said of.
     all: Option<Fault>,
     seen: BTreeMap<String, usize>,
     spoiled: BTreeMap<String, usize>,
+    /// How many calls are being answered or kept waiting, of each name.
+    open: BTreeMap<String, usize>,
     /// Changes when the connections are to end that are kept open.
     healed: watch::Sender<()>,
 }
@@ -81,6 +93,17 @@ impl FaultyEngine {
         self.state.lock().next.entry(call.to_owned()).or_default().push_back(fault);
     }
 
+    /// Every call of this name gets this fault from now on.
+    pub fn every(&self, call: &str, fault: Fault) {
+        self.state.lock().every.insert(call.to_owned(), fault);
+    }
+
+    /// How many calls of this name are being answered or kept waiting.
+    #[must_use]
+    pub fn open(&self, call: &str) -> usize {
+        self.state.lock().open.get(call).copied().unwrap_or_default()
+    }
+
     /// Every call gets this fault from now on.
     pub fn all(&self, fault: Fault) {
         self.state.lock().all = Some(fault);
@@ -90,6 +113,7 @@ impl FaultyEngine {
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.next.clear();
+        state.every.clear();
         state.all = None;
         state.healed.send_replace(());
     }
@@ -118,7 +142,8 @@ impl State {
     /// Counts a call, and takes what it gets.
     fn take(&mut self, call: &str) -> Option<Fault> {
         *self.seen.entry(call.to_owned()).or_default() += 1;
-        let fault = self.next.get_mut(call).and_then(VecDeque::pop_front).or(self.all)?;
+        let fault = self.next.get_mut(call).and_then(VecDeque::pop_front);
+        let fault = fault.or_else(|| self.every.get(call).copied()).or(self.all)?;
         *self.spoiled.entry(call.to_owned()).or_default() += 1;
         Some(fault)
     }
@@ -131,13 +156,30 @@ async fn serve(mut client: UnixStream, engine: &Path, state: &Mutex<State>) -> R
         head.push(client.read_u8().await?);
     }
     let head = String::from_utf8(head)?;
-    let (fault, mut healed) = {
+    let call = name(&head)?;
+    let (fault, healed) = {
         let mut state = state.lock();
-        (state.take(&name(&head)?), state.healed.subscribe())
+        *state.open.entry(call.clone()).or_default() += 1;
+        (state.take(&call), state.healed.subscribe())
     };
+    let served = answer(client, engine, &head, fault, healed).await;
+    if let Some(open) = state.lock().open.get_mut(&call) {
+        *open -= 1;
+    }
+    served
+}
+
+/// Answers one call.
+async fn answer(
+    mut client: UnixStream,
+    engine: &Path,
+    head: &str,
+    fault: Option<Fault>,
+    mut healed: watch::Receiver<()>,
+) -> Result<()> {
     let mut engine = UnixStream::connect(engine).await?;
     let Some(fault) = fault else {
-        engine.write_all(closing(&head).as_bytes()).await?;
+        engine.write_all(closing(head).as_bytes()).await?;
         copy_bidirectional(&mut client, &mut engine).await?;
         return Ok(());
     };
@@ -151,14 +193,30 @@ async fn serve(mut client: UnixStream, engine: &Path, state: &Mutex<State>) -> R
         client.read_exact(&mut body).await?;
         match fault {
             Fault::Cut => {
-                let answer = ask(&mut engine, &head, &body).await?;
+                let answer = ask(&mut engine, head, &body).await?;
                 client.write_all(half(&answer)?).await?;
                 copy(&mut client, &mut sink()).await?;
             }
             Fault::Silence => drop(copy(&mut client, &mut sink()).await?),
             Fault::Late => {
                 copy(&mut client, &mut sink()).await?;
-                ask(&mut engine, &head, &body).await?;
+                ask(&mut engine, head, &body).await?;
+            }
+            Fault::Lost => drop(ask(&mut engine, head, &body).await?),
+            Fault::Garbled => {
+                let answer = ask(&mut engine, head, &body).await?;
+                let from = half(&answer)?.len();
+                client.write_all(&answer[..from]).await?;
+                client.write_all(&vec![0xf7; answer.len() - from]).await?;
+            }
+            Fault::Slow => {
+                let answer = ask(&mut engine, head, &body).await?;
+                let (first, rest) = answer.split_at(answer.len().min(64));
+                for byte in first {
+                    client.write_all(&[*byte]).await?;
+                    poll().await;
+                }
+                client.write_all(rest).await?;
             }
         }
         Ok(())

@@ -14,17 +14,20 @@
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
 //! - [`flows`]: whole flows of real clients, the same for each engine.
 //! - [`task`]: tasks as a caller orders them.
+//! - [`evidence`]: what a case notes for RELIABILITY.md. [`clock`]: a wall clock that a case sets.
 //! - [`metrics`]: Prometheus text, read back.
 //! - [`eventually!`]: the only way to wait.
 
 pub mod api;
 pub mod captcha;
 pub mod cdp;
+pub mod clock;
 pub mod daemon;
 pub mod disk;
 pub mod docker;
 pub mod engine;
 mod eventually;
+pub mod evidence;
 pub mod faulty_engine;
 pub mod flows;
 pub mod metrics;

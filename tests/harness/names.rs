@@ -34,7 +34,7 @@ impl Names {
         let socket = match UdpSocket::bind(SocketAddr::from((ADDRESS, 53))).await {
             Ok(socket) => socket,
             Err(error) => {
-                eprintln!("skipped, as there is no name server: {error}");
+                crate::evidence::cannot(format!("there is no name server: {error}"));
                 return Ok(None);
             }
         };

@@ -76,15 +76,19 @@ impl Drop for PrivateSite {
     }
 }
 
-/// Answers one request, whatever it asks for.
+const SCRIPT: &str = "self.addEventListener('fetch', () => {})";
+
+/// Answers one request: what ends in `.js` is a service worker, and all else is the page.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
+    let target = String::from_utf8_lossy(&head).split(' ').nth(1).unwrap_or_default().to_owned();
+    let (kind, body) = if target.ends_with(".js") { ("javascript", SCRIPT) } else { ("html", PAGE) };
     let answer = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{PAGE}",
-        PAGE.len()
+        "HTTP/1.1 200 OK\r\nContent-Type: text/{kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
     );
     stream.write_all(answer.as_bytes()).await?;
     Ok(stream.shutdown().await?)

@@ -20,10 +20,14 @@ use tokio::runtime::Runtime;
 
 use crate::daemon::{Daemon, Settings};
 use crate::docker::host_address;
+use crate::evidence::{self, Evidence};
 use crate::site::Site;
 
 /// After this time, a case counts as hung.
 const CASE_LIMIT: Duration = Duration::from_secs(400);
+
+/// The same for a case that makes a fault in many rounds.
+const ROW_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What took less is not listed at the end.
 const WORTH_A_LINE: Duration = Duration::from_secs(5);
@@ -95,6 +99,39 @@ impl Group {
         self.cases.push(Case { name, quick, run: Box::new(move |stage| Box::pin(run(stage))) });
         self
     }
+
+    /// The names of its cases, each with the group's before it.
+    pub fn titles(&self) -> impl Iterator<Item = String> {
+        self.cases.iter().map(|case| format!("{}::{}", self.name, case.name))
+    }
+
+    /// The group with those of its cases whose titles are wanted; `None` if there are none.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Option<Self> {
+        self.cases.retain(|case| wanted(&format!("{}::{}", self.name, case.name)));
+        (!self.cases.is_empty()).then_some(self)
+    }
+}
+
+/// What came of a case.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its group and its name.
+    pub title: String,
+    /// How long it took, with a second try.
+    pub took: Duration,
+    /// Why it failed, without the logs.
+    pub failure: Option<String>,
+    /// What it noted.
+    pub evidence: Evidence,
+}
+
+/// What came of a run.
+pub struct Outcomes {
+    /// What the process ends with.
+    pub code: ExitCode,
+    /// Every case that ran.
+    pub cases: Vec<Ended>,
 }
 
 /// `group!(settings, quick: [a, b], full: [c])`: a group of the functions named, which has the module's name.
@@ -127,9 +164,11 @@ struct Batch {
 type Outcome = Sender<Result<(), Failed>>;
 type Durations = BTreeMap<String, Duration>;
 
+static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
+
 /// Runs the groups as `cargo test` expects of a test binary: names to filter by, `--list`, `--exact`, `--skip`.
 #[must_use]
-pub fn run(groups: Vec<Group>) -> ExitCode {
+pub fn run(groups: Vec<Group>) -> Outcomes {
     let mut arguments = Arguments::from_args();
     // It only waits for the lanes, and prints in the order of the groups.
     arguments.test_threads = Some(1);
@@ -163,7 +202,7 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
         Ok(lanes) => lanes,
         Err(error) => {
             eprintln!("{error:?}");
-            return ExitCode::FAILURE;
+            return Outcomes { code: ExitCode::FAILURE, cases: Vec::new() };
         }
     };
     let (batches, durations) = (Mutex::new(batches), Mutex::new(Durations::new()));
@@ -186,8 +225,9 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
     });
     print_durations(durations.into_inner());
     print_unsteady();
-    print_failed();
-    conclusion.exit_code()
+    let cases = std::mem::take(&mut *ENDED.lock());
+    print_failed(&cases);
+    Outcomes { code: conclusion.exit_code(), cases }
 }
 
 /// How many groups run side by side, `WARMPOOL_TEST_LANES`. Most of a case is waiting, for a container above all; on two cores
@@ -211,6 +251,7 @@ impl TestLane {
         let settings = batch.settings.as_ref();
         for (name, case, outcome) in batch.cases {
             let (title, began) = (format!("{}::{name}", batch.group), Instant::now());
+            drop(evidence::take());
             let mut ended = self.try_case(settings, &mut shared, &case);
             if let (Err(first), true) = (&ended, tries_again()) {
                 let first = first.clone();
@@ -221,9 +262,10 @@ impl TestLane {
                     UNSTEADY.lock().push((title.clone(), first));
                 }
             }
-            if let Err(error) = &ended {
-                FAILED.lock().push((title.clone(), error.clone()));
-            }
+            let reason = |error: &String| error.split(LOG_HEAD).next().unwrap_or_default().trim_end().to_owned();
+            let failure = ended.as_ref().err().map(reason);
+            let (named, took) = (title.clone(), began.elapsed());
+            ENDED.lock().push(Ended { title: named, took, failure, evidence: evidence::take() });
             // Nobody receives it after the run was stopped.
             let _ = outcome.send(ended.map_err(Failed::from));
             durations.insert(title, began.elapsed());
@@ -244,7 +286,7 @@ impl TestLane {
                 *shared = Some(Arc::new(daemon));
             }
             let stage = Stage { site: Arc::clone(&self.site), daemon: shared.clone() };
-            let outcome = tokio::time::timeout(CASE_LIMIT, run(stage)).await.context("the case hung")?;
+            let outcome = tokio::time::timeout(case_limit(), run(stage)).await.context("the case hung")?;
             if let Some(daemon) = shared {
                 daemon.log_is_shown();
                 let tidied = daemon.end_all().await;
@@ -254,6 +296,10 @@ impl TestLane {
         });
         outcome.map_err(|error| format!("{error:?}\n{}", shown_logs()))
     }
+}
+
+fn case_limit() -> Duration {
+    if std::env::var_os(evidence::ROWS).is_some() { ROW_LIMIT } else { CASE_LIMIT }
 }
 
 /// Cases that failed first and passed then, and how they failed.
@@ -270,14 +316,12 @@ fn print_unsteady() {
     }
 }
 
-/// Cases that failed, and how.
-static FAILED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
-
 /// Says once more why cases failed, without the logs: who sees only the end of a run's output sees this.
-fn print_failed() {
-    for (case, failure) in FAILED.lock().iter() {
-        let reason = failure.split(LOG_HEAD).next().unwrap_or_default();
-        println!("FAILED: {case}:\n{}\n", reason.trim_end());
+fn print_failed(cases: &[Ended]) {
+    for Ended { title, failure, .. } in cases {
+        if let Some(reason) = failure {
+            println!("FAILED: {title}:\n{reason}\n");
+        }
     }
 }
 
@@ -297,6 +341,11 @@ thread_local! {
 
 /// The logs of the case that runs in each lane.
 static LOGS: [Mutex<Vec<PathBuf>>; MOST_LANES] = [const { Mutex::new(Vec::new()) }; MOST_LANES];
+
+/// The lane that this thread belongs to.
+pub(crate) fn lane() -> usize {
+    LANE.get()
+}
 
 fn logs() -> MutexGuard<'static, Vec<PathBuf>> {
     LOGS[LANE.get()].lock()

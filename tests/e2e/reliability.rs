@@ -1,0 +1,81 @@
+//! Which faults the tests make, and what RELIABILITY.md says of each. `scripts/faults` runs the rows and writes the page.
+
+mod page;
+mod rows;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail, ensure};
+use warmpool_tests::suite::Ended;
+use warmpool_tests::{Group, Stage, evidence, group, suite};
+
+use page::{Page, Run};
+pub(crate) use rows::{ROWS, Row};
+
+pub(crate) fn group() -> Group {
+    group!(None, quick: [the_page_and_the_rows_agree], full: [])
+}
+
+/// The rows that `scripts/faults` asks for; `None` in any other run.
+pub(crate) fn chosen() -> Option<Result<Vec<&'static Row>>> {
+    let chosen = env::var(evidence::ROWS).ok().filter(|chosen| !chosen.is_empty())?;
+    if chosen == "all" {
+        return Some(Ok(ROWS.iter().collect()));
+    }
+    let row = |number: &str| {
+        let row = ROWS.iter().find(|row| row.number.to_string() == number.trim());
+        row.with_context(|| format!("there is no row {number}, only 1 to {}", ROWS.len()))
+    };
+    Some(chosen.split(',').map(row).collect())
+}
+
+/// Runs the rows and writes down what was seen, each row's line when all of its cases have run.
+pub(crate) fn run(rows: &[&'static Row], groups: Vec<Group>) -> Result<ExitCode> {
+    let wanted: BTreeSet<&str> = rows.iter().flat_map(|row| row.cases).copied().collect();
+    let groups = groups.into_iter().filter_map(|group| group.only(|title| wanted.contains(title))).collect();
+    let outcomes = suite::run(groups);
+    let mut page = Page::read()?;
+    for row in rows {
+        let cases: Vec<&Ended> = outcomes.cases.iter().filter(|case| row.cases.contains(&&*case.title)).collect();
+        // A filter among the arguments may leave some out.
+        if cases.len() == row.cases.len() && !cases.is_empty() {
+            page.ran(row, Run::of(&cases));
+        }
+    }
+    page.write()?;
+    Ok(outcomes.code)
+}
+
+async fn the_page_and_the_rows_agree(_: Stage) -> Result<()> {
+    let numbers = ROWS.iter().map(|row| usize::from(row.number));
+    ensure!(numbers.eq(1..=25), "the rows have the numbers 1 to 25, in this order");
+    let groups = crate::groups().into_iter().chain(crate::row_groups());
+    let titles: BTreeSet<String> = groups.flat_map(|group| group.titles().collect::<Vec<_>>()).collect();
+    for row in ROWS {
+        ensure!(row.falls_short.is_some() || !row.cases.is_empty(), "row {} has no case and no reason", row.number);
+        for case in row.cases {
+            ensure!(titles.contains(*case), "row {} names {case}, which is no case", row.number);
+        }
+    }
+    for (incident, _, cases) in rows::INCIDENTS {
+        for case in *cases {
+            ensure!(titles.contains(*case), "{incident}: {case} is no case");
+        }
+    }
+    let page = Page::read()?;
+    let (has, should) = (page.on_disk(), page.text());
+    if let Some((line, (is, wanted))) =
+        has.lines().zip(should.lines()).enumerate().find(|(_, (is, wanted))| is != wanted)
+    {
+        bail!("RELIABILITY.md, line {}: `scripts/faults --write` writes it anew\n{is}\n{wanted}", line + 1);
+    }
+    ensure!(has == should, "RELIABILITY.md has another length: `scripts/faults --write` writes it anew");
+    Ok(())
+}
+
+/// Writes the page from the rows, with what earlier runs saw.
+pub(crate) fn write() -> Result<()> {
+    Page::read()?.write()
+}

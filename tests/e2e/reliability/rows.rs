@@ -1,0 +1,276 @@
+//! The table of faults.
+
+/// A fault, and which cases make it.
+pub(crate) struct Row {
+    /// Its place in the table.
+    pub(crate) number: u8,
+    /// What is done.
+    pub(crate) fault: &'static str,
+    /// What must follow.
+    pub(crate) expected: &'static str,
+    /// The cases that make it, each as `group::case`.
+    pub(crate) cases: &'static [&'static str],
+    /// What of the fault no case makes; nothing where the row is whole.
+    pub(crate) falls_short: Option<&'static str>,
+}
+
+/// An incident elsewhere, what keeps it from happening here, and the cases that show it.
+pub(super) type Incident = (&'static str, &'static str, &'static [&'static str]);
+
+pub(super) const INCIDENTS: &[Incident] = &[];
+
+pub(crate) const ROWS: &[Row] = &[
+    Row {
+        number: 1,
+        fault: "The daemon is killed with live sessions, queued tasks and warm workers, and started again",
+        expected: "live sessions go on in the same browsers, queued tasks run once, running ones end as interrupted, warm workers are kept, nothing is left over",
+        cases: &[
+            "faults::sessions_outlive_a_killed_daemon",
+            "faults::a_worker_lost_with_the_daemon_is_a_failure",
+            "task_durability::kill_9_in_each_state",
+            "row_crashes::one_kill_with_everything_going_on",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 2,
+        fault: "The daemon is killed at random moments while clients create, use and delete sessions and order tasks",
+        expected: "it starts each time, what it acknowledged is there, and no container has no owner",
+        cases: &["task_durability::kill_9_in_each_state", "row_crashes::kills_at_random_moments"],
+        falls_short: None,
+    },
+    Row {
+        number: 3,
+        fault: "A worker's container is killed during a DevTools session, or while it is warm",
+        expected: "the client gets Close 1011 with the reason, the session fails once as worker_exited, and another worker starts",
+        cases: &["faults::a_killed_worker_is_a_failure", "faults::a_worker_killed_while_warm_is_replaced"],
+        falls_short: None,
+    },
+    Row {
+        number: 4,
+        fault: "Only the browser's process is killed",
+        expected: "the session or task fails once as browser_crashed, and the container is not used again",
+        cases: &["faults::a_killed_browser_is_a_failure", "task_faults::a_browser_that_dies_ends_its_task"],
+        falls_short: None,
+    },
+    Row {
+        number: 5,
+        fault: "A worker is paused, or its browser stopped, so that it hangs with its connections open",
+        expected: "its session fails as unresponsive and its container is removed; other sessions are as quick as before",
+        cases: &[
+            "faults::a_paused_worker_is_a_failure",
+            "faults::a_frozen_browser_is_a_failure",
+            "row_worker::a_hanging_worker_delays_no_other",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 6,
+        fault: "A page takes all memory: its renderer is killed for it, or the browser itself",
+        expected: "only that session is touched, and its record says that memory ran out (out_of_memory, or oom_kills where it goes on); the daemon's own memory stays as it was",
+        cases: &[
+            "faults::a_page_that_takes_all_memory_leaves_its_reason",
+            "row_worker::a_browser_that_is_killed_for_memory_says_so",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 7,
+        fault: "A worker is filled with processes, and with 100 000 files",
+        expected: "the limits of its container stop both, other sessions go on, and it is removed within ten seconds",
+        cases: &[
+            "files::a_full_worker_refuses_files",
+            "row_worker::processes_without_end_stay_inside",
+            "row_worker::a_hundred_thousand_files_stay_inside",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 8,
+        fault: "The container engine is restarted with live-restore",
+        expected: "no session is lost, messages flow on, and the daemon is ready again by itself",
+        cases: &["row_engine_restart::sessions_outlive_an_engine_with_live_restore"],
+        falls_short: None,
+    },
+    Row {
+        number: 9,
+        fault: "The container engine is restarted without live-restore, and stays away for five minutes",
+        expected: "sessions end once as engine_stopped, /readyz answers 503 and /healthz 200, new sessions get 503 with Retry-After, and the daemon recovers by itself",
+        cases: &["faults::the_engine_may_go_and_come_back", "row_engine_restart::an_engine_away_for_minutes"],
+        falls_short: None,
+    },
+    Row {
+        number: 10,
+        fault: "The engine makes a container and its answer is lost, or any other answer is lost, cut, delayed or garbled",
+        expected: "there is one container for each worker and none without an owner; the pool fills again by itself",
+        cases: &["faults::half_an_answer_of_the_engine_stops_nothing", "row_engine::each_call_is_spoiled_in_each_way"],
+        falls_short: None,
+    },
+    Row {
+        number: 11,
+        fault: "The engine hangs when it is to remove a container",
+        expected: "the call ends at its deadline and is made again; other sessions and /healthz do not notice",
+        cases: &["row_engine::removing_hangs"],
+        falls_short: None,
+    },
+    Row {
+        number: 12,
+        fault: "The data disk fills up while work goes on",
+        expected: "recordings give way first, new work gets 507, what runs waits with what it has, and nothing acknowledged is lost",
+        cases: &[
+            "full_disk::a_fleet_waits_and_loses_nothing",
+            "full_disk::items_that_never_began_are_tried_again",
+            "full_disk::finished_work_waits_for_room",
+            "full_disk::recordings_stop_first",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 13,
+        fault: "The database's files are cut, zeroed, flipped or overwritten",
+        expected: "the daemon starts and serves; every acknowledged record is there, or /status says how many are lost; the damaged files are kept",
+        cases: &["row_damage::damage_is_told_or_does_no_harm"],
+        falls_short: None,
+    },
+    Row {
+        number: 14,
+        fault: "A client vanishes without a word: queued, being served, served but not attached, idle, amid a command, amid a stream",
+        expected: "one end for each session, and its place is free again",
+        cases: &[
+            "queue::a_caller_who_leaves_frees_the_place",
+            "pool::a_caller_who_leaves_leaves_no_worker",
+            "session_ends::a_session_nobody_attaches_to_ends",
+            "session_ends::a_killed_client_is_waited_for",
+            "connections::a_client_that_vanishes_frees_the_browser",
+            "row_clients::clients_vanish_in_six_phases",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 15,
+        fault: "A client asks for much and stops reading",
+        expected: "its connection is closed, and the daemon holds no more than a message of what waits for it",
+        cases: &["relay::a_client_that_stops_reading_is_cut", "connections::a_client_that_never_reads_is_cut_off"],
+        falls_short: None,
+    },
+    Row {
+        number: 16,
+        fault: "Messages as long as allowed and one byte longer, both ways, and a million tiny frames",
+        expected: "the first arrive whole, the second close with 1009, and tiny frames take bounded memory and time",
+        cases: &[
+            "relay::a_long_result_arrives_whole",
+            "relay::a_long_message_closes_1009",
+            "row_frames::messages_at_the_limit_and_beyond",
+            "row_frames::a_million_tiny_frames",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 17,
+        fault: "10 000 idle websockets, and 1 000 clients that send their heads a byte at a time",
+        expected: "idle sockets take little memory, slow senders are closed at their deadline, and new sessions start as before",
+        cases: &[
+            "connections::connections_of_one_address_are_limited",
+            "faults::the_control_socket_waits_for_descriptors",
+            "row_sockets::ten_thousand_idle_websockets",
+            "row_sockets::a_thousand_slow_senders",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 18,
+        fault: "500 requests for sessions at once, with ten places",
+        expected: "ten run, the queue fills, the rest get 429 with Retry-After at once; first come, first served; no key starves another",
+        cases: &[
+            "queue::the_first_to_come_is_served_first",
+            "queue::a_full_queue_says_so",
+            "queue::waiting_has_an_end",
+            "queue::a_key_has_a_limit_of_its_own",
+            "row_queue::five_hundred_requests_for_ten_places",
+            "row_queue::a_greedy_key_leaves_room",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 19,
+        fault: "The wall clock is set forward and back by hours, while the daemon runs and between two starts",
+        expected: "no session and no task ends early or lives on, ids stay unique, and the history keeps its order",
+        cases: &[
+            "recovery::a_wall_clock_that_jumps_ends_nothing",
+            "row_clock::a_clock_set_while_it_runs",
+            "row_clock::a_clock_set_between_two_starts",
+        ],
+        falls_short: Some("no case suspends the machine"),
+    },
+    Row {
+        number: 20,
+        fault: "Pages try metadata addresses in every notation, rebound names, the gateway, siblings, the engine and local files",
+        expected: "all are refused, nothing is reached, and public pages load",
+        cases: &[
+            "egress::no_page_of_chromium_reaches_what_is_not_public",
+            "egress::no_page_of_firefox_reaches_what_is_not_public",
+            "egress::no_page_of_webkit_reaches_what_is_not_public",
+            "leaks::a_name_that_is_rebound_leads_nowhere",
+            "leaks::no_engine_sends_datagrams",
+            "leaks::the_doctor_gets_out_of_no_worker",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 21,
+        fault: "A page of another origin calls the daemon: with an Origin, a rebound Host, names that look alike, plain text, no-cors",
+        expected: "403 or 415 before any handler, no container, no CORS header",
+        cases: &[
+            "access::a_foreign_page_is_refused",
+            "bad_input::another_content_type_is_415",
+            "bad_input::a_request_names_one_host",
+            "row_requests::a_page_of_another_origin_starts_nothing",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 22,
+        fault: "A key uses what belongs to another, and a key is revoked while it has a session",
+        expected: "404 each time; live sockets close at once when the key is revoked; no key stands in a log",
+        cases: &[
+            "access::another_keys_session_is_404",
+            "access::a_wrong_token_opens_nothing",
+            "keys::are_created_rotated_and_revoked",
+            "keys::a_revoked_key_gets_no_session_that_it_waits_for",
+            "row_requests::every_call_hides_what_is_anothers",
+            "row_requests::a_wrong_key_takes_as_long_whatever_it_shares",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 23,
+        fault: "A session leaves cookies, storage, databases, caches, service workers, files and processes; another follows",
+        expected: "the next one finds nothing, in a container that nobody had before",
+        cases: &["row_successors::nothing_is_left_to_the_next_session"],
+        falls_short: None,
+    },
+    Row {
+        number: 24,
+        fault: "Requests that two servers would read differently: two lengths, a length with chunks, nominated headers, bytes before the 101",
+        expected: "refused, or passed on as exactly one clean request",
+        cases: &[
+            "relay::frames_sent_before_the_101_are_kept_whole_or_refused",
+            "bad_input::a_request_names_one_host",
+            "row_requests::requests_that_can_be_read_two_ways",
+        ],
+        falls_short: None,
+    },
+    Row {
+        number: 25,
+        fault: "SIGTERM with live sessions and queued tasks, a second SIGTERM, and a node that is away and comes back",
+        expected: "no new sessions, live ones end by the deadline, the queue is kept; the second ends at once; a lost node's sessions end once and it starts clean",
+        cases: &[
+            "faults::sigterm_drains",
+            "faults::drain_has_an_end",
+            "faults::a_second_sigterm_ends_at_once",
+            "task_durability::a_drain_interrupts_and_keeps_the_queue",
+            "swarm::sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back",
+        ],
+        falls_short: None,
+    },
+];

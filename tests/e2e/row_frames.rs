@@ -1,0 +1,134 @@
+//! Row 16: messages at the limit and beyond, and a million tiny frames.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use http::HeaderMap;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use warmpool_tests::wire::{self, Target};
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, evidence, group};
+
+pub(crate) fn group() -> Group {
+    group!(None, quick: [], full: [messages_at_the_limit_and_beyond, a_million_tiny_frames])
+}
+
+const LIMIT: usize = 4 << 20;
+
+fn settings() -> Settings {
+    Settings::new().set("RELAY_MAX_MESSAGE", "4MiB")
+}
+
+/// A command as long as this, whose answer says how long its text is.
+fn command(id: u32, page: &str, length: usize) -> String {
+    let whole = |text: &str| {
+        let params = json!({"expression": format!("'{text}'.length"), "returnByValue": true});
+        json!({"id": id, "method": "Runtime.evaluate", "sessionId": page, "params": params}).to_string()
+    };
+    let around = whole("").len();
+    whole(&"y".repeat(length - around))
+}
+
+async fn messages_at_the_limit_and_beyond(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings()).await?;
+    let session = daemon.session(json!({"keep_alive": true})).await?;
+    for (length, passes) in [(LIMIT, true), (LIMIT + 1, false)] {
+        let mut cdp = session.cdp().await?;
+        let page = cdp.first_page().await?;
+        // To the browser.
+        let text = command(9_000, &page, length);
+        ensure!(text.len() == length);
+        let sent = cdp.send_text(text).await;
+        if passes {
+            sent?;
+            let answer = cdp.message(9_000).await?;
+            ensure!(answer["result"]["result"]["value"].as_u64().is_some_and(|value| value > 4_000_000), "{answer}");
+        } else {
+            let (code, reason) = cdp.ended().await.context("a Close frame")?;
+            ensure!(code == 1009 && reason.contains("relay.max_message"), "{code} {reason}");
+        }
+        // And from it: an answer that is as long, with what stands around its text.
+        let mut cdp = session.cdp().await?;
+        let page = cdp.first_page().await?;
+        let short = cdp.answer_length(&page, "'x'.repeat(100000)").await?;
+        let around = short - 100_000;
+        let ask = format!("'x'.repeat({})", length - around);
+        let answered = cdp.answer_length(&page, &ask).await;
+        if passes {
+            ensure!(answered? == length, "it arrives whole");
+        } else {
+            let said = answered.err().map(|error| format!("{error:#}")).context("a longer one arrived")?;
+            ensure!(said.contains("1009") || said.contains("Size"), "{said}");
+        }
+    }
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// A million pongs without a word, and as many empty continuations, at once.
+async fn a_million_tiny_frames(_: Stage) -> Result<()> {
+    let frames = evidence::rounds(1_000_000);
+    let daemon = Daemon::start(settings()).await?;
+    let session = daemon.session(json!({"keep_alive": true})).await?;
+    let other = daemon.session(json!({"keep_alive": true})).await?;
+    let mut others = other.cdp().await?;
+    let page = others.first_page().await?;
+    let (before, time_before) = (daemon.resident()?, daemon.processor_time()?);
+    let target = Target::parse(session.websocket_url()?)?;
+    let began = Instant::now();
+    let mut slowest = 0;
+    // FIN and pong; and text without FIN, which a message of many parts begins with.
+    for (name, first, later) in [("pongs", 0x8a_u8, 0x8a_u8), ("empty continuations", 0x01, 0x00)] {
+        let mut taken = 0;
+        let mut stream = wire::connect(&target, None).await?;
+        let head = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+            target.path,
+            target.authority()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(stream.read_u8().await?);
+        }
+        ensure!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
+        let frame = |kind: u8| [kind, 0x80, 1, 2, 3, 4];
+        let (mut from, mut to) = tokio::io::split(stream);
+        // It says nothing unless it has had enough.
+        let said = tokio::spawn(async move {
+            let mut said = Vec::new();
+            let _ = from.read_to_end(&mut said).await;
+            said
+        });
+        to.write_all(&frame(first)).await?;
+        let many = frame(later).repeat(10_000);
+        for _ in 0..frames / 10_000 {
+            if to.write_all(&many).await.is_err() {
+                break;
+            }
+            taken += 10_000;
+            let asked = Instant::now();
+            ensure!(others.evaluate(&page, "6 * 7").await? == 42, "the neighbour goes on");
+            slowest = slowest.max(asked.elapsed().as_millis());
+        }
+        if taken < frames || said.is_finished() {
+            let said = said.await?;
+            evidence::saw(format!("{name}: it hung up after {taken}: {}", String::from_utf8_lossy(&said)));
+        }
+    }
+    let more = daemon.peak_resident()?.saturating_sub(before);
+    evidence::saw(format!(
+        "{frames} pongs and as many empty continuations in {:.1} s, {:.1} s of the processor, {} MiB more; a neighbour's command took at most {slowest} ms",
+        began.elapsed().as_secs_f64(),
+        (daemon.processor_time()? - time_before).as_secs_f64(),
+        more >> 20
+    ));
+    ensure!(more < 16 << 20, "{} MiB", more >> 20);
+    ensure!(wire::websocket(session.websocket_url()?, &HeaderMap::new(), None).await.is_ok(), "the session goes on");
+    eventually!("both run", 5, session.status().await? == "running" && other.status().await? == "running")?;
+    for session in [session, other] {
+        session.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
+}
