@@ -24,6 +24,7 @@ mod switches;
 mod targets;
 mod user_agent;
 mod visited;
+mod visitor;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,6 +1,6 @@
 //! One running Chromium.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,6 +30,8 @@ const NAME: &str = "chromium";
 const READY: &str = "DevTools listening on ws://";
 /// What its first tab shows.
 const BLANK: &str = "about:blank";
+/// The name of that file in the home directory.
+const STORAGE_FILE: &str = "storage.json";
 /// How long it may take, and how long its first page may.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks for the first page, which no event announces to a new connection.
@@ -51,6 +53,8 @@ pub(super) struct Browser {
     first: OnceLock<String>,
     /// The origins of the state that was put into it.
     pub(super) given_origins: Mutex<Vec<String>>,
+    /// Where a file is made that carries much of a state to a page.
+    pub(super) storage_file: tokio::sync::Mutex<PathBuf>,
 }
 
 impl Browser {
@@ -61,11 +65,21 @@ impl Browser {
         port: LocalPort,
         path: String,
     ) -> Result<Self, CdpError> {
+        let storage_file = tokio::sync::Mutex::new(worker.home.join(STORAGE_FILE));
         let targets = Targets::new(Arc::clone(worker));
         let handler = Arc::clone(&targets);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         targets.watch(&cdp).await?;
-        Ok(Self { process, port, path, cdp, targets, first: OnceLock::new(), given_origins: Mutex::default() })
+        Ok(Self {
+            process,
+            port,
+            path,
+            cdp,
+            targets,
+            first: OnceLock::new(),
+            given_origins: Mutex::default(),
+            storage_file,
+        })
     }
 
     /// Starts a browser with these switches and a new profile.

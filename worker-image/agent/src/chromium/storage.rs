@@ -1,11 +1,11 @@
 //! What Chromium keeps for sites: cookies by DevTools, everything else by a script in a document of each origin.
 //!
-//! Where a tab shows the origin, the script runs there, in a world of its own. Else it runs in a hidden tab, which asks for
-//! the origin and is answered by the agent, so that no site hears of it.
+//! Where a tab shows the origin, the script runs there, in a world of its own. Else it runs in a document of a visitor's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::try_join;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageState};
@@ -15,12 +15,11 @@ use crate::error::ApiError;
 use crate::storage::{Answer, PAGE_SCRIPT, Request, origin as origin_of, within};
 
 use super::browser::{Browser, POLL_INTERVAL};
+use super::visitor::{HiddenTab, ORIGIN_LIMIT, Visitor, run};
 use super::{Chromium, gone};
 
 /// How long a tab's own document may take to answer, which a dialog may hold up for ever.
 const TAB_LIMIT: Duration = Duration::from_secs(2);
-/// How long an origin may take in the hidden tab.
-const ORIGIN_LIMIT: Duration = Duration::from_secs(20);
 /// The name of the script's world.
 const WORLD: &str = "warmpool";
 
@@ -81,24 +80,10 @@ impl Browser {
     }
 
     pub(super) async fn write_storage(&self, state: &StorageState) -> Result<Vec<String>, CdpError> {
-        let mut left_out = Vec::new();
-        if !state.cookies.is_empty() {
-            left_out.extend(self.write_cookies(&state.cookies).await?);
-        }
         *self.given_origins.lock() = state.origins.iter().map(|origin| origin.origin.clone()).collect();
-        let shared: Vec<&OriginStorage> =
-            state.origins.iter().filter(|at| !at.local_storage.is_empty() || !at.indexed_db.is_empty()).collect();
-        if !shared.is_empty() {
-            let tab = HiddenTab::open(self).await?;
-            for origin in shared {
-                match tab.ask(&origin.origin, Request::Write(origin)).await {
-                    Ok(answer) => left_out.extend(within(&origin.origin, answer.skipped)),
-                    Err(CdpError::Closed) => return Err(CdpError::Closed),
-                    Err(error) => left_out.push(format!("{}: left out: {error}", origin.origin)),
-                }
-            }
-            tab.close().await?;
-        }
+        // The browser keeps them in different processes.
+        let written = try_join(self.write_cookies(&state.cookies), self.write_shared_storage(&state.origins)).await?;
+        let mut left_out = [written.0, written.1].concat();
         let own: Vec<&OriginStorage> = state.origins.iter().filter(|at| !at.session_storage.is_empty()).collect();
         if let (false, Some(page)) = (own.is_empty(), self.first_page().await?) {
             left_out.extend(self.write_session_storage(&page, &own).await?);
@@ -106,12 +91,31 @@ impl Browser {
         Ok(left_out)
     }
 
+    /// Writes what all tabs of an origin share, one origin after another.
+    async fn write_shared_storage(&self, origins: &[OriginStorage]) -> Result<Vec<String>, CdpError> {
+        let mut left_out = Vec::new();
+        let shared: Vec<&OriginStorage> =
+            origins.iter().filter(|at| !at.local_storage.is_empty() || !at.indexed_db.is_empty()).collect();
+        if shared.is_empty() {
+            return Ok(left_out);
+        }
+        let tab = HiddenTab::open(self).await?;
+        for origin in shared {
+            match tab.ask(&origin.origin, Request::Write(origin)).await {
+                Ok(answer) => left_out.extend(within(&origin.origin, answer.skipped)),
+                Err(CdpError::Closed) => return Err(CdpError::Closed),
+                Err(error) => left_out.push(format!("{}: left out: {error}", origin.origin)),
+            }
+        }
+        tab.close().await?;
+        Ok(left_out)
+    }
+
     /// Session storage is the tab's, so the first tab visits each origin itself, and forgets that it did.
     async fn write_session_storage(&self, page: &str, origins: &[&OriginStorage]) -> Result<Vec<String>, CdpError> {
         let mut left_out = Vec::new();
         let session = self.attach(page).await?;
-        let visitor = Visitor { browser: self, session: &session };
-        visitor.begin().await?;
+        let visitor = Visitor::begin(self, &session).await?;
         for origin in origins {
             if let Err(error) = visitor.ask(&origin.origin, Request::WriteSession(origin)).await {
                 left_out.push(format!("{}: left out: {error}", origin.origin));
@@ -137,6 +141,9 @@ impl Browser {
 
     /// Sets cookies, all at once or, where one is refused, each by itself.
     async fn write_cookies(&self, cookies: &[Cookie]) -> Result<Vec<String>, CdpError> {
+        if cookies.is_empty() {
+            return Ok(Vec::new());
+        }
         let set = |cookies: Vec<Value>| self.cdp.call(None, "Storage.setCookies", json!({"cookies": cookies}));
         match set(cookies.iter().map(to_devtools).collect()).await {
             Err(CdpError::Refused(_)) => {}
@@ -178,27 +185,11 @@ impl Browser {
             let world = call("Page.createIsolatedWorld", params).await?;
             let at = json!({"executionContextId": world["executionContextId"]});
             let origin = origin_of(frame["url"].as_str().unwrap_or_default()).unwrap_or_default();
-            Ok((origin, self.run(&session, at, request).await?))
+            Ok((origin, run(&self.cdp, &session, PAGE_SCRIPT.trim_end(), json!({"value": request.text()}), at).await?))
         };
         let asked = asked.await;
         self.detach(&session).await?;
         asked
-    }
-
-    /// Runs the script in a session, in the world or on the object that `at` names.
-    async fn run(&self, session: &str, at: Value, request: Request<'_>) -> Result<Answer, CdpError> {
-        let mut params = json!({
-            "functionDeclaration": PAGE_SCRIPT.trim_end(), "arguments": [{"value": request.text()}],
-            "awaitPromise": true, "returnByValue": true, "silent": true,
-        });
-        if let (Some(params), Some(at)) = (params.as_object_mut(), at.as_object()) {
-            params.extend(at.clone());
-        }
-        let done = self.cdp.call(Some(session), "Runtime.callFunctionOn", params).await?;
-        match done["result"]["value"].as_str() {
-            Some(text) => Answer::read(text).map_err(CdpError::Refused),
-            None => Err(CdpError::Refused(reason(&done["exceptionDetails"]))),
-        }
     }
 }
 
@@ -206,79 +197,6 @@ impl Browser {
 fn is_forgotten(history: &Value) -> bool {
     let entries = history["entries"].as_array();
     entries.is_some_and(|entries| entries.len() == 1 && entries[0]["url"] == "about:blank")
-}
-
-/// Why a script failed, in its own words.
-fn reason(exception: &Value) -> String {
-    let description = exception["exception"]["description"].as_str().unwrap_or("its script failed");
-    let first = description.lines().next().unwrap_or_default();
-    first.split_once("Error: ").map_or(first, |(_, words)| words).to_owned()
-}
-
-/// A tab that nobody sees, which visits origins.
-struct HiddenTab<'a> {
-    browser: &'a Browser,
-    target: String,
-    session: String,
-}
-
-impl<'a> HiddenTab<'a> {
-    async fn open(browser: &'a Browser) -> Result<Self, CdpError> {
-        let params = json!({"url": "about:blank", "hidden": true, "background": true});
-        let made = browser.cdp.call(None, "Target.createTarget", params).await?;
-        let target = made["targetId"].as_str().unwrap_or_default().to_owned();
-        let session = browser.attach(&target).await?;
-        let tab = Self { browser, target, session };
-        tab.visitor().begin().await?;
-        Ok(tab)
-    }
-
-    fn visitor(&self) -> Visitor<'_> {
-        Visitor { browser: self.browser, session: &self.session }
-    }
-
-    async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
-        let asked = timeout(ORIGIN_LIMIT, self.visitor().ask(origin, request)).await;
-        asked.unwrap_or_else(|_| Err(CdpError::Refused("it took too long".to_owned())))
-    }
-
-    async fn close(self) -> Result<(), CdpError> {
-        self.browser.targets.visits.end(&self.session);
-        self.browser.cdp.call(None, "Target.closeTarget", json!({"targetId": self.target})).await.map(drop)
-    }
-}
-
-/// A session of a tab that visits origins without asking their sites.
-struct Visitor<'a> {
-    browser: &'a Browser,
-    session: &'a str,
-}
-
-impl Visitor<'_> {
-    async fn begin(&self) -> Result<(), CdpError> {
-        let call = |method, params| self.browser.cdp.call(Some(self.session), method, params);
-        // A service worker would answer before anybody who intercepts.
-        call("Network.enable", json!({"maxTotalBufferSize": 0, "maxResourceBufferSize": 0})).await?;
-        call("Network.setBypassServiceWorker", json!({"bypass": true})).await?;
-        call("Fetch.enable", json!({"patterns": [{"requestStage": "Request"}]})).await.map(drop)
-    }
-
-    async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
-        let call = |method, params| self.browser.cdp.call(Some(self.session), method, params);
-        let address = format!("{origin}/");
-        self.browser.targets.visits.expect(self.session, &address);
-        let navigated = call("Page.navigate", json!({"url": address})).await?;
-        if let Some(error) = navigated["errorText"].as_str() {
-            return Err(CdpError::Refused(format!("its page was not made: {error}")));
-        }
-        let global = call("Runtime.evaluate", json!({"expression": "globalThis"})).await?;
-        let is = call("Runtime.evaluate", json!({"expression": "origin", "returnByValue": true})).await?;
-        if is["result"]["value"] != origin {
-            return Err(CdpError::Refused("the browser opened another address for it".to_owned()));
-        }
-        let at = json!({"objectId": global["result"]["objectId"]});
-        self.browser.run(self.session, at, request).await
-    }
 }
 
 /// A cookie as DevTools takes it.

@@ -1,0 +1,142 @@
+//! A tab that visits origins without asking their sites: it asks for a page of each, which the agent answers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::future::{try_join, try_join3};
+use serde_json::{Value, json};
+use tokio::fs;
+use tokio::time::timeout;
+
+use crate::cdp::{Cdp, CdpError};
+use crate::storage::{Answer, PAGE_SCRIPT, Request};
+
+use super::browser::Browser;
+
+/// How long an origin may take in a hidden tab.
+pub(super) const ORIGIN_LIMIT: Duration = Duration::from_secs(20);
+/// The longest request that goes to the script as an argument, in bytes. The browser takes about a tenth of a second for each
+/// megabyte of DevTools' messages, and next to nothing for a file's.
+const LONGEST_ARGUMENT: usize = 64 << 10;
+/// An upload field that is in no document.
+const FILE_FIELD: &str = "Object.assign(document.createElement('input'), {type: 'file'})";
+
+/// A tab that nobody sees, which visits origins.
+pub(super) struct HiddenTab<'a> {
+    browser: &'a Browser,
+    target: String,
+    session: String,
+}
+
+impl<'a> HiddenTab<'a> {
+    pub(super) async fn open(browser: &'a Browser) -> Result<Self, CdpError> {
+        let params = json!({"url": "about:blank", "hidden": true, "background": true});
+        let made = browser.cdp.call(None, "Target.createTarget", params).await?;
+        let target = made["targetId"].as_str().unwrap_or_default().to_owned();
+        let session = browser.attach(&target).await?;
+        Visitor::begin(browser, &session).await?;
+        Ok(Self { browser, target, session })
+    }
+
+    pub(super) async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
+        let visitor = Visitor { browser: self.browser, session: &self.session };
+        let asked = timeout(ORIGIN_LIMIT, visitor.ask(origin, request)).await;
+        asked.unwrap_or_else(|_| Err(CdpError::Refused("it took too long".to_owned())))
+    }
+
+    pub(super) async fn close(self) -> Result<(), CdpError> {
+        self.browser.targets.visits.end(&self.session);
+        self.browser.cdp.call(None, "Target.closeTarget", json!({"targetId": self.target})).await.map(drop)
+    }
+}
+
+/// A session of a tab that visits origins without asking their sites.
+pub(super) struct Visitor<'a> {
+    browser: &'a Browser,
+    session: &'a str,
+}
+
+impl<'a> Visitor<'a> {
+    pub(super) async fn begin(browser: &'a Browser, session: &'a str) -> Result<Self, CdpError> {
+        let call = |method, params| browser.cdp.call(Some(session), method, params);
+        try_join3(
+            call("Network.enable", json!({"maxTotalBufferSize": 0, "maxResourceBufferSize": 0})),
+            // A service worker would answer before anybody who intercepts.
+            call("Network.setBypassServiceWorker", json!({"bypass": true})),
+            call("Fetch.enable", json!({"patterns": [{"requestStage": "Request"}]})),
+        )
+        .await?;
+        Ok(Self { browser, session })
+    }
+
+    pub(super) async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
+        let (cdp, session) = (&self.browser.cdp, self.session);
+        let call = |method, params| cdp.call(Some(session), method, params);
+        let address = format!("{origin}/");
+        self.browser.targets.visits.expect(session, &address);
+        let navigated = call("Page.navigate", json!({"url": address})).await?;
+        if let Some(error) = navigated["errorText"].as_str() {
+            return Err(CdpError::Refused(format!("its page was not made: {error}")));
+        }
+        let text = request.text();
+        let by_file = text.len() > LONGEST_ARGUMENT;
+        let expression = if by_file { FILE_FIELD } else { "globalThis" };
+        let (object, is) = try_join(
+            call("Runtime.evaluate", json!({"expression": expression})),
+            call("Runtime.evaluate", json!({"expression": "origin", "returnByValue": true})),
+        )
+        .await?;
+        if is["result"]["value"] != origin {
+            return Err(CdpError::Refused("the browser opened another address for it".to_owned()));
+        }
+        let at = json!({"objectId": object["result"]["objectId"]});
+        if !by_file {
+            return run(cdp, session, PAGE_SCRIPT.trim_end(), json!({"value": text}), at).await;
+        }
+        let path = self.browser.storage_file.lock().await;
+        let asked = self.run_with_file(&path, text, at).await;
+        let removed = fs::remove_file(&*path).await;
+        let asked = asked?;
+        removed.map_err(|error| CdpError::Refused(format!("its file was not removed: {error}")))?;
+        Ok(asked)
+    }
+
+    /// Runs the script with a text that it reads from a file, which an upload field is given.
+    async fn run_with_file(&self, path: &Path, text: String, field: Value) -> Result<Answer, CdpError> {
+        let (cdp, session) = (&self.browser.cdp, self.session);
+        let unwritten = |error| CdpError::Refused(format!("its file was not written: {error}"));
+        fs::write(path, text).await.map_err(unwritten)?;
+        let params = json!({"files": [path], "objectId": field["objectId"]});
+        cdp.call(Some(session), "DOM.setFileInputFiles", params).await?;
+        let script = format!("async field => ({})(await field.files[0].text())", PAGE_SCRIPT.trim_end());
+        run(cdp, session, &script, field.clone(), field).await
+    }
+}
+
+/// Runs the script in a session, with an argument, in the world or on the object that `at` names.
+pub(super) async fn run(
+    cdp: &Cdp,
+    session: &str,
+    script: &str,
+    argument: Value,
+    at: Value,
+) -> Result<Answer, CdpError> {
+    let mut params = json!({
+        "functionDeclaration": script, "arguments": [argument], "awaitPromise": true, "returnByValue": true, "silent": true,
+    });
+    if let (Some(params), Value::Object(at)) = (params.as_object_mut(), at) {
+        params.extend(at);
+    }
+    let done = cdp.call(Some(session), "Runtime.callFunctionOn", params).await?;
+    match done["result"]["value"].as_str() {
+        Some(text) => Answer::read(text).map_err(CdpError::Refused),
+        None => Err(CdpError::Refused(reason(&done["exceptionDetails"]))),
+    }
+}
+
+/// Why a script failed, in its own words.
+fn reason(exception: &Value) -> String {
+    let description = exception["exception"]["description"].as_str().unwrap_or("its script failed");
+    let first = description.lines().next().unwrap_or_default();
+    first.split_once("Error: ").map_or(first, |(_, words)| words).to_owned()
+}
