@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use warmpool_tests::wire::Refused;
 use warmpool_tests::{Api, Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
@@ -19,6 +20,7 @@ pub(crate) fn group() -> Group {
             are_made_changed_and_deleted_by_rest,
             serve_tasks,
             have_the_names_of_other_services,
+            outlive_a_browser_with_a_name,
             of_a_wrong_shape_are_refused,
         ],
     )
@@ -47,6 +49,14 @@ async fn drive(session: &Session, name: &str) -> Result<Driver> {
 async fn execute(driver: &Driver, script: &str, argument: &str) -> Result<Value> {
     let body = json!({"script": script, "args": [argument]});
     Ok(driver.command(Method::POST, "/execute/sync", &body).await?.ok()?["value"].clone())
+}
+
+/// A tab that shows the site.
+async fn open(cdp: &mut Cdp, site: &str) -> Result<String> {
+    let page = cdp.open(&format!("{site}/")).await?;
+    // It shows its blank page first, which may keep nothing.
+    eventually!("the site is there", 20, cdp.evaluate(&page, "location.protocol").await? == "http:")?;
+    Ok(page)
 }
 
 /// A session that signs in and quits.
@@ -106,7 +116,7 @@ async fn are_saved_before_a_client_closes_the_browser(stage: Stage) -> Result<()
     let site = stage.site_for(daemon).await?;
     let session = daemon.session(body("chromium", "closed", "write")).await?;
     let mut cdp = session.cdp().await?;
-    let page = cdp.open(&format!("{site}/")).await?;
+    let page = open(&mut cdp, &site).await?;
     cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'eve'")).await?;
     let _ = cdp.call("Browser.close", json!({})).await;
     let ended = session.becomes("completed", 20).await?;
@@ -135,7 +145,7 @@ async fn are_saved_when_a_client_just_goes(stage: Stage) -> Result<()> {
     let site = stage.site_for(&daemon).await?;
     let session = daemon.session(body("chromium", "gone", "write")).await?;
     let mut cdp = session.cdp().await?;
-    let page = cdp.open(&format!("{site}/")).await?;
+    let page = open(&mut cdp, &site).await?;
     cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'gus'")).await?;
     // The tab has left the site by then.
     cdp.evaluate(&page, "void (location.href = 'about:blank')").await?;
@@ -285,9 +295,7 @@ async fn have_the_names_of_other_services(stage: Stage) -> Result<()> {
     let site = stage.site_for(daemon).await?;
     let sockets = daemon.url().replace("http:", "ws:");
     let mut cdp = Cdp::connect(&format!("{sockets}/?token={}&userDataDir=other", daemon.key())).await?;
-    let page = cdp.open(&format!("{site}/")).await?;
-    // A tab shows its blank page first, which may keep nothing.
-    eventually!("the site is there", 20, cdp.evaluate(&page, "location.protocol").await? == "http:")?;
+    let page = open(&mut cdp, &site).await?;
     cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'ola'")).await?;
     let _ = cdp.call("Browser.close", json!({})).await;
     eventually!("it is saved", 20, versions(&daemon.api(), "other").await? == 1)?;
@@ -302,6 +310,35 @@ async fn have_the_names_of_other_services(stage: Stage) -> Result<()> {
     ensure!(who["value"] == signed_in("ola"), "{who}");
     api.delete(&path).await?.ok()?;
     Ok(())
+}
+
+/// A browser with a name ends when nobody has used it for a while. The next one of that name begins where it left off.
+async fn outlive_a_browser_with_a_name(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand().set("SESSION_RECONNECT_WINDOW", "1s")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let named = format!("{}/?token={}&session=agent", daemon.url().replace("http:", "ws:"), daemon.key());
+    let address = format!("{named}&userDataDir=agent");
+    let mut cdp = Cdp::connect(&address).await?;
+    let page = open(&mut cdp, &site).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'pia'")).await?;
+    // It joins with the same profile, or without naming one, and not with another.
+    for joins in [&address, &named] {
+        Cdp::connect(joins).await?.disconnect().await?;
+    }
+    let refused = Cdp::connect(&format!("{named}&userDataDir=other")).await.err().context("another profile joined")?;
+    let refused = refused.downcast::<Refused>()?;
+    ensure!(refused.status == 409 && refused.body.contains("userDataDir"), "{refused}");
+    cdp.disconnect().await?;
+    eventually!("it is saved at the end", 20, {
+        let listed = daemon.api().get("/sessions?status=running").await?.ok()?;
+        listed["sessions"] == json!([]) && versions(&daemon.api(), "agent").await? == 1
+    })?;
+    let mut cdp = Cdp::connect(&address).await?;
+    let page = open(&mut cdp, &site).await?;
+    let who = cdp.evaluate(&page, &WHO.replace("return ", "")).await?;
+    ensure!(who == signed_in("pia"), "{who}");
+    cdp.disconnect().await?;
+    daemon.assert_idle().await
 }
 
 async fn of_a_wrong_shape_are_refused(stage: Stage) -> Result<()> {

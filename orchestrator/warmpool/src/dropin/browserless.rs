@@ -53,6 +53,8 @@ impl Query {
         if wanted.engine != has.engine {
             return Err(differs("browser"));
         }
+        // The other's kind is known by now.
+        let profile = |options: &Options| options.profile.as_ref().map(|profile| (profile.name.clone(), profile.mode));
         let (ours, theirs) = (&wanted.launch.settings, &has.launch.settings);
         for (field, same) in [
             ("headless", wanted.mode == has.mode),
@@ -60,6 +62,7 @@ impl Query {
             ("settings.user_agent", ours.user_agent == theirs.user_agent),
             ("settings.viewport", ours.viewport == theirs.viewport),
             ("advanced.block_ads", wanted.launch.block_ads == has.launch.block_ads),
+            ("profile", profile(wanted) == profile(has)),
         ] {
             if let Some(given) = self.create_body.given(field).filter(|_| !same) {
                 return Err(differs(given));
