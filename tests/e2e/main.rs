@@ -52,6 +52,7 @@ modules! {
     connections,
     state,
     profiles,
+    profile_durability,
     profile_folders,
     access,
     egress,
