@@ -93,6 +93,7 @@ modules! {
     hosted,
     description,
     agents,
+    mcp,
     examples,
     tools,
     recordings,

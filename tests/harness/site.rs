@@ -111,6 +111,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/form", get(|| async { Html(pages::FORM) }).post(echo_form))
         .route("/unpainted", get(|| async { Html(pages::UNPAINTED) }))
         .route("/button", get(|| async { Html(pages::BUTTON) }))
+        .route("/agent", get(|| async { Html(pages::AGENT) }))
         .route("/popup", get(|| async { Html(pages::POPUP) }))
         .route("/child", get(|| async { Html(pages::CHILD) }))
         .route("/tab/{number}", get(tab))

@@ -131,6 +131,7 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
         ("profiles.max_size", config.profiles.max_size),
         ("tasks.max_body", config.tasks.max_body),
         ("pages.max_body", config.pages.max_body),
+        ("mcp.max_body", config.mcp.max_body),
     ] {
         let needs = size.bytes().saturating_mul(BODY_MEMORY_PER_BYTE);
         if layers.sound(&["server.body_memory", name]) && needs > memory.bytes() {

@@ -21,7 +21,7 @@ use super::{
 };
 
 use DefaultValue::{Computed, Is, Unset};
-pub(crate) use features::{Ads, Pages, Tasks, World};
+pub(crate) use features::{Ads, Mcp, Pages, Tasks, World};
 pub use features::{Captcha, Profiles, Recording};
 
 settings! {
@@ -371,6 +371,7 @@ sections! {
     webdriver: WebDriver,
     tasks: Tasks,
     pages: Pages,
+    mcp: Mcp,
     profiles: Profiles,
     world: World,
     ads: Ads,

@@ -5,10 +5,11 @@
 //! |------------|---------------|
 //! | `script` | the language in which a task says what to do; no I/O, and no session |
 //! | `player` | carries a script out in a session's browser |
+//! | [`control`] | the player step by step, for somebody who looks at the page in between |
 //! | [`task`]   | accepts tasks, gives them their turns, writes down what comes of them, and finds them again |
 //! | `error`    | what can go wrong with tasks |
 //!
-//! `task` uses `player`, and both use `script`; nothing goes the other way. The crate may use `warmpool-sessions`, `-profiles`, `-workers`,
+//! `task` and `control` use `player`, and all use `script`; nothing goes the other way. The crate may use `warmpool-sessions`, `-profiles`, `-workers`,
 //! `-keys`, `-store`, `-config`, `-api`, `-core` and `-protocol`. It makes sessions by
 //! `warmpool_sessions::session::Sessions::create`, as clients do, and knows no route.
 //!
@@ -83,3 +84,7 @@ mod script;
 pub mod task;
 
 pub use error::Error;
+/// A browser that somebody drives step by step.
+pub mod control {
+    pub use crate::player::control::*;
+}

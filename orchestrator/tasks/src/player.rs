@@ -3,10 +3,12 @@
 //! `execute` makes a `playback`, which holds a task's browser, page, limits, and results so far. `steps` and `extract` act
 //! on its `page`, `navigation` opens pages and checks where steps led, `absent` tells why a page did not come, and `retry` repeats what a page was not ready for.
 //! `browser` connects to the session's driver, and `driver_error` classifies that driver's errors. `outcome` is what a
-//! task leaves: results, files, and the failure if there was one. The player never ends the session; its caller does.
+//! task leaves: results, files, and the failure if there was one. `control` acts on a page by the same parts, one action after the
+//! other, for somebody who looks at it in between. The player never ends the session; its caller does.
 
 mod absent;
 mod browser;
+pub(crate) mod control;
 mod driver_error;
 mod execute;
 mod extract;

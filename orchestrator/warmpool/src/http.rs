@@ -13,7 +13,7 @@
 //!
 //! `grid`, `browserless`, `json` and `hosted` are the URLs that clients of other services know: `dropin` translates what they
 //! ask. `pages` has
-//! the calls on pages.
+//! the calls on pages, `mcp` the endpoint for agents.
 
 mod addresses;
 mod app;
@@ -39,6 +39,7 @@ mod integration;
 mod json;
 mod json_size;
 mod live;
+mod mcp;
 mod openapi;
 mod pages;
 mod peer;
@@ -127,6 +128,7 @@ fn routes() -> Routes {
         grid::routes(),
         browserless::routes(),
         json::routes(),
+        mcp::routes(),
         hosted::routes(),
     ]
     .into_iter()

@@ -49,6 +49,8 @@ pub(crate) enum TelemetryError {
 /// Errors: when the filter cannot be parsed, or a log is running already.
 pub(crate) fn start_log(config: &Config) -> Result<Traces, TelemetryError> {
     let filter = EnvFilter::try_new(&config.log.filter)?.add_directive(format!("{TRACES}=off").parse()?);
+    // The library tells of each MCP session and of what its client says; whoever looks for that names it.
+    let filter = if config.log.filter.contains("rmcp") { filter } else { filter.add_directive("rmcp=warn".parse()?) };
     // Colour codes are for people at a terminal who have not switched them off, and not for files.
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(std::io::stderr);

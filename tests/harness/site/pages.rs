@@ -16,6 +16,34 @@ pub(super) const UNPAINTED: &str = r#"<!doctype html><title>Unpainted</title><in
 pub(super) const BUTTON: &str = r#"<!doctype html><title>Button</title>
 <button id=count onclick="this.textContent = Number(this.textContent) + 1">0</button>"#;
 
+/// One of everything that an agent acts on; what it did stands in the page.
+pub(super) const AGENT: &str = r#"<!doctype html><html lang=en><title>Agent</title>
+<meta name=author content="Ann Brewer"><style>[hidden] { display: none }</style>
+<h1>Tea house</h1><p id=log>nothing yet</p>
+<form onsubmit="say('sent ' + name_.value); return false">
+<label>Name <input id=name_ onkeydown="keys.textContent = Number(keys.textContent) + 1"></label> <output id=keys>0</output>
+<label>Tea <select id=tea onchange="say('tea ' + this.value)"><option value=g>Green<option value=b>Black</select></label>
+<label><input id=milk type=checkbox onchange="say('milk ' + this.checked)"> Milk</label></form>
+<button onclick="say('clicked ' + event.detail + event.button + event.shiftKey)">Brew</button>
+<button onclick="say('answered ' + confirm('Really?'))">Ask</button>
+<button onclick="this.remove(); say('gone')">Leave</button>
+<button disabled>Never</button>
+<div style="position: relative; width: 90px"><button onclick="say('through')">Under</button>
+<div style="position: absolute; inset: 0">cover</div></div>
+<p onmouseenter="say('hovered')">Hover here</p>
+<div id=cup draggable=true style="width: 60px; height: 30px; background: tan"
+ ondragstart="event.dataTransfer.setData('text/plain', 'cup')">cup</div>
+<div id=table role=group aria-label=Table style="width: 90px; height: 60px; background: silver"
+ ondragover="event.preventDefault()" ondrop="event.preventDefault(); say('dropped ' + event.dataTransfer.getData('text/plain'))">table</div>
+<input type=file aria-label=Menu onchange="this.files[0].text().then((text) => say('file ' + this.files[0].name + ' ' + text))">
+<iframe srcdoc="<button onclick=&quot;this.textContent = 'Poured'&quot;>Pour</button>" title=Frame width=200 height=60></iframe>
+<a href=/>Home</a> <a href=/tab/1 target=_blank>Other tab</a>
+<script>
+const say = (text) => { document.querySelector('#log').textContent = text; };
+console.log('brewing'); console.error('boiled over');
+fetch('/api/data');
+</script></html>"#;
+
 pub(super) const POPUP: &str = r#"<!doctype html><title>Popup</title>
 <button id=open onclick="window.open('/child', 'child', 'width=400,height=300')">Open</button>"#;
 

@@ -78,6 +78,26 @@ settings! {
         max_answer: ByteSize = Is("16MiB"), min "1KiB";
     }
 
+    /// MCP at `/mcp`, whose tools let agents drive browsers.
+    mcp: Mcp {
+        /// Maximum number of MCP sessions of one key. Each has one browser, once a tool needs it.
+        max_sessions_per_key: usize = Is("16"), min "1";
+        /// Time after which an MCP session ends that gets no request and carries out no tool; its browser ends with it.
+        idle_timeout: Duration = Is("10m"), min "1s";
+        /// Timeout for an action on a page.
+        action_timeout: Duration = Is("5s"), min "100ms";
+        /// Timeout for a page to open, and for what a tool waits for.
+        navigation_timeout: Duration = Is("30s"), min "100ms";
+        /// Maximum size of a request's body.
+        max_body: ByteSize = Is("4MiB"), min "1KiB";
+        /// Maximum size of a tool's answer, and of a page that is read.
+        max_answer: ByteSize = Is("4MiB"), min "1KiB";
+        /// Maximum number of elements in a snapshot; the rest is left out.
+        max_elements: usize = Is("2000"), min "1";
+        /// Number of console messages, and of requests, kept of each tab; the oldest are dropped first.
+        max_log: usize = Is("1000"), min "1";
+    }
+
     /// Profiles, which keep logins from one session to the next.
     profiles: Profiles {
         /// Maximum number of profiles of one key.

@@ -34,12 +34,38 @@ pub(crate) struct Browser {
     session: Arc<Session>,
     config: Arc<Config>,
     state: Arc<tokio::sync::Mutex<DriverState>>,
+    manner: Manner,
+}
+
+/// Who decides what a page leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Dialogs are accepted when the next command meets them, and pages are waited for to their end: a recording does not
+    /// say what its maker did, and who recorded something mostly agreed.
+    Recorded,
+    /// Somebody watches, answers dialogs, and begins before the last picture is there.
+    Watched,
+}
+
+impl Manner {
+    /// How long pages are waited for, and what becomes of dialogs, in the words of WebDriver.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Recorded => ("normal", "accept"),
+            Self::Watched => ("eager", "ignore"),
+        }
+    }
 }
 
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
     pub(crate) fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
-        Self { sessions, session, config, state: Arc::default() }
+        Self { sessions, session, config, state: Arc::default(), manner: Manner::Recorded }
+    }
+
+    /// The same for somebody who sees what happens and answers dialogs.
+    pub(crate) fn watched(self) -> Self {
+        Self { manner: Manner::Watched, ..self }
     }
 
     pub(crate) fn engine(&self) -> Engine {
@@ -62,13 +88,11 @@ impl Browser {
     }
 
     /// Makes the driver session by the same ways as a client, and a fantoccini that drives it.
-    ///
-    /// Dialogs are accepted when the next command meets them: a recording does not say what its maker did, and who
-    /// recorded something mostly agreed.
     async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, StepError> {
+        let (strategy, dialogs) = self.manner.words();
         let requested = json!({"capabilities": {"alwaysMatch": {
-            "pageLoadStrategy": "normal",
-            "unhandledPromptBehavior": "accept",
+            "pageLoadStrategy": strategy,
+            "unhandledPromptBehavior": dialogs,
             "timeouts": timeouts.value(),
         }}});
         // Nobody hears of the websockets beside it.

@@ -254,6 +254,7 @@ const page = (() => {
       case 'text': return by_text(root, one_line(part.text));
       case 'xpath': return by_xpath(root, part.xpath);
       case 'aria': return by_aria(root, part);
+      case 'element': return [part.element];
     }
   }
 
@@ -501,6 +502,8 @@ const page = (() => {
   };
 
   return {
+    // What `control.js` builds on.
+    children, fault, has_value, look_up, name_of, role_of, silent, tell,
     all_of_it, compares, exists, file_input, fill, find, frame_element, frame_elements, next_page, one_line, prepare,
     scroll, sizes, tag, text_of, texts, where,
   };

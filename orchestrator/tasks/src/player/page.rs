@@ -19,10 +19,10 @@ use crate::script::{FailureCode, StepError};
 use warmpool_core::browser::Engine;
 
 /// The functions that scripts call.
-const FUNCTIONS: &str = include_str!("page.js");
+pub(super) const FUNCTIONS: &str = include_str!("page.js");
 
 /// WebDriver's name for an element in JSON.
-const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+pub(super) const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Which document is there, and how far it is.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -108,7 +108,7 @@ impl Page {
     }
 
     /// The windows of this work.
-    async fn windows(&self) -> Result<Vec<WindowHandle>, StepError> {
+    pub(super) async fn windows(&self) -> Result<Vec<WindowHandle>, StepError> {
         let mut windows = self.client.windows().await?;
         windows.retain(|window| !self.others.contains(window));
         Ok(windows)
@@ -116,7 +116,11 @@ impl Page {
 
     /// Makes the driver wait as long as the step may.
     pub(crate) async fn set_timeouts(&mut self, time: Duration) -> Result<(), StepError> {
-        let timeouts = Timeouts { page_load: time, script: time };
+        self.set_each_timeout(Timeouts { page_load: time, script: time }).await
+    }
+
+    /// The same, where pages may take another time than scripts.
+    pub(super) async fn set_each_timeout(&mut self, timeouts: Timeouts) -> Result<(), StepError> {
         if timeouts != self.timeouts {
             self.client.issue_cmd(DriverCommand::timeouts(timeouts.value())).await?;
             self.timeouts = timeouts;
@@ -145,7 +149,11 @@ impl Page {
     }
 
     /// Calls a function of `page.js` that promises its answer.
-    async fn call_async<T: DeserializeOwned>(&self, function: &str, arguments: Vec<Value>) -> Result<T, StepError> {
+    pub(super) async fn call_async<T: DeserializeOwned>(
+        &self,
+        function: &str,
+        arguments: Vec<Value>,
+    ) -> Result<T, StepError> {
         let script = format!(
             "{FUNCTIONS}\nconst done = arguments[arguments.length - 1];\
              page.{function}(...[...arguments].slice(0, -1)).then(done, \
@@ -258,6 +266,20 @@ impl Page {
         Ok(())
     }
 
+    /// Goes into a frame that a script gave.
+    pub(super) async fn enter_frame(&mut self, frame: &Value) -> Result<(), StepError> {
+        self.element(frame)?.enter_frame().await?;
+        self.in_frame = true;
+        Ok(())
+    }
+
+    /// Goes to a window.
+    pub(super) async fn switch_to(&mut self, window: WindowHandle) -> Result<(), StepError> {
+        self.client.switch_to_window(window).await?;
+        (self.in_frame, self.around) = (false, None);
+        Ok(())
+    }
+
     /// Goes back to the window's own document.
     pub(crate) async fn leave_frames(&mut self) -> Result<(), StepError> {
         if self.in_frame {
@@ -348,7 +370,7 @@ pub(crate) fn explain(error: StepError, selectors: &Selectors) -> StepError {
 }
 
 /// Reads a script's answer: its result or its error.
-fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, StepError> {
+pub(super) fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, StepError> {
     #[derive(Deserialize)]
     struct ScriptFailure {
         code: FailureCode,

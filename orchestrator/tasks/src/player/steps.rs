@@ -1,10 +1,10 @@
 //! What each step does in the page.
 
-mod capture;
-mod field;
+pub(super) mod capture;
+pub(super) mod field;
 mod keyboard;
-mod pointer;
-mod viewport;
+pub(super) mod pointer;
+pub(super) mod viewport;
 mod wait;
 
 use std::pin::Pin;

@@ -39,6 +39,11 @@ pub(crate) enum Part {
         /// The expression.
         xpath: String,
     },
+    /// One element, by what the driver calls it. No recording has such.
+    Element {
+        /// The driver's reference, as WebDriver writes one in JSON.
+        element: Value,
+    },
     /// A CSS selector that is looked for in every shadow root too.
     Pierce {
         /// The selector.
@@ -83,6 +88,7 @@ impl Part {
             Self::Aria { name, role } => name.is_none() && role.is_none(),
             Self::Text { text } => text.trim().is_empty(),
             Self::Xpath { xpath } => xpath.trim().is_empty(),
+            Self::Element { .. } => false,
         }
     }
 }
@@ -123,6 +129,11 @@ impl Selectors {
         let list = list.ok_or_else(|| wrong(field, "must be a list with at least one selector"))?;
         let chains = list.iter().enumerate().map(|(index, one)| chain(&format!("{field}[{index}]"), one));
         Ok(Self { chains: chains.collect::<Result<_, _>>()?, shown: show(list) })
+    }
+
+    /// One element, by the driver's reference; messages call it `shown`.
+    pub(crate) fn element(element: Value, shown: String) -> Self {
+        Self { chains: vec![vec![Part::Element { element }]], shown }
     }
 
     /// Reads one selector, or a list of alternatives.

@@ -99,8 +99,8 @@ pub(crate) enum Action {
 #[derive(Debug, Clone)]
 pub(crate) struct Click {
     pub(crate) selectors: Selectors,
-    /// Where, from the element's left upper corner, in CSS pixels.
-    pub(crate) offset: (f64, f64),
+    /// Where, from the element's left upper corner, in CSS pixels; in its middle where there is none.
+    pub(crate) offset: Option<(f64, f64)>,
     /// With which button, as the Pointer Events count them.
     pub(crate) button: u64,
     pub(crate) device: Device,
@@ -277,7 +277,7 @@ fn action(kind: &str, at: &str, value: &Value) -> Result<Action, Error> {
         }
         Ok(Action::Click(Click {
             selectors: selectors()?,
-            offset: (number("offsetX", given.offset_x)?, number("offsetY", given.offset_y)?),
+            offset: Some((number("offsetX", given.offset_x)?, number("offsetY", given.offset_y)?)),
             button: button(&join(at, "button"), given.button.as_deref())?,
             device: given.device_type.unwrap_or_default(),
             duration: Duration::from_secs_f64(held / 1000.0),
@@ -353,7 +353,7 @@ fn navigation(at: &str, value: &Value) -> Result<Navigation, Error> {
 }
 
 /// An address to open: one that a client could open by itself, and nothing inside the container.
-pub(super) fn page(field: &str, text: String) -> Result<String, Error> {
+pub(crate) fn page(field: &str, text: String) -> Result<String, Error> {
     if template::is_open(&text) {
         return Ok(text);
     }
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(step.asserted, [Navigation { url: Some("http://a/".to_owned()), title: None }]);
         let Action::Click(click) = step.action else { panic!("a click") };
         assert_eq!((click.button, click.device, click.count), (2, Device::Touch, 1));
-        assert_eq!((click.offset, click.duration), ((1.0, 2.5), Duration::from_millis(80)));
+        assert_eq!((click.offset, click.duration), (Some((1.0, 2.5)), Duration::from_millis(80)));
     }
 
     #[test]

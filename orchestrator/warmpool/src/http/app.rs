@@ -13,6 +13,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::drain::Drain;
 use warmpool_keys::Keys;
+use warmpool_mcp::Mcp;
 use warmpool_profiles::Profiles;
 use warmpool_sessions::live::{Live, Thumbnails};
 use warmpool_sessions::session::Sessions;
@@ -32,6 +33,8 @@ pub(crate) struct App {
     pub sessions: Sessions,
     pub profiles: Profiles,
     pub tasks: Tasks,
+    /// The MCP sessions of agents.
+    pub mcp: Mcp,
     pub worlds: Worlds,
     /// The console's sign-ins.
     pub sign_ins: SignIns,

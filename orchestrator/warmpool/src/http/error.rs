@@ -26,6 +26,9 @@ pub(crate) enum Error {
     /// The call on a page failed.
     #[error(transparent)]
     Page(#[from] warmpool_pages::Error),
+    /// The MCP session cannot be used.
+    #[error(transparent)]
+    Mcp(#[from] warmpool_mcp::Error),
     /// The profile cannot be used.
     #[error(transparent)]
     Profile(#[from] warmpool_profiles::Error),
@@ -151,6 +154,7 @@ impl Fault for Error {
             Self::Pool(error) => error.code(),
             Self::Session(error) => error.code(),
             Self::Page(error) => error.code(),
+            Self::Mcp(error) => error.code(),
             Self::Profile(error) => error.code(),
             Self::Task(error) => error.code(),
             Self::World(error) => error.code(),
@@ -188,6 +192,7 @@ impl Fault for Error {
             Self::Pool(error) => error.field(),
             Self::Session(error) => error.field(),
             Self::Page(error) => error.field(),
+            Self::Mcp(error) => error.field(),
             Self::Profile(error) => error.field(),
             Self::Task(error) => error.field(),
             Self::World(error) => error.field(),

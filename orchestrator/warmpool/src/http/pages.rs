@@ -236,7 +236,7 @@ fn engine(asked: Option<Engine>, path: &str) -> Result<Engine, Error> {
 }
 
 /// A query without the parameter that websockets do not have.
-fn without_browser(query: &str) -> String {
+pub(super) fn without_browser(query: &str) -> String {
     let others = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != "browser");
     form_urlencoded::Serializer::new(String::new()).extend_pairs(others).finish()
 }

@@ -44,7 +44,7 @@ pub(super) async fn screenshot(
 }
 
 /// Drivers that can capture a whole page have their own commands for it; for WebKit, the window grows to the page's height.
-async fn whole_page(page: &Page) -> Result<Vec<u8>, StepError> {
+pub(in crate::player) async fn whole_page(page: &Page) -> Result<Vec<u8>, StepError> {
     #[derive(Deserialize)]
     struct Size {
         width: f64,
@@ -76,7 +76,7 @@ async fn whole_page(page: &Page) -> Result<Vec<u8>, StepError> {
     decode(&answer)
 }
 
-fn decode(answer: &Value) -> Result<Vec<u8>, StepError> {
+pub(in crate::player) fn decode(answer: &Value) -> Result<Vec<u8>, StepError> {
     let text = answer.as_str().unwrap_or_default();
     STANDARD.decode(text).map_err(|error| StepError::internal(&error))
 }
@@ -93,6 +93,13 @@ pub(super) async fn pdf(playback: &mut Playback<'_>, options: &Pdf) -> Result<()
     });
     let page = playback.page()?;
     page.check_shown().await?;
+    let bytes = print(page, body).await?;
+    playback.add_artifact(options.name.as_deref().unwrap_or("page"), ".pdf", "application/pdf", bytes)?;
+    Ok(())
+}
+
+/// Prints the page as the driver takes the options.
+pub(in crate::player) async fn print(page: &Page, body: Value) -> Result<Vec<u8>, StepError> {
     let printed =
         page.client.issue_cmd(DriverCommand::post("print", body)).await.map_err(StepError::from).map_err(|error| {
             if error.code == FailureCode::NotSupported {
@@ -104,9 +111,7 @@ pub(super) async fn pdf(playback: &mut Playback<'_>, options: &Pdf) -> Result<()
                 error
             }
         })?;
-    let bytes = decode(&printed)?;
-    playback.add_artifact(options.name.as_deref().unwrap_or("page"), ".pdf", "application/pdf", bytes)?;
-    Ok(())
+    decode(&printed)
 }
 
 /// The page at the moment of a failure, if the browser can still show it. Returns the artifact's place.

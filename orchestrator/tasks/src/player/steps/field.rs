@@ -16,7 +16,7 @@ use warmpool_core::browser::Engine;
 const TYPED: usize = 500;
 
 /// Sets the value of a field: typed where people would type it.
-pub(super) async fn change(
+pub(in crate::player) async fn change(
     page: &mut Page,
     selectors: &Selectors,
     value: &str,
@@ -59,24 +59,32 @@ pub(super) async fn upload(
     files: &[File],
     timeout: StepTimeout,
 ) -> Result<(), StepError> {
-    #[derive(Deserialize)]
-    struct Input {
-        multiple: bool,
-    }
-    let page = playback.page()?;
-    let found = page.find(selectors, Readiness::Present, None, timeout.deadline).await?;
-    let input: Input =
-        page.call("file_input", vec![found.handle.clone()]).await.map_err(|error| explain(error, selectors))?;
-    if files.len() > 1 && !input.multiple {
-        return Err(StepError::new(FailureCode::NotReady, format!("{selectors} takes one file only")));
-    }
+    let element = file_input(playback.page()?, selectors, files.len(), timeout).await?;
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
         paths.push(playback.browser.put_file(&file.name, file.bytes.clone()).await?);
     }
-    let element: Element = found.element;
     element.send_keys(&paths.join("\n")).await?;
     Ok(())
+}
+
+/// A file input that takes so many files at once.
+pub(in crate::player) async fn file_input(
+    page: &Page,
+    selectors: &Selectors,
+    files: usize,
+    timeout: StepTimeout,
+) -> Result<Element, StepError> {
+    #[derive(Deserialize)]
+    struct Input {
+        multiple: bool,
+    }
+    let found = page.find(selectors, Readiness::Present, None, timeout.deadline).await?;
+    let input: Input = page.call("file_input", vec![found.handle]).await.map_err(|error| explain(error, selectors))?;
+    if files > 1 && !input.multiple {
+        return Err(StepError::new(FailureCode::NotReady, format!("{selectors} takes one file only")));
+    }
+    Ok(found.element)
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::script::step::{Click, Device};
 use crate::script::{FailureCode, StepError};
 
 /// Clicks once or twice.
-pub(super) async fn click(page: &mut Page, click: &Click, timeout: StepTimeout) -> Result<(), StepError> {
-    let found = page.find(&click.selectors, Readiness::Enabled, Some(click.offset), timeout.deadline).await?;
+pub(in crate::player) async fn click(page: &mut Page, click: &Click, timeout: StepTimeout) -> Result<(), StepError> {
+    let found = page.find(&click.selectors, Readiness::Enabled, click.offset, timeout.deadline).await?;
     let pushes = || pushes(click, move_to(page, &found));
     let done = page.client.perform_actions(sequence(click.device, pushes())).await.map_err(StepError::from);
     match done {
@@ -26,7 +26,11 @@ pub(super) async fn click(page: &mut Page, click: &Click, timeout: StepTimeout) 
 }
 
 /// Moves the pointer onto an element.
-pub(super) async fn hover(page: &mut Page, selectors: &Selectors, timeout: StepTimeout) -> Result<(), StepError> {
+pub(in crate::player) async fn hover(
+    page: &mut Page,
+    selectors: &Selectors,
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
     let found = page.find(selectors, Readiness::Visible, None, timeout.deadline).await?;
     page.client.perform_actions(sequence(Device::Mouse, vec![move_to(page, &found)])).await?;
     Ok(())

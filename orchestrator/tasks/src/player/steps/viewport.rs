@@ -47,6 +47,20 @@ pub(super) async fn resize(
     Ok(())
 }
 
+/// Makes the page this large, by the window around it or, in Chromium, by pretending.
+pub(in crate::player) async fn fit_or_emulate(
+    page: &Page,
+    wanted: (f64, f64),
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
+    match fit(page, wanted, timeout).await {
+        Err(error) if page.engine == Engine::Chromium && error.code != FailureCode::BrowserDied => {
+            emulate(page, Viewport::plain(wanted), wanted).await
+        }
+        done => done,
+    }
+}
+
 async fn fit(page: &Page, wanted: (f64, f64), timeout: StepTimeout) -> Result<(), StepError> {
     // Half of the time, so that there is some left for another way.
     let mut retry = Retry::until(timeout.deadline - timeout.duration / 2);

@@ -31,6 +31,13 @@ pub(crate) struct Viewport {
     pub(crate) is_landscape: bool,
 }
 
+impl Viewport {
+    /// A page of this size on an ordinary screen.
+    pub(crate) const fn plain((width, height): (f64, f64)) -> Self {
+        Self { width, height, device_scale_factor: 1.0, is_mobile: false, has_touch: false, is_landscape: false }
+    }
+}
+
 /// The speed of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub(crate) struct Network {

@@ -1,0 +1,40 @@
+//! What can go wrong with a request before it reaches a tool.
+
+use warmpool_core::error::{Code, Fault, ServiceError};
+
+/// What can go wrong, as a client sees it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The daemon cannot serve now, or has failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// There is no such MCP session, or it is another key's.
+    #[error("no MCP session `{id}`: it has ended, or belongs to another key; begin a new one by `initialize`")]
+    UnknownSession {
+        /// The id that was sent.
+        id: String,
+    },
+    /// The key has as many MCP sessions as it may.
+    #[error("this key has {limit} MCP sessions already: end one by DELETE, or raise `mcp.max_sessions_per_key`")]
+    Limit {
+        /// `mcp.max_sessions_per_key`.
+        limit: usize,
+    },
+}
+
+impl Fault for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Service(error) => error.code(),
+            Self::UnknownSession { .. } => Code::UnknownMcpSession,
+            Self::Limit { .. } => Code::McpSessionLimit,
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Service(error) => error.field(),
+            _ => None,
+        }
+    }
+}

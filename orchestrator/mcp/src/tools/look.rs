@@ -1,0 +1,289 @@
+//! Tools that read a page.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use regex::Regex;
+use rmcp::model::ContentBlock;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::{Reply, ToolError, place, shown};
+use crate::agent::{Agent, Browsing};
+use crate::observer::{Level, Observer};
+use warmpool_core::error::FieldError;
+use warmpool_tasks::control::{PictureFormat, PicturePart};
+
+/// The longest time that is waited for, in seconds.
+const LONGEST_WAIT: f64 = 30.0;
+
+/// What is shown, and how.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Snapshot {
+    /// An element to show alone: a reference of a snapshot, or a selector of one element.
+    #[serde(alias = "ref")]
+    target: Option<String>,
+    /// How many levels to show.
+    #[schemars(range(min = 1))]
+    depth: Option<usize>,
+    /// Whether to add where each element stands, as [box=x,y,width,height].
+    boxes: Option<bool>,
+}
+
+/// What is pictured.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Screenshot {
+    /// What the element is, for people.
+    #[expect(dead_code, reason = "it is for those who watch")]
+    element: Option<String>,
+    /// An element to picture alone: a reference of a snapshot, or a selector of one element.
+    #[serde(alias = "ref")]
+    target: Option<String>,
+    /// How the picture is encoded: as PNG where it is left out.
+    #[serde(rename = "type")]
+    format: Option<FormatName>,
+    /// Whether to picture the whole page.
+    full_page: Option<bool>,
+    /// The name under which the session's files keep it, too.
+    filename: Option<String>,
+    /// Accepted for clients that send it: pictures are as large as they are on the screen.
+    #[expect(dead_code, reason = "both are the same on such screens")]
+    scale: Option<Scale>,
+}
+
+/// How a picture is encoded.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum FormatName {
+    Png,
+    Jpeg,
+    Webp,
+}
+
+/// What a pixel of a picture is.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Scale {
+    Css,
+    Device,
+}
+
+/// What is waited for.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct WaitFor {
+    /// A time, in seconds, at most 30.
+    #[schemars(range(min = 0, max = 30))]
+    time: Option<f64>,
+    /// A text that is to come.
+    text: Option<String>,
+    /// A text that is to go.
+    text_gone: Option<String>,
+}
+
+/// What is run.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Evaluate {
+    /// What the element is, for people.
+    #[expect(dead_code, reason = "it is for those who watch")]
+    element: Option<String>,
+    /// An element that the function gets: a reference of a snapshot, or a selector of one element.
+    #[serde(alias = "ref")]
+    target: Option<String>,
+    /// `() => { … }`, or `(element) => { … }` where `target` names one.
+    function: String,
+}
+
+/// Which messages are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConsoleMessages {
+    /// The level; worse ones are listed as well. `info` where it is left out.
+    level: Option<LevelName>,
+    /// Whether to list those of earlier pages, too.
+    all: Option<bool>,
+}
+
+/// How bad a message is.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum LevelName {
+    Error,
+    Warning,
+    Info,
+    Debug,
+}
+
+/// Which requests are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkRequests {
+    /// Whether to list pictures, fonts, scripts and styles that came, too.
+    #[serde(rename = "static")]
+    with_static: Option<bool>,
+    /// A regular expression that addresses have to match.
+    filter: Option<String>,
+}
+
+/// Where a document is kept.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PdfSave {
+    /// The file's name: `page.pdf` where it is left out.
+    filename: Option<String>,
+}
+
+pub(super) async fn snapshot(agent: &Arc<Agent>, given: Snapshot) -> Reply {
+    let mut browsing = agent.browser().await?;
+    let boxes = given.boxes == Some(true);
+    let snapshot = browsing.control.snapshot(given.target.as_deref(), given.depth, boxes).await?;
+    let mut text = place(&mut browsing).await.trim_start().to_owned();
+    let _ = write!(text, "\n```yaml\n{snapshot}```");
+    Ok(vec![ContentBlock::text(text)])
+}
+
+pub(super) async fn screenshot(agent: &Arc<Agent>, given: Screenshot) -> Reply {
+    let part = match (&given.target, given.full_page == Some(true)) {
+        (Some(_), true) => {
+            let problem = "cannot be given together with `target`: leave one of them out";
+            return Err(FieldError::invalid("fullPage", problem).into());
+        }
+        (Some(target), false) => PicturePart::Element(target),
+        (None, true) => PicturePart::Page,
+        (None, false) => PicturePart::Viewport,
+    };
+    let format = match given.format {
+        None | Some(FormatName::Png) => PictureFormat::Png,
+        Some(FormatName::Jpeg) => PictureFormat::Jpeg,
+        Some(FormatName::Webp) => PictureFormat::Webp,
+    };
+    let mut browsing = agent.browser().await?;
+    let picture = browsing.control.picture(part, format).await?;
+    let mut parts = vec![ContentBlock::image(STANDARD.encode(&picture.bytes), picture.format.media_type())];
+    if let Some(name) = given.filename {
+        parts.push(keep(&mut browsing, &name, picture.bytes).await?);
+    }
+    Ok(parts)
+}
+
+pub(super) async fn wait_for(agent: &Arc<Agent>, given: WaitFor) -> Reply {
+    if given.time.is_none() && given.text.is_none() && given.text_gone.is_none() {
+        return Err(ToolError::failed("nothing to wait for: give `text`, `textGone` or `time`"));
+    }
+    let time = given.time.unwrap_or_default();
+    if !(0.0..=LONGEST_WAIT).contains(&time) {
+        return Err(FieldError::invalid("time", format!("must be from 0 to {LONGEST_WAIT} seconds")).into());
+    }
+    let mut browsing = agent.browser().await?;
+    sleep(Duration::from_secs_f64(time)).await;
+    for (text, wants) in [(given.text_gone, false), (given.text, true)] {
+        if let Some(text) = text {
+            browsing.control.wait_for(&text, wants).await?;
+        }
+    }
+    shown(&mut browsing, "The wait is over.").await
+}
+
+pub(super) async fn evaluate(agent: &Arc<Agent>, given: Evaluate) -> Reply {
+    let mut browsing = agent.browser().await?;
+    let value = browsing.control.evaluate(&given.function, given.target.as_deref()).await?;
+    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+    bounded(agent, text)
+}
+
+pub(super) async fn console_messages(agent: &Arc<Agent>, given: ConsoleMessages) -> Reply {
+    let level = match given.level {
+        Some(LevelName::Error) => Level::Error,
+        Some(LevelName::Warning) => Level::Warning,
+        None | Some(LevelName::Info) => Level::Info,
+        Some(LevelName::Debug) => Level::Debug,
+    };
+    let browsing = agent.browser().await?;
+    let messages = observer(&browsing)?.messages(&browsing.control.tab_id(), level, given.all == Some(true));
+    let mut text = format!("Messages: {}", messages.len());
+    for message in messages {
+        let name = match message.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        };
+        let at = message.place.map_or_else(String::new, |place| format!(" @ {place}"));
+        let _ = write!(text, "\n[{name}] {}{at}", Value::from(message.text));
+    }
+    bounded(agent, text)
+}
+
+pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests) -> Reply {
+    let filter = given.filter.map(|filter| Regex::new(&filter)).transpose();
+    let filter = filter.map_err(|error| FieldError::invalid("filter", format!("is no regular expression: {error}")))?;
+    let browsing = agent.browser().await?;
+    let requests = observer(&browsing)?.requests(&browsing.control.tab_id());
+    let mut text = String::new();
+    let is_static = |kind: &str| matches!(kind, "Image" | "Font" | "Script" | "Stylesheet" | "Media" | "Manifest");
+    for (at, request) in requests.iter().enumerate() {
+        let came = request.failure.is_none() && request.status.is_none_or(|status| status < 400);
+        let is_left_out = came && is_static(&request.kind) && given.with_static != Some(true);
+        if is_left_out || filter.as_ref().is_some_and(|filter| !filter.is_match(&request.url)) {
+            continue;
+        }
+        let outcome = match (&request.failure, request.status) {
+            (Some(why), _) => why.clone(),
+            (None, Some(status)) => status.to_string(),
+            (None, None) => "under way".to_owned(),
+        };
+        let _ = writeln!(text, "{}. [{}] {} => {outcome}", at + 1, request.method, request.url);
+    }
+    if text.is_empty() {
+        text.push_str("There are no such requests.");
+    }
+    bounded(agent, text)
+}
+
+pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
+    let mut browsing = agent.browser().await?;
+    let document = browsing.control.pdf().await?;
+    let name = given.filename.unwrap_or_else(|| "page.pdf".to_owned());
+    Ok(vec![keep(&mut browsing, &name, document).await?])
+}
+
+/// What a tab says and asks for.
+/// Errors: when the browser has no DevTools.
+fn observer(browsing: &Browsing) -> Result<&Observer, ToolError> {
+    browsing.observer.as_ref().ok_or_else(|| {
+        ToolError::failed("only Chromium tells of this: begin an MCP session without `browser` in its address")
+    })
+}
+
+/// Keeps a file with those of the session, and says where it is.
+async fn keep(browsing: &mut Browsing, name: &str, bytes: Vec<u8>) -> Result<ContentBlock, ToolError> {
+    let size = bytes.len();
+    browsing.control.keep_file(name, bytes).await?;
+    let id = &browsing.session.id;
+    let told = format!(
+        "The file {name:?} has {size} bytes. GET /sessions/{id}/files/NAME has it for as long as the browser lives."
+    );
+    Ok(ContentBlock::text(told))
+}
+
+/// A text that is not too long.
+fn bounded(agent: &Arc<Agent>, text: String) -> Reply {
+    let most = agent.inner.config.mcp.max_answer.bytes();
+    if text.len() as u64 > most {
+        return Err(ToolError::failed(format!(
+            "the answer would be longer than {most} bytes: ask for less, or raise `mcp.max_answer`"
+        )));
+    }
+    Ok(vec![ContentBlock::text(text)])
+}

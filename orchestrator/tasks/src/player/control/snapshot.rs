@@ -1,0 +1,234 @@
+//! Shows a page as people with screen readers meet it: roles, names, states, and references to act on.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Control, ControlError};
+use crate::script::StepError;
+
+/// Frames in frames are shown so deep.
+const MAX_FRAMES: usize = 5;
+
+/// One line of what a script found.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Line {
+    /// How deep it stands.
+    #[serde(rename = "d")]
+    depth: usize,
+    /// None where it is text alone.
+    #[serde(rename = "r")]
+    role: Option<String>,
+    #[serde(rename = "n")]
+    name: Option<String>,
+    #[serde(rename = "s")]
+    states: Vec<String>,
+    #[serde(rename = "t")]
+    text: Option<String>,
+    /// The place of its element.
+    #[serde(rename = "e")]
+    element: usize,
+    #[serde(rename = "u")]
+    url: Option<String>,
+    #[serde(rename = "p")]
+    placeholder: Option<String>,
+    #[serde(rename = "f")]
+    is_frame: bool,
+}
+
+/// What a script found in one document.
+#[derive(Debug, Deserialize)]
+struct Tree {
+    lines: Vec<Line>,
+    elements: Vec<Value>,
+    cut: bool,
+}
+
+/// A snapshot under way.
+struct Drawing {
+    text: String,
+    elements: usize,
+    is_cut: bool,
+    depth: Option<usize>,
+    boxes: bool,
+}
+
+impl Control {
+    /// The page, or one element of it, in YAML. `depth` leaves out what stands deeper; `boxes` adds where each stands.
+    pub async fn snapshot(
+        &mut self,
+        target: Option<&str>,
+        depth: Option<usize>,
+        boxes: bool,
+    ) -> Result<String, ControlError> {
+        self.ready().await?;
+        if let Err(error) = self.page.document_state().await {
+            return Err(self.why(error).await);
+        }
+        let root = match target {
+            None => Value::Null,
+            Some(target) => self.resolve(target).await?.handle,
+        };
+        let mut drawing = Drawing { text: String::new(), elements: 0, is_cut: false, depth, boxes };
+        let mut frames = self.frames_around(target);
+        let drawn = self.draw(&mut drawing, root, &mut frames, 0).await;
+        if let Err(error) = drawn {
+            return Err(self.why(error).await);
+        }
+        self.page.leave_frames().await?;
+        if drawing.is_cut {
+            drawing.text.push_str("- text: \"… the rest is left out: take a snapshot of one element by `target`\"\n");
+        }
+        if drawing.text.is_empty() {
+            drawing.text.push_str("- text: \"\"\n");
+        }
+        Ok(drawing.text)
+    }
+
+    /// Draws a document or a part of it, and then its frames where they stand. Boxed, since frames hold frames.
+    fn draw<'a>(
+        &'a mut self,
+        drawing: &'a mut Drawing,
+        root: Value,
+        frames: &'a mut Vec<Value>,
+        indent: usize,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + 'a>> {
+        Box::pin(async move {
+            let left = self.limits.max_elements.saturating_sub(drawing.elements);
+            let deepest = drawing.depth.map(|depth| depth.saturating_sub(indent));
+            let tree: Tree =
+                self.call("snapshot", vec![root, json!(left), json!(deepest), json!(drawing.boxes)]).await?;
+            drawing.elements += tree.elements.len();
+            drawing.is_cut |= tree.cut;
+            for (at, line) in tree.lines.iter().enumerate() {
+                if drawing.text.len() as u64 > self.limits.max_answer {
+                    drawing.is_cut = true;
+                    return Ok(());
+                }
+                let handle = tree.elements.get(line.element).filter(|_| line.role.is_some());
+                let number = handle.map(|handle| self.references.number(&self.window, frames, handle));
+                let depth = indent + line.depth;
+                let is_entered = line.is_frame && frames.len() < MAX_FRAMES;
+                let has_below = is_entered || tree.lines.get(at + 1).is_some_and(|next| next.depth > line.depth);
+                write_line(&mut drawing.text, line, depth, number, has_below);
+                if let (true, Some(handle)) = (is_entered, handle) {
+                    self.draw_frame(drawing, handle.clone(), frames, depth + 1).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Draws a frame. One that cannot be looked at stays empty.
+    async fn draw_frame(
+        &mut self,
+        drawing: &mut Drawing,
+        handle: Value,
+        frames: &mut Vec<Value>,
+        indent: usize,
+    ) -> Result<(), StepError> {
+        if self.page.enter_frame(&handle).await.is_ok() {
+            frames.push(handle);
+            let drawn = self.draw(drawing, Value::Null, frames, indent).await;
+            frames.pop();
+            match drawn {
+                Err(error) if !error.is_passing => return Err(error),
+                _ => {}
+            }
+        }
+        self.page.leave_frames().await?;
+        for frame in frames.iter() {
+            self.page.enter_frame(frame).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes one line, and what belongs to it below. A page can put nothing into it but quoted text: roles and states are
+/// words.
+fn write_line(into: &mut String, line: &Line, depth: usize, number: Option<u64>, has_below: bool) {
+    let indent = depth * 2;
+    let text = line.text.as_deref().filter(|text| !text.is_empty());
+    let Some(role) = &line.role else {
+        let _ = writeln!(into, "{:indent$}- text: {}", "", quoted(text.unwrap_or_default()));
+        return;
+    };
+    let role = if role.bytes().all(|byte| byte.is_ascii_lowercase()) { role.as_str() } else { "generic" };
+    let _ = write!(into, "{:indent$}- {role}", "");
+    if let Some(name) = line.name.as_deref().filter(|name| !name.is_empty()) {
+        let _ = write!(into, " {}", quoted(name));
+    }
+    let is_plain = |state: &&String| state.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"=,-".contains(&byte));
+    for state in line.states.iter().filter(is_plain) {
+        let _ = write!(into, " [{state}]");
+    }
+    if let Some(number) = number {
+        let _ = write!(into, " [ref=e{number}]");
+    }
+    let below = [("/url", &line.url), ("/placeholder", &line.placeholder)];
+    let has_below = has_below || below.iter().any(|(_, value)| value.is_some());
+    match text {
+        Some(text) if !has_below => {
+            let _ = write!(into, ": {}", quoted(text));
+        }
+        Some(_) => into.push(':'),
+        None if has_below => into.push(':'),
+        None => {}
+    }
+    into.push('\n');
+    if has_below {
+        let indent = indent + 2;
+        for (name, value) in below {
+            if let Some(value) = value {
+                let _ = writeln!(into, "{:indent$}- {name}: {}", "", quoted(value));
+            }
+        }
+        if let Some(text) = text {
+            let _ = writeln!(into, "{:indent$}- text: {}", "", quoted(text));
+        }
+    }
+}
+
+/// A text in double quotes, as YAML and JSON read it, on one line.
+fn quoted(text: &str) -> String {
+    json!(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn drawn(line: Value, number: Option<u64>) -> String {
+        let mut text = String::new();
+        write_line(&mut text, &serde_json::from_value(line).unwrap(), 1, number, false);
+        text
+    }
+
+    #[test]
+    fn a_line_has_role_name_states_and_reference() {
+        for (line, text) in [
+            (json!({"r": "button", "n": "Buy", "s": ["disabled"]}), "  - button \"Buy\" [disabled] [ref=e7]\n"),
+            (json!({"r": "paragraph", "t": "Tea"}), "  - paragraph [ref=e7]: \"Tea\"\n"),
+            (json!({"r": "link", "n": "A", "u": "http://a/"}), "  - link \"A\" [ref=e7]:\n    - /url: \"http://a/\"\n"),
+        ] {
+            assert_eq!(drawn(line, Some(7)), text);
+        }
+        assert_eq!(drawn(json!({"t": "Tea"}), None), "  - text: \"Tea\"\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_page_writes_a_line_or_a_reference_of_its_own(words in r#"[a-z"\\\[\]=\n:. -]{0,30}"#) {
+            let line = json!({"r": words, "n": words, "s": [words], "t": words, "u": words});
+            let text = drawn(line, None);
+            let lines: Vec<&str> = text.lines().collect();
+            prop_assert!(lines.len() <= 3, "{text}");
+            let outside: String = text.split('"').step_by(2).collect();
+            prop_assert!(text.contains('\\') || !outside.contains("[ref="), "{text}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+"""Drives the daemon's own MCP endpoint with the official client for Python: opens a page, acts on it, and looks at it.
+
+Prints what it saw as JSON. WARMPOOL_URL and WARMPOOL_SECRET_KEY name the daemon, SITE_URL the site.
+"""
+
+import asyncio
+import json
+import os
+import re
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+
+async def main() -> None:
+    url = os.environ["WARMPOOL_URL"] + "/mcp"
+    headers = {"Authorization": "Bearer " + os.environ["WARMPOOL_SECRET_KEY"]}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        # It asks for the newest version of the protocol first, which has no sessions.
+        Client(streamable_http_client(url, http_client=http)) as session,
+    ):
+        tools = {tool.name for tool in (await session.list_tools()).tools}
+
+        async def call(name: str, **arguments: object) -> str:
+            result = await session.call_tool(name, arguments)
+            text = "\n".join(part.text for part in result.content)
+            assert not result.is_error, f"{name}: {text}"
+            return text
+
+        page = await call("browser_navigate", url=os.environ["SITE_URL"] + "/agent")
+        brew = re.search(r'button "Brew" \[ref=(e\d+)\]', page)
+        assert brew, page
+        clicked = await call("browser_click", element="Brew", target=brew[1])
+        assert "clicked 10false" in clicked, clicked
+        print(json.dumps({"server": session.server_info.name, "tools": sorted(tools), "shown": await call("browser_snapshot", target="form")}))
+
+
+asyncio.run(main())

@@ -1,0 +1,167 @@
+//! The daemon's own MCP endpoint: agents' clients drive browsers by it, and nobody reaches a browser of somebody else.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
+use warmpool_tests::api::{Api, Reply};
+use warmpool_tests::daemon::Daemon;
+use warmpool_tests::programs::Program;
+use warmpool_tests::{Group, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new()
+        .set("MCP_MAX_SESSIONS_PER_KEY", "3")
+        .set("MCP_IDLE_TIMEOUT", "4s")
+        .set("MCP_NAVIGATION_TIMEOUT", "3s")
+        .set("MCP_ACTION_TIMEOUT", "2s");
+    group!(Some(settings), quick: [], full: [the_official_client_uses_every_tool, the_client_for_python_finds_its_version, sessions_are_their_keys_own])
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("agents")
+}
+
+async fn the_official_client_uses_every_tool(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let program = Program::node(&folder(), "mcp_http.mjs").await?.of(daemon);
+    let program = program.env("SITE_URL", stage.site_for(daemon).await?).env("REFUSED_URL", "http://127.0.0.1:4444/");
+    let report = program.results().await?;
+    ensure!(report["server"] == "warmpool" && report["tools"].as_u64() >= Some(23), "{report}");
+    ensure!(report["live_view"].as_str().is_some_and(|url| url.contains("/stream?token=")), "{report}");
+    let last = &daemon.api().get("/sessions?limit=1").await?.ok()?["sessions"][0];
+    ensure!(last["browser_type"] == "chromium" && last["headless"] == true, "{last}");
+    daemon.assert_idle().await
+}
+
+async fn the_client_for_python_finds_its_version(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let program = Program::python(&folder(), "mcp_client.py").await?.of(daemon);
+    let report = program.env("SITE_URL", stage.site_for(daemon).await?).results().await?;
+    ensure!(report["server"] == "warmpool", "{report}");
+    ensure!(report["shown"].as_str().is_some_and(|shown| shown.contains("textbox \"Name\"")), "{report}");
+    daemon.assert_idle().await
+}
+
+/// One MCP session, message by message.
+struct Agent {
+    api: Api,
+    headers: HeaderMap,
+}
+
+/// Headers of MCP's clients.
+fn headers(key: &str) -> Result<HeaderMap> {
+    Ok(HeaderMap::from_iter([
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (ACCEPT, HeaderValue::from_static("application/json, text/event-stream")),
+        (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))?),
+    ]))
+}
+
+async fn initialize(daemon: &Daemon, key: &str, query: &str) -> Result<Reply> {
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let path = format!("/mcp{query}");
+    daemon.api().without_key().send(Method::POST, &path, headers(key)?, Bytes::from(body.to_string())).await
+}
+
+impl Agent {
+    async fn begin(daemon: &Daemon, key: &str) -> Result<Self> {
+        let reply = initialize(daemon, key, "").await?;
+        ensure!(reply.status == 200, "{reply}");
+        let id = reply.header("mcp-session-id").context("no session")?.to_owned();
+        let agent = Self::of(daemon, key, &id)?;
+        agent.send(Method::POST, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+        Ok(agent)
+    }
+
+    fn of(daemon: &Daemon, key: &str, id: &str) -> Result<Self> {
+        let mut headers = headers(key)?;
+        headers.insert(HeaderName::from_static("mcp-session-id"), HeaderValue::try_from(id)?);
+        Ok(Self { api: daemon.api().without_key(), headers })
+    }
+
+    fn id(&self) -> &str {
+        self.headers["mcp-session-id"].to_str().unwrap_or_default()
+    }
+
+    async fn send(&self, method: Method, body: Value) -> Result<Reply> {
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        self.api.send(method, "/mcp", self.headers.clone(), body).await
+    }
+
+    /// The result of a tool.
+    async fn call(&self, name: &str, arguments: Value) -> Result<Value> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}});
+        let reply = self.send(Method::POST, body).await?;
+        let text = reply.text();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data:")).find(|data| data.contains("result"));
+        let message: Value = serde_json::from_str(data.with_context(|| reply.to_string())?)?;
+        Ok(message["result"].clone())
+    }
+}
+
+async fn sessions_are_their_keys_own(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let key = daemon.key().to_owned();
+    let other = daemon.cli_ok(&["key", "create", "other"]).await?;
+    let other = other.split_whitespace().find(|word| word.starts_with("wp_")).unwrap_or(other.trim()).to_owned();
+    let page = json!({"url": format!("{site}/agent")});
+    let live = async || anyhow::Ok(daemon.api().get("/status").await?.ok()?["sessions"]["live"].clone());
+
+    // Who has no key, a wrong one or a wrong address begins nothing.
+    ensure!(initialize(daemon, "wrong", "").await?.status == 401);
+    ensure!(initialize(daemon, &key, "?browser=opera").await?.fault(400)?.field == "browser");
+    ensure!(initialize(daemon, &key, "?session=x").await?.fault(400)?.field == "session");
+    let mut foreign = headers(&key)?;
+    foreign.insert("origin", HeaderValue::from_static("http://evil.example"));
+    ensure!(daemon.api().send(Method::POST, "/mcp", foreign, Bytes::from("{}")).await?.status == 403);
+
+    // Its own key reaches it, another does not, and cannot end it either.
+    let agent = Agent::begin(daemon, &key).await?;
+    ensure!(agent.call("browser_navigate", page.clone()).await?["isError"] == false);
+    let thief = Agent::of(daemon, &other, agent.id())?;
+    for method in [Method::POST, Method::GET, Method::DELETE] {
+        let body = if method == Method::POST {
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        } else {
+            Value::Null
+        };
+        ensure!(thief.send(method, body).await?.fault(404)?.code == "unknown_mcp_session");
+    }
+    let nobody = Agent::of(daemon, &key, "nonsense")?;
+    ensure!(nobody.send(Method::DELETE, Value::Null).await?.fault(404)?.message.contains("initialize"));
+    ensure!(agent.call("browser_snapshot", json!({})).await?["isError"] == false);
+
+    // A page that never comes, and one that nobody may reach.
+    let begun = Instant::now();
+    let never = agent.call("browser_navigate", json!({"url": format!("{site}/slow?ms=20000")})).await?;
+    ensure!(never["isError"] == true && never.to_string().contains("did not load in time"), "{never}");
+    ensure!(begun.elapsed().as_secs() < 12, "{:?}", begun.elapsed());
+    let wrong = agent.call("browser_navigate", json!({"url": 1})).await?;
+    ensure!(wrong["isError"] == true && wrong.to_string().contains("url"), "{wrong}");
+
+    // As many as a key may have, and DELETE gives back a place and a browser.
+    let second = Agent::begin(daemon, &key).await?;
+    let third = Agent::begin(daemon, &key).await?;
+    let fault = initialize(daemon, &key, "").await?.fault(429)?;
+    ensure!(fault.code == "mcp_session_limit" && fault.message.contains("mcp.max_sessions_per_key"), "{fault:?}");
+    let others = Agent::begin(daemon, &other).await?;
+    ensure!(agent.send(Method::DELETE, Value::Null).await?.status == 202);
+    eventually!("its browser has ended", 10, live().await? == 0)?;
+    eventually!("its place is free", 10, initialize(daemon, &key, "").await?.status == 200)?;
+    ensure!(agent.send(Method::DELETE, Value::Null).await?.status == 404);
+
+    // Who leaves without a word is gone a little later.
+    ensure!(others.call("browser_navigate", page).await?["isError"] == false);
+    drop((second, third));
+    eventually!("its browser has ended", 20, live().await? == 0)?;
+    eventually!("it has ended", 20, others.send(Method::GET, Value::Null).await?.status == 404)?;
+    daemon.assert_idle().await
+}
