@@ -43,7 +43,7 @@ pub struct Recovery {
     pub unusable: Vec<String>,
     /// How many irrevocable batches were made again since they came after the backup.
     pub replayed: u64,
-    /// How many other commits came after the backup and are lost; none where that is not known.
+    /// How many other commits came after the backup, or at all where there was none, and are lost; none where that is not known.
     pub lost: Option<u64>,
 }
 
@@ -65,7 +65,12 @@ impl fmt::Display for Recovery {
                     None => "later changes are lost".to_owned(),
                 }
             )?,
-            None => f.write_str("there was no usable backup: the store starts empty")?,
+            None => {
+                f.write_str("there was no usable backup: the store starts empty")?;
+                if let Some(lost) = self.lost {
+                    write!(f, ", and {lost} commits are lost")?;
+                }
+            }
         }
         if self.replayed > 0 {
             write!(
@@ -250,7 +255,8 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
     unusable.extend(apart.map(|reason| format!("{}: {reason}", backup_folder::apart(dir).display())));
     let moment = restored.as_ref().and_then(|restored| restored.moment.as_ref());
     let reached = Reached::read(dir).map(|reached| reached.highest());
-    let after = reached.zip(moment).map(|(reached, moment)| reached.saturating_sub(moment.commits));
+    let kept = if restored.is_some() { moment.map(|moment| moment.commits) } else { Some(0) };
+    let after = reached.zip(kept).map(|(reached, kept)| reached.saturating_sub(kept));
     let lost = after.map(|after| after.saturating_sub(replayed));
     let quarantined = quarantined.exists().then_some(quarantined);
     Ok(Recovery { cause, quarantined, restored, unusable, replayed, lost })
