@@ -61,7 +61,7 @@ const [done] = arguments;
 async fn answer(driver: &Driver, script: &str) -> Result<Vec<String>> {
     let body = json!({"script": script, "args": []});
     let reply = driver.command(Method::POST, "/execute/async", &body).await?.ok()?;
-    Ok(serde_json::from_value(reply["value"].clone()).with_context(|| reply.to_string())?)
+    serde_json::from_value(reply["value"].clone()).with_context(|| reply.to_string())
 }
 
 /// What processes run in a container, and what lies in its folders that may be written to.

@@ -17,7 +17,93 @@ pub(crate) struct Row {
 /// An incident elsewhere, what keeps it from happening here, and the cases that show it.
 pub(super) type Incident = (&'static str, &'static str, &'static [&'static str]);
 
-pub(super) const INCIDENTS: &[Incident] = &[];
+pub(super) const INCIDENTS: &[Incident] = &[
+    (
+        "Grids without a key, open to the internet, were made to mine coins (SeleniumGreed, 2024)",
+        "every call needs a key, the daemon listens on loopback unless told otherwise, and clients choose no program, image, mount or unknown switch",
+        &["access::a_key_is_needed", "chromium_fence::only_judged_switches_reach_the_browser"],
+    ),
+    (
+        "A web page started sessions of a local Selenium, and so programs (CVE-2022-28108)",
+        "a request names a host and an origin that the settings know, has JSON, and a key in a header",
+        &["bad_input::another_content_type_is_415", "row_requests::a_page_of_another_origin_starts_nothing"],
+    ),
+    (
+        "A name that was rebound to this machine reached geckodriver 0.30",
+        "hosts are compared whole, on every route, and the driver has no port",
+        &["access::a_foreign_page_is_refused", "page_isolation::a_page_reaches_no_port_of_firefox"],
+    ),
+    (
+        "DevTools ports stood open, and websockets were not asked for their origin",
+        "the browser's port is a socket in its container; each websocket needs its session's token",
+        &["access::a_wrong_token_opens_nothing", "page_isolation::a_page_reaches_no_port_of_chromium"],
+    ),
+    (
+        "An origin was compared by its beginning, so that 127.0.0.1.evil.com passed (CVE-2026-102878)",
+        "scheme, host and port are compared, each whole",
+        &["access::a_foreign_page_is_refused", "row_requests::a_page_of_another_origin_starts_nothing"],
+    ),
+    (
+        "Any origin was allowed by default, and an upload's name led out of its folder (CVE-2025-6152)",
+        "no origin is allowed by default, and unsafe names of files are refused",
+        &["files::unsafe_names_are_refused", "access::a_foreign_page_is_refused"],
+    ),
+    (
+        "Screenshots showed files of the server, by spellings of file: that a filter of text let through (CVE-2020-7790, CVE-2024-21547)",
+        "the browser's own policy blocks these schemes, and the container has nothing to read",
+        &["leaks::no_engine_sends_datagrams"],
+    ),
+    (
+        "Pages read the credentials of a cloud's metadata service",
+        "the daemon opens each connection of a page itself, after judging its address; workers have no network",
+        &["egress::no_page_of_chromium_reaches_what_is_not_public", "leaks::the_doctor_gets_out_of_no_worker"],
+    ),
+    (
+        "Containers reached the engine's own interface (CVE-2025-9074)",
+        "a worker has no route to any host, and no socket of the engine",
+        &["egress::a_worker_has_no_way_around_the_proxy", "leaks::the_doctor_gets_out_of_no_worker"],
+    ),
+    (
+        "Containers got out by holes of runc (CVE-2024-21626, CVE-2025-31133, CVE-2025-52565, CVE-2025-52881)",
+        "clients choose no image, mount or working directory; `warmpool doctor` warns of a runc with known ways out, and docker.runtime may name a stronger one. To update it is the host's task",
+        &[],
+    ),
+    (
+        "Coins were mined through a screenshot service, some seconds at a time (2018)",
+        "calls end at their time, a worker has its share of processors, and a key its number of sessions",
+        &["page_call_limits::calls_end_in_time", "queue::a_key_has_a_limit_of_its_own"],
+    ),
+    (
+        "One client's cookies showed up in another's browser, where both were given the same one",
+        "a used worker is destroyed",
+        &["row_successors::nothing_is_left_to_the_next_session"],
+    ),
+    (
+        "A proxy passed on what followed a request for an upgrade before the upgrade was answered (CVE-2026-2833)",
+        "nothing passes before both sides have answered 101",
+        &["relay::frames_sent_before_the_101_are_kept_whole_or_refused"],
+    ),
+    (
+        "A proxy and the server behind it disagreed about where a body ends (CVE-2026-2835)",
+        "requests are read by one parser and written anew",
+        &["row_requests::requests_that_can_be_read_two_ways"],
+    ),
+    (
+        "A request named a header as its connection's, and the proxy took it away from the server (CVE-2026-105299)",
+        "such headers go first, and the daemon's own are set after them",
+        &["row_requests::requests_that_can_be_read_two_ways"],
+    ),
+    (
+        "Libraries that parse what strangers send had holes (hyper, h2, tungstenite)",
+        "`scripts/check` compares every dependency with RustSec's advisories, and `scripts/fuzz` feeds the daemon's own parsers",
+        &["bodies::no_body_takes_the_hosts_memory"],
+    ),
+    (
+        "Tokens in addresses ended up in logs",
+        "the log of requests has paths without their queries, and REST takes keys from headers alone",
+        &["row_requests::every_call_hides_what_is_anothers", "task_durability::secrets_are_not_stored_in_the_clear"],
+    ),
+];
 
 pub(crate) const ROWS: &[Row] = &[
     Row {
