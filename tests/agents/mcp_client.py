@@ -1,4 +1,4 @@
-"""Drives the daemon's own MCP endpoint with the official client for Python: opens a page, acts on it, and looks at it.
+"""Drives the daemon's own MCP endpoint with the official client for Python: opens a page, acts on it, and reads it.
 
 Prints what it saw as JSON. WARMPOOL_URL and WARMPOOL_SECRET_KEY name the daemon, SITE_URL the site.
 """
@@ -34,7 +34,7 @@ async def main() -> None:
         assert brew, page
         clicked = await call("browser_click", element="Brew", target=brew[1])
         assert "clicked 10false" in clicked, clicked
-        print(json.dumps({"server": session.server_info.name, "tools": sorted(tools), "shown": await call("browser_snapshot", target="form")}))
+        print(json.dumps({"server": session.server_info.name, "tools": sorted(tools), "read": await call("read")}))
 
 
 asyncio.run(main())

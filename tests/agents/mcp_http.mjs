@@ -1,4 +1,5 @@
-// Drives the daemon's own MCP endpoint with the official client: every tool once, and what goes wrong with tools. Prints what
+// Drives the daemon's own MCP endpoint with the official client: every tool once, and what goes wrong with tools. With BRIDGE,
+// the program `warmpool`, it starts that instead, and with BRIEF it does less. Prints what
 // it saw as JSON. WARMPOOL_URL and WARMPOOL_SECRET_KEY name the daemon, SITE_URL the site, QUERY what stands behind `/mcp`.
 
 import assert from 'node:assert/strict';
@@ -9,7 +10,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 const { WARMPOOL_URL, WARMPOOL_SECRET_KEY, SITE_URL, QUERY = '', BRIDGE } = process.env;
 const headers = { Authorization: `Bearer ${WARMPOOL_SECRET_KEY}` };
 const transport = BRIDGE
-  ? new StdioClientTransport({ command: BRIDGE, args: ['mcp', '--url', WARMPOOL_URL], env: { WARMPOOL_SECRET_KEY }, stderr: 'inherit' })
+  ? new StdioClientTransport({ command: BRIDGE, args: ['mcp', '--service', WARMPOOL_URL], env: { WARMPOOL_SECRET_KEY }, stderr: 'inherit' })
   : new StreamableHTTPClientTransport(new URL(`${WARMPOOL_URL}/mcp${QUERY}`), { requestInit: { headers } });
 const client = new Client({ name: 'warmpool-test', version: '1.0.0' });
 await client.connect(transport);

@@ -18,8 +18,8 @@ pub(crate) fn group() -> Group {
         .set("MCP_MAX_SESSIONS_PER_KEY", "3")
         .set("MCP_IDLE_TIMEOUT", "4s")
         .set("MCP_NAVIGATION_TIMEOUT", "3s")
-        .set("MCP_ACTION_TIMEOUT", "2s");
-    group!(Some(settings), quick: [], full: [the_official_client_uses_every_tool, the_client_for_python_finds_its_version, sessions_are_their_keys_own])
+        .set("MCP_ACTION_TIMEOUT", "4s");
+    group!(Some(settings), quick: [], full: [the_official_client_uses_every_tool, the_client_for_python_finds_its_version, a_program_starts_it, sessions_are_their_keys_own])
 }
 
 fn folder() -> PathBuf {
@@ -43,7 +43,33 @@ async fn the_client_for_python_finds_its_version(stage: Stage) -> Result<()> {
     let program = Program::python(&folder(), "mcp_client.py").await?.of(daemon);
     let report = program.env("SITE_URL", stage.site_for(daemon).await?).results().await?;
     ensure!(report["server"] == "warmpool", "{report}");
-    ensure!(report["shown"].as_str().is_some_and(|shown| shown.contains("textbox \"Name\"")), "{report}");
+    ensure!(
+        report["read"].as_str().is_some_and(|read| read.contains("Tea house") && read.contains("/tab/1")),
+        "{report}"
+    );
+    // The same as a call.
+    let words = "Sencha is steamed after it was picked, and keeps its colour. ".repeat(12);
+    let html = format!(
+        "<html lang=en><title>Sencha</title><nav>Shop</nav><article><p>{words}<p>{words}<a href=https://a.example/>How</a></article>"
+    );
+    let read = daemon.api().post("/read", &json!({"html": html})).await?.ok()?;
+    ensure!(read["title"] == "Sencha" && read["language"] == "en" && read["metadata"]["is_article"] == true, "{read}");
+    ensure!(read["markdown"].as_str().is_some_and(|text| text.contains("steamed") && !text.contains("Shop")), "{read}");
+    ensure!(read["links"][0] == json!({"text": "How", "url": "https://a.example/"}), "{read}");
+    let deep = json!({"html": "<p>tea", "addScriptTag": [{"content":
+        "let at = document.body; for (let i = 0; i < 700; i++) at = at.appendChild(document.createElement('b'))"}]});
+    ensure!(daemon.api().post("/read", &deep).await?.fault(500)?.code == "page_failed");
+    daemon.assert_idle().await
+}
+
+async fn a_program_starts_it(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let binary = warmpool_tests::daemon::binary();
+    let program = Program::node(&folder(), "mcp_http.mjs").await?.of(daemon).env("BRIEF", "1");
+    let program = program.env("BRIDGE", binary.display().to_string());
+    let report = program.env("SITE_URL", stage.site_for(daemon).await?).results().await?;
+    ensure!(report["server"] == "warmpool", "{report}");
+    ensure!(report["read"].as_str().is_some_and(|read| read.contains("Tea house")), "{report}");
     daemon.assert_idle().await
 }
 

@@ -12,6 +12,7 @@
 //! | `worlds`    | `warmpool worlds` |
 //! | `status`    | `warmpool status` |
 //! | `tunnel`    | `warmpool tunnel`: a debugging port on this machine, for tools that know no other |
+//! | `mcp`       | `warmpool mcp`: the daemon's MCP endpoint on standard input and output |
 //! | `list`      | what the lists of tasks and sessions share |
 //! | `http`      | requests to the daemon; `events` reads its stream of events |
 //! | `show`      | progress and lists, on a terminal; `table` lays out what has columns |
@@ -30,6 +31,7 @@ pub mod exit;
 mod http;
 mod inputs;
 mod list;
+mod mcp;
 mod naming;
 mod open;
 mod output;
@@ -47,6 +49,7 @@ mod worlds;
 
 pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
+pub use mcp::McpArguments;
 pub use profiles::ProfilesCommand;
 pub use sessions::SessionsCommand;
 pub use status::StatusArguments;
@@ -91,6 +94,9 @@ pub enum ClientCommand {
     /// its session.
     #[command(after_help = Exit::HELP)]
     Tunnel(Box<TunnelArguments>),
+    /// Serve MCP on standard input and output, for programs that start their servers: a browser with tools for agents.
+    #[command(after_help = Exit::HELP)]
+    Mcp(Box<McpArguments>),
 }
 
 /// Carries a command out.
@@ -106,5 +112,6 @@ pub async fn carry_out(command: ClientCommand) -> Result<Exit, ClientError> {
         ClientCommand::Status(arguments) => status::carry_out(arguments).await,
         ClientCommand::Worlds(command) => worlds::carry_out(command).await,
         ClientCommand::Tunnel(arguments) => tunnel::carry_out(*arguments).await,
+        ClientCommand::Mcp(arguments) => mcp::carry_out(*arguments).await,
     }
 }

@@ -39,6 +39,9 @@ pub(crate) enum ToolError {
     /// The browser did not do what was asked for.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// A page could not be read.
+    #[error(transparent)]
+    Page(#[from] warmpool_pages::Error),
     /// A profile could not be saved.
     #[error(transparent)]
     Profile(#[from] warmpool_profiles::Error),
@@ -100,6 +103,7 @@ tools! {
     "browser_pdf_save", Reads, look::PdfSave, look::pdf_save, "Print the page as a PDF into the session's files.";
     "browser_resize", Acts, session::Resize, session::resize, "Make the page larger or smaller.";
     "browser_close", Acts, page::Nothing, session::close, "Give the browser back. The next tool gets a fresh one.";
+    "read", Reads, look::Read, look::read, "Read the main content of the page as Markdown, with title, links and metadata.";
     "live_view_url", Reads, session::LiveViewUrl, session::live_view_url, "Make a link by which a person watches this browser, and helps where `enable_actions` says so.";
     "save_profile", Acts, session::SaveProfile, session::save_profile, "Keep the logins of this browser as a profile, with which later sessions begin.";
 }

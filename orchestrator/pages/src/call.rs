@@ -16,9 +16,12 @@ use crate::Error;
 use crate::chromium::{ChromiumTab, Printed};
 use crate::driver::DriverTab;
 use crate::perform::{self, Waiting, left};
+use crate::reading::Reading;
 use crate::request::screenshot::{Encoding, ScreenshotOptions};
 use crate::request::wire::unwrap;
-use crate::request::{ContentBody, PageRequest, Pdf, PdfBody, Scrape, ScrapeBody, Screenshot, ScreenshotBody};
+use crate::request::{
+    ContentBody, PageRequest, Pdf, PdfBody, ReadBody, Scrape, ScrapeBody, Screenshot, ScreenshotBody,
+};
 use crate::response::PageResponse;
 use crate::tab::{Document, Tab, TabError};
 use warmpool_config::Config;
@@ -51,6 +54,7 @@ pub struct PageCall {
 #[derive(Debug)]
 enum Work {
     Content,
+    Read,
     Pdf(Pdf),
     Screenshot(Screenshot),
     Scrape(Scrape),
@@ -92,6 +96,12 @@ impl PageCall {
     /// Errors: `Field`.
     pub fn content(mut body: ContentBody, engine: Engine) -> Result<Self, Error> {
         Ok(Self { request: PageRequest::new(body.take_fields(), engine)?, work: Work::Content })
+    }
+
+    /// `POST /read`.
+    /// Errors: `Field`.
+    pub fn read(mut body: ReadBody, engine: Engine) -> Result<Self, Error> {
+        Ok(Self { request: PageRequest::new(body.take_fields(), engine)?, work: Work::Read })
     }
 
     /// `POST /pdf`.
@@ -207,6 +217,14 @@ impl Pages {
         let whole = |media_type, bytes| (media_type, OutcomeBody::Whole(bytes));
         let (media_type, body) = match &call.work {
             Work::Content => whole("text/html; charset=utf-8", content(&tab, limit, until).await?.into()),
+            Work::Read => {
+                let html = content(&tab, limit, until).await?;
+                let status = tab.call("status", &[], left(until)).await;
+                let url = status.ok().and_then(|status| status["url"].as_str().map(str::to_owned)).unwrap_or_default();
+                let reading = Reading::of_html(html, url).await?;
+                let bytes = serde_json::to_vec(&reading).map_err(ServiceError::internal)?;
+                whole("application/json", bytes.into())
+            }
             Work::Pdf(pdf) => match tab.print(pdf, call.request.java_script, left(until)).await? {
                 Document::Pieces(printed) => ("application/pdf", OutcomeBody::Printed(printed)),
                 Document::Whole(bytes) => whole("application/pdf", bytes),

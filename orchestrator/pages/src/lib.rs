@@ -1,5 +1,5 @@
 //! Calls on pages: one request, one fresh browser, one answer. The addresses and shapes are those of browserless's REST,
-//! whose clients need no browser of their own: a screenshot, a PDF, a page's HTML, or the text of its elements.
+//! whose clients need no browser of their own: a screenshot, a PDF, a page's HTML, the text of its elements, or what it says.
 //!
 //! | module     | what it holds |
 //! |------------|---------------|
@@ -9,6 +9,7 @@
 //! | `tab`      | the tab in which they happen, whatever protocol its browser speaks |
 //! | `chromium` | a tab of Chromium, over DevTools |
 //! | `driver`   | a tab of Firefox or WebKit, over the session's driver |
+//! | `reading`  | what a page says: its main content as Markdown, and its links |
 //! | `response` | what the site answered, as headers |
 //! | `error`    | what can go wrong with a call |
 //!
@@ -30,6 +31,8 @@
 //! - *Requests stop at the daemon by the browser's own attachment*, not the tab's, so those of frames and workers in other
 //!   processes stop as well.
 //! - *A password goes to the page's own host alone*, once for each request. A page may name any other site.
+//! - *What a page says is found by a library*, `dom_smoothie`, as Mozilla's Readability does: others took years to get it right.
+//!   It gets HTML, and never a page that runs; how deep that is nested is checked first (`reading`).
 //! - *Expressions are those of the crate `regex`*: linear in time, whatever a client sends, and without look-around.
 //! - *A document is never in the daemon's memory*: it stays in the browser, and is read as the client takes it. Everything
 //!   else has the limit `pages.max_answer`.
@@ -39,11 +42,13 @@ mod chromium;
 mod driver;
 mod error;
 mod perform;
+mod reading;
 mod request;
 mod response;
 mod tab;
 
 pub use call::{Answer, AnswerBody, PageCall, Pages, Pieces};
 pub use error::Error;
-pub use request::{ContentBody, PdfBody, ScrapeBody, ScreenshotBody};
+pub use reading::{ReadLink, ReadMetadata, Reading};
+pub use request::{ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
 pub use response::PageResponse;

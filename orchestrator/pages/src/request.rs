@@ -17,7 +17,7 @@ pub(crate) use check::PageRequest;
 pub(crate) use pdf::Pdf;
 pub(crate) use scrape::Scrape;
 pub(crate) use screenshot::Screenshot;
-pub use wire::{ContentBody, PdfBody, ScrapeBody, ScreenshotBody};
+pub use wire::{ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
 
 /// What a page is made of.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,13 +10,14 @@ use regex::Regex;
 use rmcp::model::ContentBlock;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{Reply, ToolError, place, shown};
 use crate::agent::{Agent, Browsing};
 use crate::observer::{Level, Observer};
 use warmpool_core::error::FieldError;
+use warmpool_pages::Reading;
 use warmpool_tasks::control::{PictureFormat, PicturePart};
 
 /// The longest time that is waited for, in seconds.
@@ -144,6 +145,14 @@ pub(super) struct PdfSave {
     filename: Option<String>,
 }
 
+/// What is read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Read {
+    /// An address to open first.
+    url: Option<String>,
+}
+
 pub(super) async fn snapshot(agent: &Arc<Agent>, given: Snapshot) -> Reply {
     let mut browsing = agent.browser().await?;
     let boxes = given.boxes == Some(true);
@@ -256,6 +265,31 @@ pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
     let document = browsing.control.pdf().await?;
     let name = given.filename.unwrap_or_else(|| "page.pdf".to_owned());
     Ok(vec![keep(&mut browsing, &name, document).await?])
+}
+
+pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
+    let mut browsing = agent.browser().await?;
+    if let Some(url) = &given.url {
+        browsing.control.navigate(url).await?;
+    }
+    let (url, html) = browsing.control.html().await?;
+    let reading = Reading::of_html(html, url).await?;
+    let mut text = reading.markdown;
+    // The rest is short, and follows as data.
+    let rest = json!({
+        "url": reading.url,
+        "title": reading.title,
+        "byline": reading.byline,
+        "language": reading.language,
+        "links": reading.links,
+        "metadata": reading.metadata,
+    });
+    if text.trim().is_empty() {
+        text = "The page has no text.".to_owned();
+    }
+    let mut parts = bounded(agent, text)?;
+    parts.extend(bounded(agent, rest.to_string())?);
+    Ok(parts)
 }
 
 /// What a tab says and asks for.

@@ -100,6 +100,8 @@ macro_rules! bodies {
 bodies! {
     /// The page whose HTML is wanted.
     ContentBody {}
+    /// The page that is read.
+    ReadBody {}
     /// The page that is printed, and how.
     PdfBody {
         /// Puppeteer's options of `page.pdf`, and `fullPage`.

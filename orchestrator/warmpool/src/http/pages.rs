@@ -1,5 +1,5 @@
 //! The calls on pages, at the addresses of browserless's REST: `/content`, `/pdf`, `/screenshot` and `/scrape`, also below
-//! `/chromium` and `/chrome`.
+//! `/chromium` and `/chrome`; and `/read`, which is Warmpool's own.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::dropin::browserless;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
-use warmpool_pages::{AnswerBody, ContentBody, PageCall, PdfBody, ScrapeBody, ScreenshotBody};
+use warmpool_pages::{AnswerBody, ContentBody, PageCall, PdfBody, ReadBody, Reading, ScrapeBody, ScreenshotBody};
 
 /// What a query may say. `dropin::browserless` reads what it has in common with a websocket's, and refuses all others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -64,6 +64,12 @@ trait PageBody: DeserializeOwned {
 impl PageBody for ContentBody {
     fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
         PageCall::content(self, engine)
+    }
+}
+
+impl PageBody for ReadBody {
+    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
+        PageCall::read(self, engine)
     }
 }
 
@@ -106,6 +112,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
             operation("get_content", "A page's HTML")
                 .reads::<ContentBody>(example(json!({})))
                 .writes_text("text/html", "The HTML as it is in the browser."),
+        )
+        .post(
+            "/read",
+            answer::<ReadBody>,
+            operation("read_page", "What a page says, as Markdown")
+                .reads::<ReadBody>(example(json!({})))
+                .writes::<Reading>("The main content as Markdown, with title, links and metadata."),
         )
         .post(
             "/pdf",

@@ -1,0 +1,181 @@
+//! `warmpool mcp`: the daemon's MCP endpoint on standard input and output, for programs that start their servers.
+//!
+//! Messages pass as they are, one a line: the daemon knows the protocol, and this only where its messages begin and end.
+
+use std::io::{self, BufRead as _, Read as _};
+use std::sync::Arc;
+
+use clap::Args;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use super::arguments::Service;
+use super::error::ClientError;
+use super::events::Events;
+use super::http::{Caller, read_json};
+use super::output::write;
+use crate::exit::Exit;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// So many messages may wait for their answers at once.
+const UNDER_WAY: usize = 16;
+/// The longest message, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// A browser for a program that speaks MCP with what it starts.
+#[derive(Debug, Clone, Args)]
+pub struct McpArguments {
+    /// The engine: chromium, firefox or webkit.
+    #[arg(long, default_value = "chromium")]
+    pub browser: String,
+    /// Begin with this profile.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Give the browser a display.
+    #[arg(long)]
+    pub headed: bool,
+    /// Where the daemon is.
+    #[command(flatten)]
+    pub service: Service,
+}
+
+/// One MCP session, as far as messages have to name it.
+struct Bridge {
+    caller: Caller,
+    path: String,
+    /// The headers by which the daemon knows it again.
+    session: Mutex<HeaderMap>,
+}
+
+pub(super) async fn carry_out(arguments: McpArguments) -> Result<Exit, ClientError> {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.append_pair("browser", &arguments.browser);
+    if let Some(profile) = &arguments.profile {
+        query.append_pair("profile", profile);
+    }
+    if arguments.headed {
+        query.append_pair("headless", "false");
+    }
+    let path = format!("/mcp?{}", query.finish());
+    let bridge = Arc::new(Bridge { caller: Caller::new(&arguments.service)?, path, session: Mutex::default() });
+    let served = serve(&bridge).await;
+    bridge.end().await;
+    served.map(|()| Exit::Success)
+}
+
+/// Passes messages on until there are no more.
+async fn serve(bridge: &Arc<Bridge>) -> Result<(), ClientError> {
+    let (sender, mut lines) = mpsc::channel(UNDER_WAY);
+    // Reading standard input blocks, and nothing interrupts it but its end.
+    std::thread::spawn(move || read_lines(&sender));
+    let mut answers = JoinSet::new();
+    let places = Arc::new(Semaphore::new(UNDER_WAY));
+    while let Some(line) = lines.recv().await {
+        let line = line.map_err(|error| ClientError::Usage(format!("cannot read standard input: {error}")))?;
+        let Ok(message) = serde_json::from_slice::<Value>(&line) else {
+            tell(&Value::Null, "the line is not a message in JSON");
+            continue;
+        };
+        // The session is known once this has its answer.
+        if message["method"] == "initialize" {
+            bridge.pass(&message).await;
+            continue;
+        }
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
+        let bridge = Arc::clone(bridge);
+        answers.spawn(async move {
+            bridge.pass(&message).await;
+            drop(place);
+        });
+        while answers.try_join_next().is_some() {}
+    }
+    while answers.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// Hands on line by line, until the input or its reader ends.
+fn read_lines(lines: &mpsc::Sender<io::Result<Vec<u8>>>) {
+    let mut input = io::stdin().lock();
+    loop {
+        let mut line = Vec::new();
+        let read = match (&mut input).take(LONGEST).read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Ok(_) => Ok(line),
+            Err(error) => Err(error),
+        };
+        let is_over = read.is_err();
+        if lines.blocking_send(read).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+impl Bridge {
+    /// Sends a message, and writes what comes back.
+    async fn pass(&self, message: &Value) {
+        if let Err(error) = self.try_pass(message).await {
+            // Who sent a notification waits for nothing.
+            if message.get("id").is_some() {
+                tell(&message["id"], &error.to_string());
+            }
+            eprintln!("warmpool mcp: {error}");
+        }
+    }
+
+    async fn try_pass(&self, message: &Value) -> Result<(), ClientError> {
+        let mut headers = self.session.lock().clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let response = self.caller.send(Method::POST, &self.path, headers, Some(message)).await?;
+        let session = response.headers().get(SESSION).cloned();
+        if response.status() == StatusCode::ACCEPTED {
+            return Ok(());
+        }
+        let is_json =
+            response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        if is_json {
+            write(&read_json::<Value>(response).await?.to_string());
+            return Ok(());
+        }
+        let mut events = Events::new(response);
+        let mut is_answered = message.get("id").is_none();
+        while let Some((_, answer)) = events.next_of_any_kind().await {
+            if let Some(session) = &session {
+                self.begin(session, &answer);
+            }
+            is_answered |= answer["id"] == message["id"];
+            write(&answer.to_string());
+        }
+        if is_answered { Ok(()) } else { Err(ClientError::Unreachable("the answer broke off".to_owned())) }
+    }
+
+    /// Notes what the messages of the session are to carry.
+    fn begin(&self, session: &HeaderValue, answer: &Value) {
+        let mut headers = self.session.lock();
+        headers.insert(SESSION, session.clone());
+        if let Some(version) = answer["result"]["protocolVersion"].as_str()
+            && let Ok(version) = HeaderValue::from_str(version)
+        {
+            headers.insert(VERSION, version);
+        }
+    }
+
+    /// Ends the session, if there is one, and its browser with it.
+    async fn end(&self) {
+        let headers = self.session.lock().clone();
+        if headers.contains_key(SESSION) {
+            let _ = self.caller.send(Method::DELETE, &self.path, headers, None).await;
+        }
+    }
+}
+
+/// Writes an error as the answer to a request.
+fn tell(id: &Value, problem: &str) {
+    let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": problem}});
+    write(&answer.to_string());
+}

@@ -1,0 +1,228 @@
+//! What a page says, without what stands around it: its main content as Markdown, its title, links and metadata.
+//!
+//! `dom_smoothie` finds the content, as Mozilla's Readability does. The page is hostile, and nothing here runs what it has:
+//! the HTML is parsed in the daemon, on a thread that may block, and what is nested deeper than any honest page is refused,
+//! since the library's functions call themselves for each level.
+
+use std::collections::HashSet;
+
+use dom_query::Document;
+use dom_smoothie::{Article, Config, Readability, ReadabilityError, TextMode};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use url::Url;
+
+use crate::Error;
+use warmpool_core::error::ServiceError;
+
+/// Elements nested deeper are no page's.
+const DEEPEST: usize = 600;
+/// A page of more elements is not read: what parsers do for odd ones grows faster than their number.
+const MOST_ELEMENTS: usize = 50_000;
+/// So many links are listed.
+const MOST_LINKS: usize = 500;
+/// So many pages are read at once, so that the rest of the daemon keeps its processors. The others wait.
+static READERS: Semaphore = Semaphore::const_new(2);
+/// The stack of the thread that reads: many times what the deepest page takes.
+const STACK: usize = 64 << 20;
+
+/// A page, as it is read.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Reading {
+    /// The page's address.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub byline: Option<String>,
+    /// Its language, as a tag such as `en`.
+    pub language: Option<String>,
+    /// The main content.
+    pub markdown: String,
+    /// The links in the main content.
+    pub links: Vec<ReadLink>,
+    /// What the page says of itself.
+    pub metadata: ReadMetadata,
+}
+
+/// A link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ReadLink {
+    /// What people read.
+    pub text: String,
+    /// Where it leads.
+    pub url: String,
+}
+
+/// What a page says of itself.
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub struct ReadMetadata {
+    /// A summary, or the first words.
+    pub excerpt: Option<String>,
+    /// The name of its site.
+    pub site_name: Option<String>,
+    /// When it was published, as it says.
+    pub published: Option<String>,
+    /// When it was changed last, as it says.
+    pub modified: Option<String>,
+    /// The address of the picture that stands for the page.
+    pub image: Option<String>,
+    /// Whether the content is an article that was found; otherwise it is all of the page.
+    pub is_article: bool,
+}
+
+impl Reading {
+    /// Reads the HTML of a page at `url`, on a thread that may take its time.
+    /// Errors: `Failed` when it is nested too deep or has too many elements.
+    pub async fn of_html(html: String, url: String) -> Result<Self, Error> {
+        // Each begins with an opening bracket, and most have one at their end.
+        if html.bytes().filter(|byte| *byte == b'<').count() > 3 * MOST_ELEMENTS {
+            return Err(too_much());
+        }
+        let place = READERS.acquire().await.map_err(ServiceError::internal)?;
+        let (sender, read) = tokio::sync::oneshot::channel();
+        let work = move || {
+            let _ = sender.send(Self::parse(&html, url));
+            drop(place);
+        };
+        std::thread::Builder::new()
+            .name("read".to_owned())
+            .stack_size(STACK)
+            .spawn(work)
+            .map_err(ServiceError::internal)?;
+        read.await.map_err(ServiceError::internal)?
+    }
+
+    fn parse(html: &str, url: String) -> Result<Self, Error> {
+        let document = Document::from(html);
+        check(&document)?;
+        let language = document.select_single("html").attr("lang").map(|lang| lang.to_string());
+        let config =
+            Config { max_elements_to_parse: MOST_ELEMENTS, text_mode: TextMode::Markdown, ..Config::default() };
+        // A page without an address of its own has no links that lead on.
+        let base = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let mut reader = Readability::with_document(document, base.as_ref().map(Url::as_str), Some(config))
+            .map_err(|error| unread(&error))?;
+        let reading = match reader.parse() {
+            Ok(article) => Self::of_article(article, url),
+            Err(ReadabilityError::GrabFailed) => {
+                let document = Document::from(html);
+                document.select("script, style, noscript, template").remove();
+                let title = document.select_single("title").text().trim().to_owned();
+                let whole = document.select_single("body");
+                let markdown = whole.nodes().first().map(|body| body.md(None).to_string()).unwrap_or_default();
+                let links = links(&document, base.as_ref());
+                let metadata = ReadMetadata::default();
+                Self { url, title, byline: None, language: None, markdown, links, metadata }
+            }
+            Err(error) => return Err(unread(&error)),
+        };
+        Ok(Self { language: reading.language.clone().or(language), ..reading })
+    }
+
+    fn of_article(article: Article, url: String) -> Self {
+        let content = Document::from(article.content.as_ref());
+        let base = Url::parse(&url).ok();
+        Self {
+            url,
+            title: article.title,
+            byline: article.byline,
+            language: article.lang,
+            markdown: article.text_content.to_string(),
+            links: links(&content, base.as_ref()),
+            metadata: ReadMetadata {
+                excerpt: article.excerpt,
+                site_name: article.site_name,
+                published: article.published_time,
+                modified: article.modified_time,
+                image: article.image,
+                is_article: true,
+            },
+        }
+    }
+}
+
+/// The links of a document, each address once.
+fn links(document: &Document, base: Option<&Url>) -> Vec<ReadLink> {
+    let mut seen = HashSet::new();
+    let anchors = document.select("a[href]");
+    let links = anchors.nodes().iter().filter_map(|anchor| {
+        let href = anchor.attr("href")?;
+        let url = base.map_or_else(|| Url::parse(&href), |base| base.join(&href)).ok()?;
+        let is_new = matches!(url.scheme(), "http" | "https" | "mailto") && seen.insert(url.to_string());
+        let text = anchor.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        is_new.then(|| ReadLink { text, url: url.into() })
+    });
+    links.take(MOST_LINKS).collect()
+}
+
+/// Refuses what would take the library's functions too deep, or too long.
+fn check(document: &Document) -> Result<(), Error> {
+    let mut level = vec![document.root()];
+    let (mut depth, mut elements) = (0, 0);
+    while !level.is_empty() {
+        depth += 1;
+        elements += level.len();
+        if depth > DEEPEST || elements > MOST_ELEMENTS {
+            return Err(too_much());
+        }
+        level = level.iter().flat_map(|node| node.children()).collect();
+    }
+    Ok(())
+}
+
+fn too_much() -> Error {
+    let message = format!(
+        "the page cannot be read: it nests elements deeper than {DEEPEST} levels, or has more than {MOST_ELEMENTS} elements; ask \
+         for its HTML by `/content`"
+    );
+    Error::Failed { message }
+}
+
+fn unread(error: &ReadabilityError) -> Error {
+    Error::Failed { message: format!("the page cannot be read: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(html: &str) -> Result<Reading, Error> {
+        Reading::parse(html, "https://tea.example/a/page".to_owned())
+    }
+
+    #[test]
+    fn an_article_is_found_among_all_else() {
+        let words =
+            "Green tea is steamed after it was picked, and so it keeps its colour and much of its taste. ".repeat(8);
+        let page = read(&format!(
+            "<html lang=en><title>Green tea - Tea House</title><meta name=author content='Ann Brewer'>\
+             <nav><a href=/shop>Shop</a></nav><article><h1>Green tea</h1><p>{words}<p>{words} <a href=../how>How</a></article>\
+             <footer>Imprint</footer><script>alert(1)</script>"
+        ))
+        .unwrap();
+        assert!(page.title.starts_with("Green tea"), "{page:?}");
+        assert_eq!((page.byline.as_deref(), page.language.as_deref()), (Some("Ann Brewer"), Some("en")));
+        assert!(page.markdown.contains("keeps its colour") && !page.markdown.contains("Imprint"), "{}", page.markdown);
+        assert_eq!(page.links, [ReadLink { text: "How".to_owned(), url: "https://tea.example/how".to_owned() }]);
+        assert!(page.metadata.is_article);
+    }
+
+    #[test]
+    fn what_is_no_article_is_read_as_a_whole() {
+        let page = read("<title>Menu</title><h1>Tea</h1><ul><li><a href=https://a.example/>Green</a></ul>").unwrap();
+        assert_eq!(page.title, "Menu");
+        assert!(page.markdown.contains("Tea") && page.markdown.contains("Green"), "{page:?}");
+        assert_eq!(page.links.len(), 1);
+        read("").unwrap();
+    }
+
+    #[test]
+    fn nobody_takes_the_daemon_down_by_nesting() {
+        for tag in ["<div>", "<b>", "<blockquote>", "<ul><li>", "<table><tr><td>"] {
+            assert!(matches!(read(&tag.repeat(20_000)), Err(Error::Failed { .. })), "{tag}");
+        }
+        read(&"<p>tea".repeat(10_000)).unwrap();
+    }
+}
