@@ -1,6 +1,6 @@
 //! What browsers keep for sites: the script that reads and writes it in a document of an origin, the same for all engines.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 use warmpool_protocol::OriginStorage;
@@ -20,16 +20,25 @@ pub(crate) enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// The request as a text.
-    pub(crate) fn text(self) -> String {
-        match self {
-            Self::Read { session, limit } => json!({"read": {"session": session, "limit": limit}}),
-            Self::Write(origin) => json!({"write": origin, "session": false}),
-            Self::WriteSession(origin) => {
-                json!({"write": {"sessionStorage": origin.session_storage}, "session": true})
-            }
+    /// The request as a text. Fails with a reason where it cannot be one.
+    pub(crate) fn text(self) -> Result<String, String> {
+        /// Not made of JSON's values, which would copy an origin that may be large.
+        #[derive(Serialize)]
+        struct Writing<T> {
+            write: T,
+            session: bool,
         }
-        .to_string()
+        let text = match self {
+            Self::Read { session, limit } => {
+                serde_json::to_string(&json!({"read": {"session": session, "limit": limit}}))
+            }
+            Self::Write(origin) => serde_json::to_string(&Writing { write: origin, session: false }),
+            Self::WriteSession(origin) => {
+                let own = json!({"sessionStorage": origin.session_storage});
+                serde_json::to_string(&Writing { write: own, session: true })
+            }
+        };
+        text.map_err(|error| error.to_string())
     }
 }
 

@@ -185,7 +185,17 @@ impl Browser {
             let world = call("Page.createIsolatedWorld", params).await?;
             let at = json!({"executionContextId": world["executionContextId"]});
             let origin = origin_of(frame["url"].as_str().unwrap_or_default()).unwrap_or_default();
-            Ok((origin, run(&self.cdp, &session, PAGE_SCRIPT.trim_end(), json!({"value": request.text()}), at).await?))
+            Ok((
+                origin,
+                run(
+                    &self.cdp,
+                    &session,
+                    PAGE_SCRIPT.trim_end(),
+                    json!({"value": request.text().map_err(CdpError::Refused)?}),
+                    at,
+                )
+                .await?,
+            ))
         };
         let asked = asked.await;
         self.detach(&session).await?;

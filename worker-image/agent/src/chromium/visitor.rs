@@ -78,7 +78,7 @@ impl<'a> Visitor<'a> {
         if let Some(error) = navigated["errorText"].as_str() {
             return Err(CdpError::Refused(format!("its page was not made: {error}")));
         }
-        let text = request.text();
+        let text = request.text().map_err(CdpError::Refused)?;
         let by_file = text.len() > LONGEST_ARGUMENT;
         let expression = if by_file { FILE_FIELD } else { "globalThis" };
         let (object, is) = try_join(

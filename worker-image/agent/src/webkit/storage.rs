@@ -40,8 +40,8 @@ impl Webkit {
         let Some(origin) = commands.pages().await?.first().and_then(|page| crate::storage::origin(&page.url)) else {
             return Ok(None);
         };
-        let asked = commands.ask_first(PAGE_SCRIPT.trim_end(), &Request::Read { session: true, limit }.text()).await;
-        match asked {
+        let request = Request::Read { session: true, limit }.text().map_err(ShellError::Refused)?;
+        match commands.ask_first(PAGE_SCRIPT.trim_end(), &request).await {
             Ok(text) => Ok(Answer::read(&text).and_then(|answer| answer.into_origin(&origin)).ok().map(|(own, _)| own)),
             Err(ShellError::Gone) => Err(ShellError::Gone),
             // A page that hangs, or shows a dialog.
@@ -87,7 +87,8 @@ fn session(origin: &OriginStorage) -> Option<Request<'_>> {
 
 async fn ask(commands: &Commands, origin: &str, request: Request<'_>) -> Result<Answer, ShellError> {
     let in_first = matches!(request, Request::WriteSession(_));
-    let text = commands.visit(origin, PAGE_SCRIPT.trim_end(), &request.text(), in_first).await?;
+    let request = request.text().map_err(ShellError::Refused)?;
+    let text = commands.visit(origin, PAGE_SCRIPT.trim_end(), &request, in_first).await?;
     Answer::read(&text).map_err(ShellError::Refused)
 }
 
