@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 
 /** Every row there is, in the order in which they run. */
 export const ROWS = [
-  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'console', 'throughput', 'engines', 'ads', 'egress', 'tasks',
+  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'console', 'throughput', 'engines', 'ads', 'egress', 'logins', 'tasks',
   'worlds',
   'history',
 ];
