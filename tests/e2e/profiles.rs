@@ -284,6 +284,15 @@ async fn serve_tasks(stage: Stage) -> Result<()> {
     let extract = json!({"url": format!("{site}/cookies"), "schema": schema, "profile": {"name": "task"}, "wait": 60});
     let reply = daemon.api().post("/lam/extract", &extract).await?;
     ensure!(reply.text().contains("nia"), "{}", reply.text());
+    // Each item begins with it, and no other context.
+    let urls = [format!("{site}/cookies?1"), format!("{site}/cookies?2")];
+    let fleet = json!({"urls": urls, "extract": {"url": "{{input.url}}", "schema": schema}, "profile": {"name": "task"}, "wait": 100});
+    let fleet = daemon.api().post("/lam/fleet", &fleet).await?.ok()?;
+    let id = fleet["taskId"].as_str().context("taskId")?;
+    let items = daemon.api().get(&format!("/lam/tasks/{id}/items")).await?.ok()?;
+    for at in 0..2 {
+        ensure!(items["items"][at]["output"].to_string().contains("nia"), "{items}");
+    }
     let fleet = json!({"urls": [site], "extract": {"schema": schema}, "profile": {"name": "task", "mode": "write"}});
     let refused = daemon.api().post("/lam/fleet", &fleet).await?;
     ensure!(refused.status == 400 && refused.text().contains("profile.mode"), "{}", refused.text());

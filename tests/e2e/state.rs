@@ -14,6 +14,7 @@ pub(crate) fn group() -> Group {
             is_there_before_the_first_page_and_leaves_no_trace,
             is_read_of_origins_that_no_tab_shows,
             goes_with_a_browser_of_the_drivers_own,
+            goes_with_tasks_and_is_not_kept,
             of_a_wrong_shape_is_refused,
             larger_than_allowed_is_refused,
         ],
@@ -248,6 +249,49 @@ async fn of_a_wrong_shape_is_refused(stage: Stage) -> Result<()> {
         ensure!(reply.status == 400, "{state}: {}", reply.text());
         let error = reply.json()?;
         ensure!(error["error"]["field"].as_str().is_some_and(|named| named.starts_with(field)), "{state}: {error}");
+    }
+    Ok(())
+}
+
+/// Every page of a task and every item of a fleet begins with it. Nothing of it is in a record, and a retry brings it again.
+async fn goes_with_tasks_and_is_not_kept(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let site = stage.site_for(daemon).await?;
+    let host = site.rsplit_once(":").and_then(|(host, _)| host.strip_prefix("http://")).context("a host")?;
+    let state = json!({"cookies": [{"name": "login", "value": "of-a-task", "domain": host, "path": "/"}]});
+    let (cookies, schema) = (format!("{site}/cookies"), json!({"login": {"selector": "body", "type": "text"}}));
+    let extract = json!({"url": cookies, "schema": schema, "state": state, "wait": 60});
+    let task = api.post("/lam/extract", &extract).await?.ok()?;
+    ensure!(task["output"].to_string().contains("of-a-task"), "{task}");
+    let urls = [format!("{cookies}?1"), format!("{cookies}?2")];
+    let fleet =
+        json!({"urls": urls, "extract": {"url": "{{input.url}}", "schema": schema}, "state": state, "wait": 100});
+    let fleet = api.post("/lam/fleet", &fleet).await?.ok()?;
+    let path = format!("/lam/tasks/{}", fleet["taskId"].as_str().context("taskId")?);
+    let items = api.get(&format!("{path}/items")).await?.ok()?;
+    for at in 0..2 {
+        ensure!(items["items"][at]["output"].to_string().contains("of-a-task"), "{items}");
+    }
+    let steps = json!([{"type": "navigate", "url": cookies}, {"type": "click", "selectors": [["#none"]], "offsetX": 1, "offsetY": 1, "timeout": 500}]);
+    let failed = api.post("/lam/run", &json!({"steps": steps, "state": state, "wait": 60})).await?.ok()?;
+    ensure!(failed["status"] == "failure", "{failed}");
+    let again = format!("/lam/tasks/{}", failed["taskId"].as_str().context("taskId")?);
+    let record = api.get(&again).await?;
+    ensure!(!record.text().contains("of-a-task"), "{}", record.text());
+    let refused = api.post(&format!("{again}/retry"), &json!({})).await?.fault(400)?;
+    ensure!(refused.field == "state", "{refused:?}");
+    let retried = api.post(&format!("{again}/retry"), &json!({"state": state})).await?.ok()?;
+    api.delete(&format!("/lam/tasks/{}", retried["taskId"].as_str().context("taskId")?)).await?;
+    let large = json!([{"name": "a", "value": "x".repeat(70_000)}]);
+    let large = json!({"origins": [{"origin": site, "localStorage": large}]});
+    for (body, field) in [
+        (json!({"url": cookies, "schema": schema, "state": large}), "state"),
+        (json!({"url": cookies, "schema": schema, "state": {"jar": []}}), "state.jar"),
+        (json!({"url": cookies, "schema": schema, "state": {}, "profile": {"name": "a"}}), "state"),
+    ] {
+        let refused = api.post("/lam/extract", &body).await?.fault(400)?;
+        ensure!(refused.field == field, "{refused:?}");
     }
     Ok(())
 }

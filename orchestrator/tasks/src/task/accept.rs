@@ -8,6 +8,7 @@ use tracing::Instrument as _;
 use super::active::ActiveTask;
 use super::idempotency::IdempotencyKey;
 use super::record::{Output, Record};
+use super::secrets::TaskSecrets;
 use super::spec::TaskSpec;
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
@@ -15,7 +16,7 @@ use crate::Error;
 use warmpool_api::task::ItemCounts;
 use warmpool_api::task::Status;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::{ServiceError, ServiceFault as _};
+use warmpool_core::error::{FieldFault as _, ServiceError, ServiceFault as _};
 use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 use warmpool_store::{Commit, StoreError};
@@ -26,8 +27,8 @@ const MAX_TEXT: usize = 500;
 /// What comes with a specification and is not stored as it is.
 #[derive(Debug, Default)]
 pub struct SubmitOptions {
-    /// The values of `{{secret.name}}`.
-    pub secrets: Map<String, Value>,
+    /// What nobody is shown.
+    pub secrets: TaskSecrets,
     /// The client's idempotency key.
     pub idempotency: Option<String>,
     /// The whole request as it was sent, to check whether a key came with the same one.
@@ -46,7 +47,11 @@ impl Tasks {
             return Err(Error::Service(ServiceError::Draining));
         }
         self.inner.keys.require(&owner)?;
-        check_values(&spec, &options.secrets)?;
+        check_values(&spec, &options.secrets.values)?;
+        if spec.launch.storage && options.secrets.state.is_none() {
+            let problem = "must be sent again: nothing of the state that the task began with is kept";
+            return Err(Error::invalid("state", problem));
+        }
         // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
         let tasks = self.clone();
         let work = async move { tasks.accept_once(owner, spec, options).await };

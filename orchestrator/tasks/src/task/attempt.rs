@@ -15,6 +15,7 @@ use crate::player::{Browser, Outcome, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_api::task::{Progress, ProgressEvent, TaskError};
 use warmpool_core::ids::SessionId;
+use warmpool_sessions::session::GivenState;
 use warmpool_sessions::session::{Ending, Session};
 
 /// What came of one attempt.
@@ -57,6 +58,8 @@ pub(super) struct WorkItem<'a> {
     pub(super) spec: &'a TaskSpec,
     pub(super) work: &'a TaskWork,
     pub(super) values: Values,
+    /// What its browser begins with.
+    pub(super) state: Option<&'a GivenState>,
     /// Its number, in a fleet.
     pub(super) index: Option<u32>,
 }
@@ -89,7 +92,7 @@ impl Tasks {
             // No worker is used in vain.
             return Ok(Attempt::StoreUnavailable(shortage));
         }
-        let session = async { Ok(self.session(task, item.spec).await) };
+        let session = async { Ok(self.session(task, item.spec, item.state).await) };
         let session = match tokio::try_join!(session, begun) {
             Ok((Ok(session), ())) => session,
             Ok((Err(attempt), ())) => return Ok(attempt),
@@ -146,8 +149,13 @@ impl Tasks {
     }
 
     /// A session for a spec, or the outcome of an attempt that gets none.
-    pub(super) async fn session(&self, task: &ActiveTask, spec: &TaskSpec) -> Result<Arc<Session>, Attempt> {
-        self.inner.workers.session(task, spec).await.map_err(|error| match (task.stopped(), error.code()) {
+    pub(super) async fn session(
+        &self,
+        task: &ActiveTask,
+        spec: &TaskSpec,
+        state: Option<&GivenState>,
+    ) -> Result<Arc<Session>, Attempt> {
+        self.inner.workers.session(task, spec, state).await.map_err(|error| match (task.stopped(), error.code()) {
             (Some(StopReason::Interrupted), _) | (None, Code::Draining) => Attempt::NotBegun,
             (Some(stop), _) => Attempt::Stopped(stop),
             (None, Code::InvalidKey) => {

@@ -13,6 +13,7 @@ use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::lifecycle::{TaskEnd, stop_error};
 use super::record::{ArtifactRecord, Item, Output, Record};
 use super::runner::Runner;
+use super::secrets::TaskSecrets;
 use super::spec::{FleetRules, TaskSpec};
 use super::storage::{put_item, put_record};
 use super::tasks::Tasks;
@@ -36,7 +37,7 @@ struct Fleet<'a> {
     spec: &'a TaskSpec,
     rules: &'a FleetRules,
     work: &'a TaskWork,
-    secrets: &'a Map<String, Value>,
+    secrets: &'a TaskSecrets,
     state: Mutex<FleetState>,
 }
 
@@ -188,8 +189,9 @@ impl Fleet<'_> {
                 }
                 continue;
             }
-            let values = self.spec.values(Some(&item.inputs), self.secrets);
-            let work = WorkItem { spec: self.spec, work: self.work, values, index: Some(item.index) };
+            let values = self.spec.values(Some(&item.inputs), &self.secrets.values);
+            let state = self.secrets.state.as_ref();
+            let work = WorkItem { spec: self.spec, work: self.work, values, state, index: Some(item.index) };
             let attempt = runner.attempt(&work).await?;
             item.execution_time = unix_ms().saturating_sub(begun);
             match attempt {

@@ -61,7 +61,13 @@ impl Tasks {
         let spec = storage.read(task, || storage.spec(&record)).await?;
         let secrets = storage.read(task, || storage.secrets(task.id)).await?;
         let work = spec.parse_work()?;
-        let item = WorkItem { spec: &spec, work: &work, values: spec.values(None, &secrets), index: None };
+        let item = WorkItem {
+            spec: &spec,
+            work: &work,
+            values: spec.values(None, &secrets.values),
+            state: secrets.state.as_ref(),
+            index: None,
+        };
         let attempt = loop {
             // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
             let error = match self.attempt(task, &item, self.mark_running(task)).await? {

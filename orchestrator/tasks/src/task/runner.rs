@@ -16,6 +16,7 @@ use crate::player::Browser;
 use crate::script::FailureCode;
 use warmpool_api::task::TaskError;
 use warmpool_core::drain::Phase;
+use warmpool_sessions::session::GivenState;
 use warmpool_sessions::session::{Ending, Session};
 
 /// While a runner pauses: between two looks whether others need its worker.
@@ -78,7 +79,7 @@ impl<'a> Runner<'a> {
 
     /// One attempt at an item, with nothing left of an earlier one.
     pub(super) async fn attempt(&mut self, item: &WorkItem<'_>) -> Result<Attempt, Error> {
-        let mut held = match self.take_session().await {
+        let mut held = match self.take_session(item.state).await {
             Ok(held) => held,
             Err(attempt) => return Ok(attempt),
         };
@@ -108,11 +109,11 @@ impl<'a> Runner<'a> {
     }
 
     /// A session with a fresh context: the one that the runner has, or a new one.
-    async fn take_session(&mut self) -> Result<RunnerSession, Attempt> {
+    async fn take_session(&mut self, state: Option<&GivenState>) -> Result<RunnerSession, Attempt> {
         loop {
             let held = match self.held.take() {
                 Some(held) => held,
-                None => self.new_session().await?,
+                None => self.new_session(state).await?,
             };
             if self.spec.per_session(&self.tasks.inner.config) == 1 {
                 return Ok(held);
@@ -135,8 +136,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    async fn new_session(&self) -> Result<RunnerSession, Attempt> {
-        let session = self.tasks.session(self.task, self.spec).await?;
+    async fn new_session(&self, state: Option<&GivenState>) -> Result<RunnerSession, Attempt> {
+        let session = self.tasks.session(self.task, self.spec, state).await?;
         let browser = self.tasks.inner.workers.browser(&session);
         Ok(RunnerSession { session, browser, since: Instant::now(), items: 0, failed: false })
     }

@@ -93,7 +93,8 @@ pub struct FleetRules {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another.
+    /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another. Where a
+    /// profile or a state is there to begin with, each has a container.
     #[default]
     Context,
     /// Each has a container of its own.
@@ -134,8 +135,10 @@ impl TaskSpec {
 
     /// How many runs, extracts or items one session may carry out.
     pub(super) fn per_session(&self, config: &Config) -> usize {
+        // A context of its own would know nothing of what the browser began with.
+        let begins_blank = self.profile.is_none() && !self.launch.storage;
         match &self.fleet {
-            Some(rules) if rules.isolation == Isolation::Context => config.tasks.items_per_session,
+            Some(rules) if begins_blank && rules.isolation == Isolation::Context => config.tasks.items_per_session,
             _ => 1,
         }
     }

@@ -7,16 +7,16 @@ mod wait;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::record::{ArtifactRecord, Item, Output, Record};
+use super::secrets::TaskSecrets;
 use super::spec::TaskSpec;
 use crate::Error;
 pub use files::FOLDER;
 use files::Files;
-pub(super) use secrets::MAX_SECRETS;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::ServiceFault as _;
@@ -46,7 +46,7 @@ pub(super) struct NewTask<'a> {
     pub(super) record: Record,
     /// The specification as JSON.
     pub(super) body: Vec<u8>,
-    pub(super) secrets: &'a Map<String, Value>,
+    pub(super) secrets: &'a TaskSecrets,
     pub(super) idempotency: Option<IdempotencyKey>,
 }
 
@@ -166,10 +166,10 @@ impl TaskStorage {
         serde_json::from_slice(&bytes).map_err(Error::internal)
     }
 
-    pub(super) async fn secrets(&self, task: TaskId) -> Result<Map<String, Value>, Error> {
+    pub(super) async fn secrets(&self, task: TaskId) -> Result<TaskSecrets, Error> {
         match self.store.get(Table::TaskSecrets, &task.store_key()).await? {
             Some(encrypted) => secrets::decrypt(&self.instance, task, &encrypted),
-            None => Ok(Map::new()),
+            None => Ok(TaskSecrets::default()),
         }
     }
 

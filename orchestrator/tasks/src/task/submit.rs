@@ -4,8 +4,8 @@ mod request;
 
 use serde_json::{Map, Value};
 
+use super::secrets::TaskSecrets;
 use super::spec::{FleetRules, TaskSpec};
-use super::storage::MAX_SECRETS;
 use crate::Error;
 use crate::script::{FailureCode, TaskWork};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS};
@@ -18,6 +18,7 @@ use warmpool_core::clock::millis;
 use warmpool_core::error::{FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::{ProfileChoice, ProfileMode, check_name};
+use warmpool_protocol::Launch;
 use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, launch};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
@@ -66,19 +67,24 @@ impl SubmitRequest {
     }
 
     /// Checks what is around the work and fills in the defaults; of a fleet, checks the work too. Other work is checked when
-    /// it is accepted. Returns the secrets by themselves.
+    /// it is accepted. Returns by itself what nobody is shown.
     /// Errors: `Field`, and `Session` when no upstream proxy is where `advanced.proxy` wants it.
-    pub fn check(self, config: &Config) -> Result<(TaskSpec, Map<String, Value>), Error> {
+    pub fn check(self, config: &Config) -> Result<(TaskSpec, TaskSecrets), Error> {
         let Self { kind, work, mut common } = self;
         let engine = common.browser_type.unwrap_or(Engine::Chromium);
         let advanced = advanced(common.advanced.take(), SessionKind::Task, config)?;
-        let secrets = secrets(common.secrets.take())?;
+        let secrets = TaskSecrets::check(common.secrets.take(), common.state.take())?;
         let longest = millis(config.tasks.max_timeout);
         let timeout_ms = common.timeout.map_or(Some(millis(config.tasks.timeout)), |given| u64::try_from(given).ok());
         let timeout_ms = timeout_ms.filter(|timeout| (1..=longest).contains(timeout)).ok_or_else(|| {
             Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
         })?;
+        let profile = profile(kind, common.profile.take())?;
+        if profile.is_some() && secrets.state.is_some() {
+            return Err(Error::invalid("state", "must be left out where `profile` says what the browser begins with"));
+        }
         let launch = launch(None, common.settings.take(), engine, &advanced)?;
+        let launch = Launch { storage: secrets.state.is_some(), ..launch };
         let service_passcode = check_text("service_passcode", common.service_passcode.take())?;
         let metadata = Metadata::check(common.metadata.take().map(|members| members.0).unwrap_or_default())?;
         let name = check_text("name", common.name.take())?;
@@ -96,7 +102,7 @@ impl SubmitRequest {
             metadata,
             name,
             proxy: advanced.proxy,
-            profile: profile(kind, common.profile.take())?,
+            profile,
             fleet: None,
         };
         if kind == Kind::Fleet {
@@ -123,10 +129,10 @@ fn profile(kind: Kind, profile: Option<Object<ProfileChoice>>) -> Result<Option<
 }
 
 impl RetryRequest {
-    /// The secrets, checked.
+    /// What nobody is shown, checked.
     /// Errors: `Field`.
-    pub fn secrets(self) -> Result<Map<String, Value>, Error> {
-        secrets(self.secrets)
+    pub fn secrets(self) -> Result<TaskSecrets, Error> {
+        TaskSecrets::check(self.secrets, self.state)
     }
 }
 
@@ -203,18 +209,6 @@ fn inputs(field: &str, value: Value) -> Result<Map<String, Value>, Error> {
         return Err(Error::invalid(field, format!("may have {MAX_INPUTS} bytes as JSON at most")));
     }
     Ok(inputs)
-}
-
-fn secrets(members: Option<Members>) -> Result<Map<String, Value>, Error> {
-    let secrets = members.map(|members| members.0).unwrap_or_default();
-    // Nothing of their content may get into a message.
-    if let Some((name, _)) = secrets.iter().find(|(_, value)| !value.is_string()) {
-        return Err(Error::invalid(format!("secrets.{name}"), "must be a string"));
-    }
-    if serde_json::to_vec(&secrets).map_or(0, |text| text.len()) > MAX_SECRETS {
-        return Err(Error::invalid("secrets", format!("may have {MAX_SECRETS} bytes as JSON at most")));
-    }
-    Ok(secrets)
 }
 
 #[cfg(test)]

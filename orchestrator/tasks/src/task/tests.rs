@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, json};
+use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::new_record;
@@ -103,8 +103,11 @@ impl Bench {
 
     /// Hands in a run under this idempotency key.
     async fn accept(&self, key: &str) -> Result<Task, Error> {
-        let options =
-            SubmitOptions { secrets: Map::new(), idempotency: Some(key.to_owned()), ..SubmitOptions::default() };
+        let options = SubmitOptions {
+            secrets: TaskSecrets::default(),
+            idempotency: Some(key.to_owned()),
+            ..SubmitOptions::default()
+        };
         self.tasks.accept(self.owner.clone(), spec(), options).await
     }
 

@@ -15,7 +15,7 @@ use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::{Code, Fault, ServiceError};
 use warmpool_keys::Keys;
-use warmpool_sessions::session::{Session, Sessions};
+use warmpool_sessions::session::{GivenState, Options, Session, Sessions};
 use warmpool_workers::pool::Pool;
 
 /// How long a task keeps asking for a worker.
@@ -63,8 +63,13 @@ impl Workers {
     }
 
     /// Makes a session. Fleets let waiting clients go first.
-    pub(super) async fn session(&self, task: &ActiveTask, spec: &TaskSpec) -> Result<Arc<Session>, Error> {
-        let options = spec.session(&self.config);
+    pub(super) async fn session(
+        &self,
+        task: &ActiveTask,
+        spec: &TaskSpec,
+        state: Option<&GivenState>,
+    ) -> Result<Arc<Session>, Error> {
+        let options = Options { state: state.cloned(), ..spec.session(&self.config) };
         let deadline = Instant::now() + WORKER_TIMEOUT;
         loop {
             while spec.fleet.is_some() && self.clients_waiting() > 0 {

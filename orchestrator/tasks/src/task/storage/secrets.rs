@@ -1,16 +1,12 @@
 //! Secrets of waiting tasks. They are encrypted on the disk, each task's with a key of its own that is nowhere on the disk.
 
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use serde_json::{Map, Value};
-
 use crate::Error;
+use crate::task::secrets::TaskSecrets;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::TaskId;
 use warmpool_core::ids::random_bytes;
 use warmpool_core::instance::Instance;
-
-/// The most bytes that secrets may have as JSON: they must fit into one value of the store.
-pub(in crate::task) const MAX_SECRETS: usize = 32 << 10;
 
 fn key(instance: &Instance, task: TaskId) -> Result<LessSafeKey, Error> {
     let bytes = instance.task_key(&task.to_string());
@@ -19,9 +15,9 @@ fn key(instance: &Instance, task: TaskId) -> Result<LessSafeKey, Error> {
 }
 
 /// Encrypts the secrets of a task: the nonce, then the text and its tag.
-pub(super) fn encrypt(instance: &Instance, task: TaskId, secrets: &Map<String, Value>) -> Result<Vec<u8>, Error> {
+pub(super) fn encrypt(instance: &Instance, task: TaskId, secrets: &TaskSecrets) -> Result<Vec<u8>, Error> {
     let nonce = random_bytes::<NONCE_LEN>();
-    let mut text = serde_json::to_vec(secrets).map_err(Error::internal)?;
+    let mut text = secrets.to_json()?;
     let encrypted =
         key(instance, task)?.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut text);
     encrypted.map_err(|_| Error::internal("secrets could not be encrypted"))?;
@@ -29,13 +25,13 @@ pub(super) fn encrypt(instance: &Instance, task: TaskId, secrets: &Map<String, V
 }
 
 /// Decrypts what [`encrypt`] encrypted for the same task.
-pub(super) fn decrypt(instance: &Instance, task: TaskId, encrypted: &[u8]) -> Result<Map<String, Value>, Error> {
+pub(super) fn decrypt(instance: &Instance, task: TaskId, encrypted: &[u8]) -> Result<TaskSecrets, Error> {
     let broken = || Error::internal("the secrets of a task cannot be read");
     let (nonce, text) = encrypted.split_first_chunk::<NONCE_LEN>().ok_or_else(broken)?;
     let mut text = text.to_vec();
     let nonce = Nonce::assume_unique_for_key(*nonce);
     let text = key(instance, task)?.open_in_place(nonce, Aad::empty(), &mut text).map_err(|_| broken())?;
-    serde_json::from_slice(text).map_err(|_| broken())
+    TaskSecrets::from_json(text)
 }
 
 #[cfg(test)]
@@ -51,10 +47,11 @@ mod tests {
         let instance = Instance::load_or_create(dir.path()).unwrap();
         let mut ids = TaskIds::default();
         let (task, other) = (ids.next(1), ids.next(1));
-        let secrets = json!({"password": "correct horse"}).as_object().unwrap().clone();
+        let values = json!({"password": "correct horse"}).as_object().unwrap().clone();
+        let secrets = TaskSecrets { values: values.clone(), state: None };
         let encrypted = encrypt(&instance, task, &secrets).unwrap();
         assert!(!String::from_utf8_lossy(&encrypted).contains("horse"));
-        assert_eq!(decrypt(&instance, task, &encrypted).unwrap(), secrets);
+        assert_eq!(decrypt(&instance, task, &encrypted).unwrap().values, values);
         assert!(decrypt(&instance, other, &encrypted).is_err());
         for at in 0..encrypted.len() {
             let mut damaged = encrypted.clone();

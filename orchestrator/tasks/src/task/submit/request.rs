@@ -12,6 +12,7 @@ use crate::task::spec::Isolation;
 use warmpool_api::{Members, Object};
 use warmpool_core::browser::Engine;
 use warmpool_profiles::ProfileChoice;
+use warmpool_protocol::StorageState;
 use warmpool_sessions::session::{Advanced, Settings};
 
 /// What all three bodies have beside the work. Every member may be left out or null.
@@ -25,6 +26,10 @@ pub(super) struct Common {
     pub(super) headless: Option<bool>,
     pub(super) settings: Option<Object<Settings>>,
     pub(super) advanced: Option<Object<Advanced>>,
+    /// What the browser begins with: cookies and storage in the shape of Playwright's `storageState`, at most 64 KiB as JSON. No
+    /// record, log or answer holds it.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub(super) state: Option<Object<StorageState>>,
     /// The profile that the browser begins with, and whether it is saved. A fleet only reads one.
     pub(super) profile: Option<Object<ProfileChoice>>,
     /// The values of `{{input.name}}`: at most 16 KiB as JSON.
@@ -76,11 +81,12 @@ pub(super) struct Common {
 }
 
 /// The members of [`Common`] that all three bodies have.
-pub(super) const COMMON_MEMBERS: [&str; 13] = [
+pub(super) const COMMON_MEMBERS: [&str; 14] = [
     "browser_type",
     "headless",
     "settings",
     "advanced",
+    "state",
     "profile",
     "inputs",
     "secrets",
@@ -111,7 +117,7 @@ pub(super) struct Retry {
     pub(super) on: Option<Vec<String>>,
 }
 
-/// What a retry may bring: secrets are not kept, so they have to be sent again.
+/// What a retry may bring: secrets and a state are not kept, so they have to be sent again.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "RetryTask")]
@@ -119,6 +125,9 @@ pub struct RetryRequest {
     /// The values of `{{secret.name}}`: they are not kept.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub(super) secrets: Option<Members>,
+    /// The state that the browser begins with: it is not kept.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub(super) state: Option<Object<StorageState>>,
     /// Seconds that the answer may wait for the task's end.
     #[schemars(extend("default" = 0))]
     pub wait: Option<u64>,
