@@ -183,7 +183,7 @@ pub(crate) const ROWS: &[Row] = &[
         fault: "The container engine is restarted without live-restore, and stays away for five minutes",
         expected: "sessions end once as engine_stopped, /readyz answers 503 and /healthz 200, new sessions get 503 with Retry-After, and the daemon recovers by itself",
         cases: &["faults::the_engine_may_go_and_come_back", "row_engine_restart::an_engine_away_for_minutes"],
-        falls_short: None,
+        falls_short: Some("the case of minutes has not passed yet: it was corrected after its last run"),
     },
     Row {
         number: 10,
