@@ -49,8 +49,8 @@ fn number_of(state: &Value) -> Result<u64> {
     ensure!(cookies.len() == PARTS && items.len() == PARTS, "a part is missing: {} and {}", cookies.len(), items.len());
     let number: u64 = cookies[0]["value"].as_str().context("a value")?.parse()?;
     ensure!(*state == json!({"cookies": cookies, "origins": state["origins"]}), "it has more than was saved");
-    let wanted = format!("save {number} ");
-    let is_one = cookies.iter().all(|cookie| cookie["value"] == number.to_string())
+    let (cookie, wanted) = (number.to_string(), format!("save {number} "));
+    let is_one = cookies.iter().all(|each| each["value"] == cookie.as_str())
         && items.iter().all(|item| item["value"].as_str().is_some_and(|value| value.starts_with(&wanted)));
     ensure!(is_one, "two saves are mixed: {state}");
     Ok(number)

@@ -81,8 +81,8 @@ impl Control {
             Some(index) => self.tab_at(index).await?,
             None => self.window.clone(),
         };
-        let others = self.page.windows().await?.into_iter().filter(|window| *window != closed);
-        let next = match others.last() {
+        let mut others = self.page.windows().await?.into_iter().filter(|window| *window != closed);
+        let next = match others.next_back() {
             Some(_) if closed != self.window => self.window.clone(),
             Some(other) => other,
             None => self.page.client.new_window(true).await.map_err(StepError::from)?.handle,
