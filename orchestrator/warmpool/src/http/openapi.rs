@@ -26,13 +26,14 @@ pub(super) use warmpool_api::AnyObject;
 use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 16] = [
     ("Sessions", "One client's use of one browser, from its creation to its one end."),
     ("Websockets", "What clients of a session connect to. Their client libraries do the rest."),
     ("WebDriver", "The WebDriver address of a session. Errors have the form of the W3C standard."),
     ("Live view", "A session's picture, the links by which others may watch, and recordings."),
     ("Files", "What a browser downloaded, and what its pages may upload."),
     ("Pages", "A page as a picture, a document, HTML or elements, by one request."),
+    ("MCP", "The Model Context Protocol, by which agents drive browsers."),
     ("Tasks", "Recordings to play and pages to read, once or for many inputs, and their history."),
     ("Profiles", "What browsers keep for sites, under a name, from one session to the next."),
     ("Worlds", "360-degree scenes for patients, and the keys that ask for them."),
@@ -214,6 +215,7 @@ mod tests {
         let guides = [
             include_str!("../../../docs/api.md"),
             include_str!("../../../docs/logins.md"),
+            include_str!("../../../docs/mcp.md"),
             include_str!("../../../docs/pages.md"),
             include_str!("../../../docs/tasks.md"),
             include_str!("../../../docs/worlds.md"),
