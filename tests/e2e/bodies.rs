@@ -140,7 +140,8 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
         .set("WEBDRIVER_MAX_SESSION_BODY", "2MiB")
         .set("SESSION_MAX_STATE", "2MiB")
         .set("PROFILES_MAX_SIZE", "2MiB")
-        .set("PAGES_MAX_BODY", "2MiB");
+        .set("PAGES_MAX_BODY", "2MiB")
+        .set("MCP_MAX_BODY", "2MiB");
     let daemon = Daemon::start(settings).await?;
     let api = daemon.api();
     // Four bodies, complete but for their ends, hold most of the budget.

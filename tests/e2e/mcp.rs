@@ -18,7 +18,7 @@ pub(crate) fn group() -> Group {
         .set("MCP_MAX_SESSIONS_PER_KEY", "3")
         .set("MCP_IDLE_TIMEOUT", "4s")
         .set("MCP_NAVIGATION_TIMEOUT", "3s")
-        .set("MCP_ACTION_TIMEOUT", "4s");
+        .set("MCP_ACTION_TIMEOUT", "6s");
     group!(Some(settings), quick: [], full: [the_official_client_uses_every_tool, the_client_for_python_finds_its_version, a_program_starts_it, sessions_are_their_keys_own])
 }
 
