@@ -52,6 +52,9 @@ impl Tasks {
             let problem = "must be sent again: nothing of the state that the task began with is kept";
             return Err(Error::invalid("state", problem));
         }
+        if options.secrets.state.is_some() && !spec.launch.storage {
+            return Err(Error::invalid("state", "must be left out: the task that is tried again began without one"));
+        }
         // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
         let tasks = self.clone();
         let work = async move { tasks.accept_once(owner, spec, options).await };
