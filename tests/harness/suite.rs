@@ -294,8 +294,16 @@ impl TestLane {
             }
             outcome
         });
-        outcome.map_err(|error| format!("{error:?}\n{}", shown_logs()))
+        outcome.map_err(|error| format!("{}\n{}", causes(&error), shown_logs()))
     }
+}
+
+/// An error with its causes, and without the backtrace that anyhow adds where `RUST_BACKTRACE` is set: a run's last lines are
+/// for the reasons.
+fn causes(error: &anyhow::Error) -> String {
+    let mut lines = error.chain().map(ToString::to_string);
+    let first = lines.next().unwrap_or_default();
+    lines.fold(first, |text, cause| format!("{text}\n  caused by: {cause}"))
 }
 
 fn case_limit() -> Duration {
