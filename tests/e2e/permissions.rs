@@ -134,7 +134,7 @@ async fn nobody_else_is_permitted(stage: Stage) -> Result<()> {
             ensure!(seen["place"].is_string() && seen["states"]["geolocation"] != "granted", "{engine}: {seen}");
         } else {
             let script = "navigator.permissions.query({name: 'geolocation'}).then(({state}) => state)";
-            eventually!(format!("{engine} would ask"), 10, ask(&session, engine, script).await? == "prompt")?;
+            eventually!(format!("{engine} would ask"), 30, ask(&session, engine, script).await? == "prompt")?;
         }
         session.delete().await?.ok()?;
     }
