@@ -188,7 +188,8 @@ impl BrowserSettings {
 fn upstream(create_body: &mut CreateBody, proxies: &Value) -> Result<(), Error> {
     let of = match proxies {
         Value::Bool(true) => json!(true),
-        nothing if asks_for_nothing(nothing) => return Ok(()),
+        Value::Null | Value::Bool(false) => return Ok(()),
+        Value::Array(list) if list.is_empty() => return Ok(()),
         Value::Array(list) => {
             let [proxy] = list.as_slice() else {
                 return Err(Error::not_supported("proxies", "may have one member here: all pages take one way"));
