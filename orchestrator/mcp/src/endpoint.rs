@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{Method, Request, Response};
-use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -81,7 +82,7 @@ impl Mcp {
     }
 
     /// Answers a request, whose caller and origin are checked.
-    /// Errors: `UnknownSession`, `Limit`, and `Service` when the daemon goes down.
+    /// Errors: `UnknownSession`, `Limit`, `Refused`, and `Service` when the daemon goes down.
     pub async fn handle(
         &self,
         client: Client,
@@ -115,8 +116,20 @@ impl Mcp {
             .disable_allowed_origins()
             .with_max_request_body_bytes(body.len().max(1));
         let factory = move || Ok(McpServer::new(agent.clone()));
-        Ok(StreamableHttpService::new(factory, Arc::new(manager), config).handle(request).await)
+        let response = StreamableHttpService::new(factory, Arc::new(manager), config).handle(request).await;
+        if is_refusal(&response) {
+            let status = response.status();
+            let message = response.into_body().collect().await.unwrap_or_else(|never| match never {}).to_bytes();
+            return Err(Error::Refused { status, message: String::from_utf8_lossy(&message).into_owned() });
+        }
+        Ok(response)
     }
+}
+
+/// Whether the transport refuses a request by a line of text, in place of a message of MCP.
+fn is_refusal(response: &Response<BoxBody<Bytes, Infallible>>) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    response.status().is_client_error() && !kind.starts_with("application/json")
 }
 
 /// Whether a request begins an MCP session.

@@ -1,5 +1,6 @@
 //! What can go wrong with a request before it reaches a tool.
 
+use http::StatusCode;
 use warmpool_core::error::{Code, Fault, ServiceError};
 
 /// What can go wrong, as a client sees it.
@@ -14,6 +15,14 @@ pub enum Error {
         /// The id that was sent.
         id: String,
     },
+    /// MCP's transport does not take the request.
+    #[error("{message}")]
+    Refused {
+        /// The status that the transport has for it.
+        status: StatusCode,
+        /// What is wrong, as the transport says it.
+        message: String,
+    },
     /// The key has as many MCP sessions as it may.
     #[error("this key has {limit} MCP sessions already: end one by DELETE, or raise `mcp.max_sessions_per_key`")]
     Limit {
@@ -26,7 +35,12 @@ impl Fault for Error {
     fn code(&self) -> Code {
         match self {
             Self::Service(error) => error.code(),
-            Self::UnknownSession { .. } => Code::UnknownMcpSession,
+            Self::UnknownSession { .. } | Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
+                Code::UnknownMcpSession
+            }
+            Self::Refused { status: StatusCode::NOT_ACCEPTABLE, .. } => Code::NotAcceptable,
+            Self::Refused { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, .. } => Code::UnsupportedMediaType,
+            Self::Refused { .. } => Code::InvalidMcpRequest,
             Self::Limit { .. } => Code::McpSessionLimit,
         }
     }

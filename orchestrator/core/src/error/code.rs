@@ -81,6 +81,8 @@ codes! {
     NotSupported = "not_supported", 400, "invalid argument", Client;
     /// The body is not a JSON object.
     InvalidBody = "invalid_body", 400, "invalid argument", Client;
+    /// The message is none that MCP's transport takes here.
+    InvalidMcpRequest = "invalid_mcp_request", 400, "invalid argument", Client;
     /// A capability would weaken the isolation of the worker, or names another browser.
     CapabilityRefused = "capability_refused", 400, "session not created", Client;
     /// No key was sent.
@@ -107,6 +109,8 @@ codes! {
     UnknownPath = "unknown_path", 404, "unknown command", Client;
     /// The path does not have this method.
     MethodNotAllowed = "method_not_allowed", 405, "unknown method", Client;
+    /// The header `Accept` names nothing that the path answers with.
+    NotAcceptable = "not_acceptable", 406, "invalid argument", Client;
     /// What a call on a page waited for did not come in time, or the whole call took too long.
     PageTimeout = "page_timeout", 408, "timeout", Client;
     /// The page did not open, or the browser could not do with it what was asked for.

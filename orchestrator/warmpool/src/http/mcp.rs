@@ -62,7 +62,7 @@ pub(super) fn routes() -> Routes {
                  reaches it.",
             )
             .header("mcp-session-id", "The MCP session; `initialize` begins one and answers its id.", json!({"type": "string"}))
-            .fails(&[Code::UnknownMcpSession])
+            .fails(&[Code::UnknownMcpSession, Code::InvalidMcpRequest, Code::NotAcceptable, Code::UnsupportedMediaType])
     };
     Routes::new("MCP")
         .post(
