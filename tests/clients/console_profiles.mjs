@@ -9,7 +9,7 @@ import { perform, text } from './live_page.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
-const flows = { make, manage, labels };
+const flows = { make, manage, folders, labels };
 
 const go = (page, hash) => page.evaluate((wanted) => (location.hash = wanted), hash);
 const shown = (page) => page.frameLocator('#session-view').locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
@@ -169,6 +169,53 @@ async function manage() {
   await until('it is gone', async () => !(await text(page, 'profiles-rows')).includes('tea'));
   await go(page, '#/profiles/tea');
   await says(page, '#profile-problem', 'No profile tea');
+  assert.deepEqual(page.problems, []);
+}
+
+/** Makes a profile that is a folder, takes it out, and brings it in under another name. */
+async function folders() {
+  const page = await signedIn();
+  await go(page, '#/new-profile');
+  await says(page, '#np-kind-hint', 'Any browser can use');
+  await page.check('#new-profile-form input[value=folder]');
+  await says(page, '#np-kind-hint', 'Only the same browser');
+  await look(page, 'new-profile-folder');
+  await openBrowser(page, 'van', `${env.SITE_URL}/cookies/set?login=secretcat`);
+  await shown(page);
+  await page.click('#session-profile-save');
+  await says(page, '#profile-facts', 'the whole folder, for Chromium alone');
+  await until('its first version', async () => (await page.locator('#profile-versions').textContent()).includes('Version 1'));
+  await until('nobody writes any more', () => page.locator('#profile-writer').isHidden());
+  await says(page, '#profile-none', 'does not look into');
+  await look(page, 'profile-folder');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.click('#profile-export')]);
+  assert.equal(download.suggestedFilename(), 'van.tar.zst');
+  const packed = await readFile(await download.path());
+
+  await visit(page, 'Profiles');
+  const attempt = async (name, buffer) => {
+    await page.click('#profiles-import');
+    await page.fill('#profile-import-name', name);
+    await page.setInputFiles('#profile-import-file', { name: 'van.tar.zst', mimeType: 'application/zstd', buffer });
+    await page.locator('#profile-import-form button[type=submit]').click();
+  };
+  await attempt('van', packed);
+  await says(page, '#profile-import-problem', 'There is a profile of this name already');
+  await page.keyboard.press('Escape');
+  await attempt('torn', packed.subarray(0, packed.length >> 1));
+  await says(page, '#profile-import-problem', 'The file cannot be used');
+  await page.keyboard.press('Escape');
+  await attempt('copy', packed);
+  await says(page, '#profile-title', 'copy');
+  await page.click('#profile-again');
+  await says(page, '#np-kind-hint', 'for Chromium alone');
+  assert.equal(await page.locator('#np-kinds').isVisible(), false, 'a kind stays as it is');
+  assert.equal(await page.locator('#new-profile-form input[value=firefox]').isDisabled(), true);
+  await visit(page, 'Profiles');
+  const rows = page.locator('#profiles-rows tr', { hasText: 'a folder' });
+  await look(page, 'profiles-folders');
+  await until('both', async () => (await rows.count()) === 2);
+  assert.equal(await page.locator('#profiles-rows tr', { hasText: 'torn' }).count(), 0, 'a torn file makes no profile');
   assert.deepEqual(page.problems, []);
 }
 

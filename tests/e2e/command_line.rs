@@ -1,6 +1,7 @@
 //! The command line at a terminal and in a pipe: what people read fits their terminal, what programs read is JSON, and exit codes
 //! are those of the guide.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -85,6 +86,28 @@ async fn profiles_are_managed(stage: Stage) -> Result<()> {
     ensure!(code != Some(0), "a profile that is written was deleted");
     ok(&["sessions", "end", created["session_id"].as_str().context("an id")?]).await?;
     eventually!("it can be deleted", 20, in_pipe(daemon, &["profiles", "delete", "desk"]).await?.0 == Some(0))?;
+
+    // One that is a folder goes through a file, too.
+    ok(&["profiles", "create", "van", "--kind", "folder"]).await?;
+    let create = ["sessions", "create", "--page", "about:blank", "--profile", "van", "--save-profile"];
+    let created = ok(&create).await?;
+    ok(&["sessions", "end", created["session_id"].as_str().context("an id")?]).await?;
+    let shown = eventually!("its first version is there", 40, {
+        Some(ok(&["profiles", "show", "van"]).await?).filter(|shown| shown["versions"][0]["version"] == 1)
+    })?;
+    ensure!(shown["kind"] == "folder" && shown["engine"] == "chromium", "{shown}");
+    let packed = folder.path().join("van.tar.zst");
+    let path = packed.to_str().context("a path")?;
+    ok(&["profiles", "export", "van", "--output", path]).await?;
+    ensure!(std::fs::metadata(&packed)?.permissions().mode() & 0o777 == 0o600, "others can read it");
+    let (code, said) = on_terminal(daemon, 80, &["profiles", "export", "van"], &[]).await?;
+    ensure!(code == Some(64) && said.contains("--output"), "{code:?} {said}");
+    ok(&["profiles", "import", "copy", path]).await?;
+    let (code, list) = on_terminal(daemon, 100, &["profiles", "list"], &[]).await?;
+    ensure!(code == Some(0) && list.matches("folder of chromium").count() == 2, "{list}");
+    std::fs::write(&packed, [&[0x28, 0xb5, 0x2f, 0xfd][..], b"nothing"].concat())?;
+    let (code, _, problem) = in_pipe(daemon, &["profiles", "import", "copy", path]).await?;
+    ensure!(code == Some(65) && problem.contains("tar in zstd"), "{code:?} {problem}");
     Ok(())
 }
 

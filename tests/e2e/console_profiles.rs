@@ -58,7 +58,7 @@ async fn operators_manage_those_of_all_keys(_: Stage) -> Result<()> {
 async fn are_made_and_managed_by_hand(stage: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
-    for flow in ["make", "manage", "labels"] {
+    for flow in ["make", "manage", "folders", "labels"] {
         let program = Program::node(&programs::clients(), "console_profiles.mjs").await?.of(&daemon).env("FLOW", flow);
         program.env("SITE_URL", &site).results().await.context(flow)?;
     }

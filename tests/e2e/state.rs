@@ -283,6 +283,10 @@ async fn goes_with_tasks_and_is_not_kept(stage: Stage) -> Result<()> {
     ensure!(refused.field == "state", "{refused:?}");
     let retried = api.post(&format!("{again}/retry"), &json!({"state": state})).await?.ok()?;
     api.delete(&format!("/lam/tasks/{}", retried["taskId"].as_str().context("taskId")?)).await?;
+    let without = api.post("/lam/run", &json!({"steps": steps, "wait": 60})).await?.ok()?;
+    let again = format!("/lam/tasks/{}/retry", without["taskId"].as_str().context("taskId")?);
+    let refused = api.post(&again, &json!({"state": state})).await?.fault(400)?;
+    ensure!(refused.field == "state" && refused.message.contains("without one"), "{refused:?}");
     let large = json!([{"name": "a", "value": "x".repeat(70_000)}]);
     let large = json!({"origins": [{"origin": site, "localStorage": large}]});
     for (body, field) in [

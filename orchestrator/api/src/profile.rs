@@ -17,6 +17,9 @@ pub enum ProfileKind {
 }
 
 impl ProfileKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::State, Self::Folder];
+
     /// Its name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -3,10 +3,12 @@
 use std::io::Write;
 
 use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use futures_util::stream::MapOk;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Either, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_util::io::ReaderStream;
 use url::Url;
 use warmpool_api::error::ErrorBody;
 use warmpool_core::error::Code;
@@ -30,6 +33,9 @@ pub(super) struct Caller {
     /// What opens the daemon, and the header that carries it; none where it may do without.
     credential: Option<(HeaderName, HeaderValue)>,
 }
+
+/// What a request carries.
+type RequestBody = Either<Full<Bytes>, StreamBody<MapOk<ReaderStream<tokio::fs::File>, fn(Bytes) -> Frame<Bytes>>>>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -73,6 +79,32 @@ impl Caller {
         mut headers: HeaderMap,
         body: Option<&Value>,
     ) -> Result<Response<Incoming>, ClientError> {
+        let bytes = body.map(|body| Bytes::from(body.to_string()));
+        if bytes.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        self.exchange(method, path, headers, Either::Left(Full::new(bytes.unwrap_or_default()))).await
+    }
+
+    /// Sends a file.
+    pub(super) async fn upload(
+        &self,
+        method: Method,
+        path: &str,
+        file: tokio::fs::File,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))]);
+        let frames = ReaderStream::new(file).map_ok(Frame::data as fn(Bytes) -> Frame<Bytes>);
+        self.exchange(method, path, headers, Either::Right(StreamBody::new(frames))).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: RequestBody,
+    ) -> Result<Response<Incoming>, ClientError> {
         let unreachable = |why: &dyn std::fmt::Display| {
             ClientError::Unreachable(format!("the daemon at {} cannot be reached: {why}", self.base))
         };
@@ -80,12 +112,8 @@ impl Caller {
         let host = self.base.host_str().unwrap_or_default();
         let host = self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         headers.insert(HOST, HeaderValue::from_str(&host).map_err(|error| unreachable(&error))?);
-        let bytes = body.map(|body| Bytes::from(body.to_string()));
-        if bytes.is_some() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
         let path = format!("{}{path}", self.base.path().trim_end_matches('/'));
-        let mut request = Request::new(Full::new(bytes.unwrap_or_default()));
+        let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = path.parse().map_err(|error| unreachable(&error))?;
         *request.headers_mut() = headers;

@@ -1,20 +1,24 @@
 //! `warmpool profiles`: logins that are kept from one session to the next.
 
-use std::path::PathBuf;
+use std::fs::{File, Permissions};
+use std::io::{IsTerminal as _, Read as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use ::http::Method;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use warmpool_api::profile::{ProfileDetail, ProfileView};
+use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
 use warmpool_core::address::path_segment;
 
 use super::arguments::Service;
 use super::error::ClientError;
-use super::http::{Caller, broken};
+use super::http::{Caller, broken, read_json, save};
 use super::output::{print, tell};
 use super::show::{moment, plain};
 use super::submit::read;
 use super::table::{Column, table};
+use super::values;
 
 /// A command about profiles.
 #[derive(Debug, Clone, Subcommand)]
@@ -37,21 +41,34 @@ pub enum ProfilesCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print a profile as a state in the shape of Playwright's storageState. It holds logins: keep it as a password.
+    /// Make an empty profile.
+    Create {
+        /// Which one.
+        #[command(flatten)]
+        profile: ProfileReference,
+        /// What it keeps: a state, which every engine takes, or the whole folder of one engine's browser.
+        #[arg(long, value_name = "KIND", default_value = "state", value_parser = values::profile_kind())]
+        kind: ProfileKind,
+    },
+    /// Print a profile: a state in the shape of Playwright's storageState, or a packed folder. It holds logins: keep it as a
+    /// password.
     Export {
         /// Which one.
         #[command(flatten)]
         profile: ProfileReference,
+        /// Write it to this file, which nobody else may read; standard output otherwise.
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
         /// A version's number; the newest otherwise.
         #[arg(long = "of", value_name = "VERSION")]
         version: Option<u64>,
     },
-    /// Add a version with a state from a file; a profile that is not there is made.
+    /// Add a version from a file, a state or a packed folder; a profile that is not there is made.
     Import {
         /// Which one.
         #[command(flatten)]
         profile: ProfileReference,
-        /// File with the state; - reads standard input.
+        /// File with the state or the folder, as an export has it; - reads a state from standard input.
         file: PathBuf,
     },
     /// Add a version that is as an earlier one was.
@@ -87,11 +104,71 @@ impl ProfileReference {
 
     /// Makes a new version, and says so.
     async fn change(&self, body: &Value) -> Result<(), ClientError> {
-        let changed: ProfileView = Caller::new(&self.service)?.json(Method::PUT, &self.path(), Some(body)).await?;
-        let version = changed.versions.first().map_or(0, |version| version.version);
-        eprintln!("profile {} is at version {version}", changed.name);
+        told(&Caller::new(&self.service)?.json(Method::PUT, &self.path(), Some(body)).await?);
         Ok(())
     }
+
+    /// Makes a new version of a file.
+    async fn import(&self, file: &Path) -> Result<(), ClientError> {
+        if !is_packed(file)? {
+            return self.change(&json!({"state": read(file)?})).await;
+        }
+        let unread = |error| ClientError::Usage(format!("cannot read {}: {error}", file.display()));
+        let packed = tokio::fs::File::open(file).await.map_err(unread)?;
+        let path = format!("{}/folder", self.path());
+        told(&read_json(Caller::new(&self.service)?.upload(Method::PUT, &path, packed).await?).await?);
+        Ok(())
+    }
+
+    /// Writes a version to a file, or prints it.
+    async fn export(&self, version: Option<u64>, output: Option<&Path>) -> Result<(), ClientError> {
+        let caller = Caller::new(&self.service)?;
+        let detail: ProfileDetail = caller.get(&self.path()).await?;
+        let is_folder = detail.profile.kind == ProfileKind::Folder;
+        if is_folder && output.is_none() && std::io::stdout().is_terminal() {
+            let problem = "this profile is a packed folder, which is nothing for a terminal: name a file by --output";
+            return Err(ClientError::Usage(problem.to_owned()));
+        }
+        let query = version.map(|version| format!("?version={version}")).unwrap_or_default();
+        let reply = caller.open(&format!("{}/{}{query}", self.path(), detail.profile.kind.as_str())).await?;
+        if let Some(output) = output {
+            let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", output.display()));
+            let mut file = create_private(output).map_err(unwritten)?;
+            save(reply, &mut file).await
+        } else if is_folder {
+            save(reply, &mut std::io::stdout().lock()).await
+        } else {
+            print(&read_json(reply).await?);
+            Ok(())
+        }
+    }
+}
+
+/// What the files of packed folders begin with: zstd's mark.
+const PACKED: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Whether a file holds a packed folder. What standard input has is a state.
+fn is_packed(path: &Path) -> Result<bool, ClientError> {
+    if path == Path::new("-") {
+        return Ok(false);
+    }
+    let unread = |error| ClientError::Usage(format!("cannot read {}: {error}", path.display()));
+    let mut beginning = Vec::new();
+    File::open(path).and_then(|file| file.take(4).read_to_end(&mut beginning)).map_err(unread)?;
+    Ok(beginning == PACKED)
+}
+
+/// A file that its owner alone can read.
+fn create_private(path: &Path) -> std::io::Result<File> {
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// Says which version there is now.
+fn told(changed: &ProfileView) {
+    let version = changed.versions.first().map_or(0, |version| version.version);
+    eprintln!("profile {} is at version {version}", changed.name);
 }
 
 pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientError> {
@@ -107,12 +184,13 @@ pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientErro
             let detail: ProfileDetail = serde_json::from_value(shown.clone()).map_err(|error| broken(&error))?;
             tell(&shown, json, || described(&detail));
         }
-        ProfilesCommand::Export { profile, version } => {
-            let query = version.map(|version| format!("?version={version}")).unwrap_or_default();
-            let state: Value = Caller::new(&profile.service)?.get(&format!("{}/state{query}", profile.path())).await?;
-            print(&state);
+        ProfilesCommand::Create { profile, kind } => {
+            let body = json!({"name": profile.name, "kind": kind});
+            let made: ProfileView = Caller::new(&profile.service)?.json(Method::POST, "/profiles", Some(&body)).await?;
+            eprintln!("profile {} is there", made.name);
         }
-        ProfilesCommand::Import { profile, file } => profile.change(&json!({"state": read(&file)?})).await?,
+        ProfilesCommand::Export { profile, version, output } => profile.export(version, output.as_deref()).await?,
+        ProfilesCommand::Import { profile, file } => profile.import(&file).await?,
         ProfilesCommand::RollBack { profile, version } => profile.change(&json!({"version": version})).await?,
         ProfilesCommand::Delete { profile } => {
             let caller = Caller::new(&profile.service)?;
@@ -126,6 +204,7 @@ pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientErro
 fn listed(profiles: &[ProfileView]) -> String {
     let columns = [
         Column::new("PROFILE").cut(),
+        Column::new("KIND").optional(3),
         Column::new("VERSION"),
         Column::new("SAVED (UTC)").optional(1),
         Column::new("BYTES").optional(2),
@@ -135,6 +214,10 @@ fn listed(profiles: &[ProfileView]) -> String {
         let newest = profile.versions.first();
         [
             plain(&profile.name),
+            profile.engine.map_or_else(
+                || profile.kind.as_str().to_owned(),
+                |engine| format!("{} of {engine}", profile.kind.as_str()),
+            ),
             newest.map(|version| version.version.to_string()).unwrap_or_default(),
             newest.map(|version| moment(version.saved)).unwrap_or_default(),
             newest.map(|version| version.size.to_string()).unwrap_or_default(),

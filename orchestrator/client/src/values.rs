@@ -1,6 +1,7 @@
 //! Values that options take: what is checked on the command line is what shells complete.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use warmpool_api::profile::ProfileKind;
 use warmpool_api::session;
 use warmpool_api::task;
 use warmpool_api::world::Environment;
@@ -19,6 +20,11 @@ where
 /// An engine.
 pub fn engine() -> impl TypedValueParser<Value = Engine> {
     names(Engine::ALL, Engine::as_str)
+}
+
+/// What a profile keeps.
+pub(super) fn profile_kind() -> impl TypedValueParser<Value = ProfileKind> {
+    names(ProfileKind::ALL, ProfileKind::as_str)
 }
 
 /// The status of a session.

@@ -288,7 +288,8 @@ impl Profiles {
         Ok(Some(self.0.files.open_folder(&entry.cipher, &id, &version, &folder).await?))
     }
 
-    /// Adds a version with this packed folder, which is checked while it arrives. A profile that is not there is made.
+    /// Adds a version with this packed folder, which is checked while it arrives. A profile that is not there is made, and is
+    /// not left behind when the folder is refused.
     /// Errors: those of [`Profiles::put`], and `Folder`, `FolderTooLarge`.
     pub async fn put_folder(
         &self,
@@ -297,14 +298,32 @@ impl Profiles {
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<ProfileView, Error> {
         check_name("name", name)?;
-        let place = (owner.clone(), name.to_owned());
-        let writer = Writer::take(self, place.clone())?;
-        if let Ok(entry) = self.entry(&place) {
-            Self::find(&entry, None, ProfileKind::Folder)?;
+        let writer = Writer::take(self, (owner.clone(), name.to_owned()))?;
+        let profiles = self.clone();
+        // On its own, so that a client who leaves ends the body and not the tidying up.
+        let imported = tokio::spawn(async move { profiles.import_folder(&writer, from).await });
+        imported.await.map_err(ServiceError::internal)?
+    }
+
+    async fn import_folder(
+        &self,
+        writer: &Writer,
+        from: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Result<ProfileView, Error> {
+        let before = self.entry(&writer.place);
+        if let Ok(entry) = &before {
+            Self::find(entry, None, ProfileKind::Folder)?;
         }
-        writer.save_folder(None, from).await?;
-        drop(writer);
-        Ok(self.view(&*self.entry(&place)?))
+        if let Err(refused) = writer.save_folder(None, from).await {
+            if before.is_err() {
+                match self.remove(writer).await {
+                    Ok(()) | Err(Error::UnknownProfile { .. }) => {}
+                    Err(error) => tracing::warn!(%error, profile = writer.place.1, "an empty profile was not removed"),
+                }
+            }
+            return Err(refused);
+        }
+        Ok(self.view(&*self.entry(&writer.place)?))
     }
 
     pub(crate) async fn roll_back_folder(

@@ -248,11 +248,17 @@ impl Profiles {
     /// Errors: `UnknownProfile`, `ProfileInUse`, and those of the store.
     pub async fn delete(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
         let place = (owner.clone(), name.to_owned());
-        let entry = self.entry(&place)?;
-        let _writer = Writer::take(self, place.clone())?;
+        self.entry(&place)?;
+        let writer = Writer::take(self, place)?;
+        self.remove(&writer).await
+    }
+
+    /// Deletes the profile that nobody else writes meanwhile.
+    pub(crate) async fn remove(&self, Writer { place, .. }: &Writer) -> Result<(), Error> {
+        let entry = self.entry(place)?;
         let mut deleted = entry.change.lock().await;
         if *deleted {
-            return Err(Error::UnknownProfile { name: place.1 });
+            return Err(Error::UnknownProfile { name: place.1.clone() });
         }
         let (id, key) = {
             let record = entry.record.lock();
@@ -263,10 +269,10 @@ impl Profiles {
         batch.essential().irrevocable();
         self.0.store.commit(batch, Durability::Power).await?;
         *deleted = true;
-        self.0.entries.lock().remove(&place);
+        self.0.entries.lock().remove(place);
         // What is left of it cannot be read any more, and the next start would remove it.
         if let Err(error) = self.0.files.remove_all(&id).await {
-            tracing::warn!(%error, profile = name, "the files of a deleted profile were not removed");
+            tracing::warn!(%error, profile = place.1, "the files of a deleted profile were not removed");
         }
         Ok(())
     }

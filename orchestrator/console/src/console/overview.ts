@@ -9,6 +9,7 @@ import { badge, row } from '../shared/table';
 import { sentence } from '../shared/text';
 import { Chart } from './chart';
 import type { Failed, Page, Topic } from './page';
+import { engineName } from './session-record';
 
 interface PoolKind {
   engine: string;
@@ -65,7 +66,6 @@ const KEPT = 360;
 /** A gap in the samples longer than this is a time when the daemon was down, in milliseconds. */
 const GAP = 25_000;
 
-const ENGINES: Record<string, string> = { chromium: 'Chromium', firefox: 'Firefox', webkit: 'WebKit' };
 const whole = (value: number): string => (Number.isInteger(value) ? String(value) : '');
 
 export class OverviewPage implements Page {
@@ -148,7 +148,7 @@ export class OverviewPage implements Page {
     const number = (value: number) => make('span', { class: 'number' }, String(value));
     find('pool-rows').replaceChildren(
       ...kinds.map((kind) => {
-        const name = `${ENGINES[kind.engine] ?? kind.engine}, ${kind.preset ?? kind.mode}`;
+        const name = `${engineName(kind.engine)}, ${kind.preset ?? kind.mode}`;
         const state = !kind.installed
           ? [badge('not installed', 'off')]
           : kind.last_error

@@ -1,10 +1,10 @@
-// Imports a state from a file: as a new profile, or as a new version of one.
+// Imports a state or a packed folder from a file: as a new profile, or as a new version of one.
 
 import { openForm, submit } from '../shared/dialogs';
 import { find } from '../shared/dom';
-import { json, Refusal } from '../shared/request';
+import { json, Refusal, request } from '../shared/request';
 import type { Failed } from './page';
-import { openProfile, type Profile, profilePath, type Which } from './profile-record';
+import { isOwn, openProfile, type Profile, profilePath, type Which } from './profile-record';
 
 let into: Which | undefined;
 
@@ -26,10 +26,7 @@ export function prepareImport(failed: Failed): void {
     void submit(form, async () => {
       try {
         const name = find<HTMLInputElement>('profile-import-name').value.trim();
-        const state = await readState(find<HTMLInputElement>('profile-import-file').files?.[0]);
-        const made = into
-          ? await json<Profile>('PUT', profilePath(into), `{"state":${state}}`)
-          : await json<Profile>('POST', 'profiles', `{"name":${JSON.stringify(name)},"state":${state}}`);
+        const made = await send(name, find<HTMLInputElement>('profile-import-file').files?.[0]);
         find<HTMLDialogElement>('profile-import-dialog').close();
         openProfile(made);
       } catch (error) {
@@ -40,9 +37,34 @@ export function prepareImport(failed: Failed): void {
   });
 }
 
-/** The text of a file that may be a state; the daemon checks the rest. */
-async function readState(file: File | undefined): Promise<string> {
+/** Makes a version of a file, or a profile. */
+async function send(name: string, file: File | undefined): Promise<Profile> {
   if (!file) throw wrong('Choose a file.');
+  if (await isPacked(file)) {
+    if (!into && (await isThere(name))) throw taken(409, 'profile_exists');
+    const which = into ?? { name, key_id: document.body.dataset['key'] ?? '' };
+    return (await (await request('PUT', profilePath(which, '/folder'), { body: file })).json()) as Profile;
+  }
+  const state = await readState(file);
+  if (into) return json<Profile>('PUT', profilePath(into), `{"state":${state}}`);
+  return json<Profile>('POST', 'profiles', `{"name":${JSON.stringify(name)},"state":${state}}`);
+}
+
+async function isThere(name: string): Promise<boolean> {
+  const { profiles } = await json<{ profiles: Profile[] }>('GET', 'profiles');
+  return profiles.some((profile) => isOwn(profile) && profile.name === name);
+}
+
+/** What packed folders begin with: zstd's mark. */
+const PACKED = [0x28, 0xb5, 0x2f, 0xfd];
+
+async function isPacked(file: File): Promise<boolean> {
+  const beginning = new Uint8Array(await file.slice(0, PACKED.length).arrayBuffer());
+  return PACKED.every((byte, at) => beginning[at] === byte);
+}
+
+/** The text of a file that may be a state; the daemon checks the rest. */
+async function readState(file: File): Promise<string> {
   const text = await file.text();
   let state: unknown;
   try {
@@ -56,10 +78,12 @@ async function readState(file: File | undefined): Promise<string> {
 
 const wrong = (text: string) => new Refusal(400, 'invalid_file', text, 'file');
 
+const taken = (status: number, code: string) => new Refusal(status, code, 'There is a profile of this name already. Choose another name, or import on that profile’s page.', 'name');
+
 /** Errors in the words of this page, where the daemon's speak of calls. */
 function plainly(error: unknown): unknown {
   if (!(error instanceof Refusal)) return error;
-  if (error.code === 'profile_exists') return new Refusal(error.status, error.code, 'There is a profile of this name already. Choose another name, or import on that profile’s page.', 'name');
-  if (error.field?.startsWith('state')) return new Refusal(error.status, error.code, `The file cannot be used: ${error.message}`, 'file');
+  if (error.code === 'profile_exists') return taken(error.status, error.code);
+  if (error.code === 'invalid_body' || error.field?.startsWith('state')) return new Refusal(error.status, error.code, `The file cannot be used: ${error.message}`, 'file');
   return error;
 }

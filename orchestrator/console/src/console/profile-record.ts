@@ -3,6 +3,7 @@
 import { make } from '../shared/dom';
 import { shortened } from '../shared/format';
 import { segment } from '../shared/request';
+import { engineName } from './session-record';
 
 export interface ProfileVersion {
   version: number;
@@ -13,6 +14,9 @@ export interface ProfileVersion {
 
 export interface Profile {
   name: string;
+  kind: 'state' | 'folder';
+  /** The engine whose folder it is. */
+  engine?: string;
   key_id: string;
   created: number;
   used: number;
@@ -54,6 +58,12 @@ export function profilePath({ name, key_id: key }: Which, rest = '', query: Reco
 
 /** Whether it belongs to the key that is signed in: others' can be looked at and managed, but not used. */
 export const isOwn = ({ key_id: key }: Which): boolean => key === document.body.dataset['key'];
+
+/** What it keeps, in words. */
+export function keeps({ kind, engine }: Profile): string {
+  if (kind === 'state') return 'cookies and storage, for any browser';
+  return engine === undefined ? 'the whole folder of one browser' : `the whole folder, for ${engineName(engine)} alone`;
+}
 
 /** Goes to the page of a profile, which shows what it holds now. */
 export function openProfile(which: Which): void {

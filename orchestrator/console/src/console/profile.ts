@@ -10,7 +10,7 @@ import { keyNames } from './key-names';
 import type { Failed, Page, Topic } from './page';
 import { profileContents } from './profile-contents';
 import { openImport } from './profile-import';
-import { isOwn, type ProfileDetail, profilePath, type ProfileVersion, type Which, writerLink } from './profile-record';
+import { isOwn, keeps, type ProfileDetail, profilePath, type ProfileVersion, type Which, writerLink } from './profile-record';
 
 /** A session that has ended writes for a moment longer, which no event announces: time between two looks. */
 const LOOK = 2000;
@@ -78,6 +78,7 @@ export class ProfilePage implements Page {
     if (link) find('profile-writer').replaceChildren('This profile is being written by ', link, '. Until that ends, nobody else can change or delete it. Sessions that only read it can begin.');
     const newest = versions[0];
     const facts: [string, Node | string][] = [
+      ['Keeps', keeps(profile)],
       ['Size', newest ? bytes(newest.size) : '–'],
       ['Last saved', newest ? `${exactMoment(newest.saved)} (${ago(newest.saved)})` : 'never'],
       ['Last used', exactMoment(profile.used)],
@@ -92,6 +93,7 @@ export class ProfilePage implements Page {
     find('profile-versions').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, 'None yet. A session that writes the profile makes one, and an import does.')]));
     const contents = profileContents(profile);
     find('profile-none').hidden = contents.length > 0;
+    find('profile-none').textContent = profile.kind === 'folder' && newest ? 'Warmpool does not look into a browser’s folder.' : 'Nothing yet.';
     find('profile-contents').replaceChildren(...contents);
   }
 
@@ -126,7 +128,9 @@ export class ProfilePage implements Page {
 
   async #export(version?: number): Promise<void> {
     const { name } = this.#which;
-    await download(profilePath(this.#which, '/state', version === undefined ? {} : { version: String(version) }), version === undefined ? `${name}.json` : `${name} ${version}.json`);
+    const [part, ending] = this.#profile?.kind === 'folder' ? ['/folder', 'tar.zst'] : ['/state', 'json'];
+    const query = version === undefined ? {} : { version: String(version) };
+    await download(profilePath(this.#which, part, query), version === undefined ? `${name}.${ending}` : `${name} ${version}.${ending}`);
   }
 
   async #try(place: string, act: () => Promise<void>): Promise<void> {

@@ -62,6 +62,7 @@ export class ProfilesPage implements Page {
     return row(
       {},
       ['Name', make('span', { class: 'name' }, open)],
+      ['Keeps', profile.kind === 'folder' ? 'a folder' : 'a state'],
       ['Size', make('span', { class: 'number' }, newest ? bytes(newest.size) : '–')],
       ['Last saved', when(newest?.saved)],
       ['Last used', when(profile.used)],

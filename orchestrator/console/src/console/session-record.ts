@@ -48,8 +48,11 @@ export interface SessionDetail extends Session {
 
 export const lives = ({ status }: { status: string }): boolean => ['starting', 'running', 'unknown'].includes(status);
 
-const NAMES = { chromium: 'Chromium', firefox: 'Firefox', webkit: 'WebKit' } as const;
+const NAMES: Record<string, string> = { chromium: 'Chromium', firefox: 'Firefox', webkit: 'WebKit' };
+
+/** An engine as people call it. */
+export const engineName = (engine: string): string => NAMES[engine] ?? engine;
 
 export function browserName({ browser_type: type, headless }: { browser_type: string; headless: boolean }): string {
-  return `${NAMES[type as keyof typeof NAMES] ?? type}${headless ? ', headless' : ''}`;
+  return `${engineName(type)}${headless ? ', headless' : ''}`;
 }

@@ -183,11 +183,11 @@ pub(super) fn routes() -> Routes {
         .put(
             "/profiles/{name}/folder",
             put_folder,
-            Operation::new("put_profile_folder", "Import a folder", POLICY)
+            Operation::new("put_profile_folder", "Import a folder", OF_ONE)
                 .about("As a new version. A profile that is not there is made. An archive with any file that such a profile may not have is refused. `profiles.max_folder` bounds its files.")
                 .reads_bytes("application/octet-stream")
                 .writes::<ProfileView>("The profile.")
-                .fails(&failures[1..])
+                .fails(&failures)
                 .fails(&[Code::InvalidBody, Code::Conflict]),
         )
 }
@@ -285,10 +285,12 @@ async fn folder(
 /// `PUT /profiles/<name>/folder`
 async fn put_folder(
     State(app): State<App>,
-    Caller(key): Caller,
+    asking: Asking,
     Path(name): Path<String>,
+    Query(query): Query<OwnerQuery>,
     body: Body,
 ) -> Result<Response, Error> {
+    let key = asking.owner(query.key_id, &name)?;
     let limit = app.config.profiles.max_folder.bytes().saturating_add(SLACK);
     let (packed, fault) = forwarded_body(&app, body, limit, FOLDER_LIMIT)?;
     let packed = StreamReader::new(packed.into_data_stream().map_err(io::Error::other));
