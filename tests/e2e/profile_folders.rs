@@ -15,6 +15,7 @@ pub(crate) fn group() -> Group {
         quick: [outlive_their_session_in_chromium],
         full: [
             outlive_their_session_in_firefox,
+            outlive_their_session_in_webkit,
             are_saved_when_the_client_closes_the_browser,
             go_with_a_browser_of_the_drivers_own,
             are_of_one_engine,
@@ -34,10 +35,12 @@ fn settings() -> Settings {
 
 const CHROMIUM: (&str, &str) = ("chromium", "chrome");
 const FIREFOX: (&str, &str) = ("firefox", "firefox");
+const WEBKIT: (&str, &str) = ("webkit", "MiniBrowser");
 
-/// Leaves a cookie, a database with a value, and a service worker.
+/// Leaves a cookie, a database with a value, an answer in a cache, and a service worker.
 const LEAVE: &str = "return (async value => {
   document.cookie = 'login=' + value + '; path=/; max-age=10000';
+  await (await caches.open('kept')).put('/kept', new Response(value));
   await navigator.serviceWorker.register('/service-worker.js');
   await navigator.serviceWorker.ready;
   await new Promise((done, failed) => {
@@ -61,7 +64,8 @@ const FIND: &str = "return (async () => {
   });
   const answer = await (await fetch('/from-worker')).text();
   const { state } = await navigator.permissions.query({ name: 'geolocation' });
-  return [document.cookie, item, answer === 'from the worker', state];
+  const cached = await caches.match('/kept');
+  return [document.cookie, item, answer === 'from the worker' && Boolean(cached), state];
 })()";
 
 fn left(value: &str, permission: &str) -> Value {
@@ -169,6 +173,25 @@ async fn outlive_their_session_in_firefox(stage: Stage) -> Result<()> {
     Ok(())
 }
 
+/// Its visitors allow sites nothing that would be kept: `settings.permissions` says what pages may do.
+async fn outlive_their_session_in_webkit(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site().url("localhost");
+    leave(daemon, &site, WEBKIT, "gnome", "max").await?;
+    let found = find(daemon, &site, WEBKIT, "gnome").await?;
+    ensure!(found == left("max", "prompt"), "{found}");
+    leave(daemon, &site, WEBKIT, "gnome", "zoe").await?;
+    let found = find(daemon, &site, WEBKIT, "gnome").await?;
+    ensure!(found == json!(["login=zoe", "max", true, "prompt"]), "{found}");
+    let shown = daemon.api().get("/profiles/gnome").await?.ok()?;
+    ensure!(shown["engine"] == "webkit", "{shown}");
+    let exported = daemon.api().get("/profiles/gnome/folder").await?;
+    put(&daemon.api(), "gnomes", exported.body.clone()).await?.ok()?;
+    let found = find(daemon, &site, WEBKIT, "gnomes").await?;
+    ensure!(found == json!(["login=zoe", "max", true, "prompt"]), "{found}");
+    Ok(())
+}
+
 async fn are_saved_when_the_client_closes_the_browser(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site().url("localhost");
@@ -217,8 +240,7 @@ async fn are_of_one_engine(stage: Stage) -> Result<()> {
     api.post("/profiles", &json!({"name": "plain"})).await?.ok()?;
     for (body, field, says) in [
         (body("firefox", "mine", "read"), "browser_type", "chromium"),
-        (body("webkit", "mine", "read"), "profile.kind", "webkit"),
-        (body("webkit", "new", "write"), "profile.kind", "webkit"),
+        (body("webkit", "mine", "write"), "browser_type", "chromium"),
         (json!({"profile": {"name": "mine", "kind": "state"}}), "profile.kind", "folder"),
         (body("chromium", "plain", "write"), "profile.kind", "state"),
         (json!({"profile": {"name": "x", "kind": "tape"}}), "profile.kind", "folder"),
@@ -265,13 +287,14 @@ async fn are_exported_imported_and_rolled_back(stage: Stage) -> Result<()> {
 
 async fn that_are_hostile_are_refused(stage: Stage) -> Result<()> {
     let api = stage.daemon()?.api();
-    let cases: [(&str, EntryType, &str); 6] = [
+    let cases: [(&str, EntryType, &str); 7] = [
         ("chromium", EntryType::Regular, "../../../etc/passwd"),
         ("chromium", EntryType::Regular, "/etc/passwd"),
         ("chromium", EntryType::Symlink, "Default/Cookies"),
         ("chromium", EntryType::Regular, "Default/Extensions/x/manifest.json"),
         ("firefox", EntryType::Regular, "user.js"),
         ("firefox", EntryType::Regular, "handlers.json"),
+        ("webkit", EntryType::Regular, "data/storage/../../../files/x"),
     ];
     for (engine, kind, name) in cases {
         let fault = put(&api, "hostile", packed(engine, &[(kind, name, b"")])?).await?.fault(400)?;

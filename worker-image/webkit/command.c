@@ -27,6 +27,7 @@
  *                                                      none of the web
  *   do=leave                                        -> ok, once the first page is blank again
  *   do=paint                                        -> ok, once the pages have painted what scripts have changed
+ *   do=quit                                         -> ok, and the browser ends
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
 
@@ -316,6 +317,9 @@ static void obey(Shell *shell, const char *line) {
     ask(shell, arguments);
   } else if (g_strcmp0(verb, "leave") == 0 && first_view(shell)) {
     storage_leave(shell);
+  } else if (g_strcmp0(verb, "quit") == 0) {
+    command_answer("ok");
+    gtk_main_quit();
   } else if (g_strcmp0(verb, "settings") == 0) {
     change_settings(shell, arguments);
   } else {

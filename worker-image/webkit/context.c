@@ -25,6 +25,10 @@ void context_open(Shell *shell, const char *home, const char *egress) {
   g_autofree char *data = g_build_filename(home, "data", NULL);
   g_autofree char *cache = g_build_filename(home, "cache", NULL);
   shell->data = webkit_website_data_manager_new("base-data-directory", data, "base-cache-directory", cache, NULL);
+  /* Those with an end. The others end with the browser. */
+  g_autofree char *cookies = g_build_filename(home, "cookies.sqlite", NULL);
+  webkit_cookie_manager_set_persistent_storage(webkit_website_data_manager_get_cookie_manager(shell->data), cookies,
+                                               WEBKIT_COOKIE_PERSISTENT_STORAGE_SQLITE);
   /* The only way out, also for what a page asks of loopback. */
   WebKitNetworkProxySettings *proxy = webkit_network_proxy_settings_new(egress, NULL);
   webkit_website_data_manager_set_network_proxy_settings(shell->data, WEBKIT_NETWORK_PROXY_MODE_CUSTOM, proxy);

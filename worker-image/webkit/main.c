@@ -45,5 +45,6 @@ int main(int argc, char **argv) {
   window_open(&shell, NULL, FALSE);
   command_listen(&shell);
   gtk_main();
+  /* What is to be kept is written by another process, once this one has closed its connection. */
   return EXIT_SUCCESS;
 }

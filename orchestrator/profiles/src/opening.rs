@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use warmpool_protocol::StorageState;
-use warmpool_protocol::folder::FolderEngine;
 
 use crate::folders::OpenedFolder;
 use crate::record::check_name;
@@ -111,13 +110,6 @@ impl Profiles {
 fn check_engine(name: &str, kind: ProfileKind, of: Option<Engine>, engine: Engine) -> Result<(), Error> {
     if kind == ProfileKind::State {
         return Ok(());
-    }
-    if FolderEngine::named(engine.as_str()).is_none() {
-        let able: Vec<&str> =
-            Engine::ALL.into_iter().map(Engine::as_str).filter(|name| FolderEngine::named(name).is_some()).collect();
-        let problem =
-            format!("is `folder`, which {engine} does not have: {} do; a state works everywhere", able.join(" and "));
-        return Err(Error::invalid("profile.kind", problem));
     }
     match of {
         Some(of) if of != engine => {

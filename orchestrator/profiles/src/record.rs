@@ -95,6 +95,7 @@ impl From<StoredFolder> for Content {
         let engine = match manifest.engine {
             FolderEngine::Chromium => Engine::Chromium,
             FolderEngine::Firefox => Engine::Firefox,
+            FolderEngine::Webkit => Engine::Webkit,
         };
         Self { size, hash, folder: Some(FolderVersion { engine, browser: manifest.browser }) }
     }

@@ -269,7 +269,7 @@ impl Claimed {
 
     /// `PUT /folder`: the profile of a later launch.
     pub(crate) async fn take_folder(&self, body: Incoming, query: FolderQuery) -> Result<(), ApiError> {
-        let (engine, profile) = (self.engine.folder_engine()?, self.engine.new_profile()?);
+        let (engine, profile) = (self.engine.folder_engine(), self.engine.new_profile()?);
         folder::unpack(engine, profile.clone(), body, query.limit).await?;
         *self.folder.lock() = Some(profile);
         Ok(())
@@ -277,7 +277,7 @@ impl Claimed {
 
     /// `POST /folder`: ends the browser, and answers with its packed profile.
     pub(crate) async fn give_folder(&self, query: FolderQuery) -> Result<Response<Body>, ApiError> {
-        let engine = self.engine.folder_engine()?;
+        let engine = self.engine.folder_engine();
         let browser = self.shared.status.snapshot().identity.browser.unwrap_or_default();
         let profile = self.engine.close_browser().await?;
         folder::pack(FolderManifest { engine, browser }, profile, query.limit).await

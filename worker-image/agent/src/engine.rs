@@ -136,41 +136,28 @@ impl Engine {
     }
 
     /// The engine as profile folders name it.
-    /// Fails where there are none.
-    pub(crate) fn folder_engine(&self) -> Result<FolderEngine, ApiError> {
+    pub(crate) const fn folder_engine(&self) -> FolderEngine {
         match self {
-            Self::Chromium(_) => Ok(FolderEngine::Chromium),
-            Self::Firefox(_) => Ok(FolderEngine::Firefox),
-            Self::Webkit(_) => Err(ApiError::bad_request("WebKit has no profile folders")),
+            Self::Chromium(_) => FolderEngine::Chromium,
+            Self::Firefox(_) => FolderEngine::Firefox,
+            Self::Webkit(_) => FolderEngine::Webkit,
         }
     }
 
     /// Makes a new profile, over which a folder can be unpacked.
     pub(crate) fn new_profile(&self) -> Result<PathBuf, ApiError> {
-        match self {
-            Self::Chromium(engine) => engine.new_profile(),
-            Self::Firefox(engine) => engine.new_profile(),
-            Self::Webkit(_) => self.folder_engine().map(|_| PathBuf::new()),
-        }
+        each!(self, engine => engine.new_profile())
     }
 
     /// Starts a browser with this profile in place of the warm one.
     pub(crate) async fn open_folder(&self, profile: PathBuf) -> Result<(), ApiError> {
-        match self {
-            Self::Chromium(engine) => engine.open_folder(profile).await,
-            Self::Firefox(engine) => engine.open_folder(profile).await,
-            Self::Webkit(_) => self.folder_engine().map(drop),
-        }
+        each!(self, engine => engine.open_folder(profile).await)
     }
 
     /// Ends the browser so that its files are whole, and gives its profile.
     /// Fails when the browser crashed, or does not end.
     pub(crate) async fn close_browser(&self) -> Result<PathBuf, ApiError> {
-        match self {
-            Self::Chromium(engine) => engine.close_browser().await,
-            Self::Firefox(engine) => engine.close_browser().await,
-            Self::Webkit(_) => self.folder_engine().map(|_| PathBuf::new()),
-        }
+        each!(self, engine => engine.close_browser().await)
     }
 
     /// Clients that attach from now on wait for the first page, until [`Engine::navigate`] is done.

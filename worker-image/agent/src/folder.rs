@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -11,6 +12,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use serde_json::Value;
 use tokio::io::duplex;
+use tokio::time::{Instant, sleep};
 use tokio_util::io::{ReaderStream, StreamReader, SyncIoBridge};
 use warmpool_protocol::folder::{
     FOLDER_TYPE, FolderEngine, FolderError, FolderManifest, PREFERENCES, PackingList, read_folder,
@@ -21,6 +23,28 @@ use crate::error::ApiError;
 
 /// Bytes on their way between a thread that packs and the daemon.
 const BUFFER: usize = 256 << 10;
+
+/// How long a browser's other processes may take after it: some write what it keeps.
+const LAST_WRITES: Duration = Duration::from_secs(3);
+/// Time between two looks for them.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Waits until no process runs that the kernel calls so, for a moment at most.
+pub(crate) async fn last_writes(name: &str) {
+    let until = Instant::now() + LAST_WRITES;
+    while Instant::now() < until && has_processes(name) {
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+fn has_processes(wanted: &str) -> bool {
+    let runs = |folder: &Path| {
+        let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        let name = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+        name.is_some_and(|(name, state)| name == wanted && !state.trim_start().starts_with(['Z', 'X']))
+    };
+    fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| runs(&entry.path()))
+}
 
 /// Unpacks a folder of at most `limit` bytes over a new profile of that engine.
 /// Fails when it is not what it should be; then the profile is not to be used.

@@ -8,6 +8,7 @@ mod ads;
 mod ca_certificates;
 mod captchas;
 mod driver;
+mod folder;
 mod inspector;
 mod shell;
 mod storage;
@@ -15,12 +16,14 @@ mod websockets;
 mod wire;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::Full;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
@@ -44,12 +47,18 @@ const OPTIONS: &str = ":browserOptions";
 pub(crate) struct Webkit {
     worker: Arc<Worker>,
     running: OnceLock<Running>,
+    /// The browser of now.
+    shell: Mutex<Option<Arc<Shell>>>,
+    /// Its inspector's other end.
+    inspector: Arc<Mutex<Option<Inspector>>>,
+    /// What it keeps for sites.
+    profile: Mutex<PathBuf>,
     /// New sessions one after another: the driver has one at a time.
     sessions: tokio::sync::Mutex<()>,
 }
 
+/// What every browser of this worker has.
 struct Running {
-    shell: Shell,
     driver: Driver,
     display: Display,
     /// Where the agent serves the inspector as websockets.
@@ -59,7 +68,15 @@ struct Running {
 impl Webkit {
     /// Nothing runs yet.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
-        Self { worker, running: OnceLock::new(), sessions: tokio::sync::Mutex::default() }
+        let profile = Mutex::new(worker.home.join("webkit"));
+        Self {
+            worker,
+            running: OnceLock::new(),
+            shell: Mutex::default(),
+            inspector: Arc::default(),
+            profile,
+            sessions: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(crate) fn worker(&self) -> &Worker {
@@ -72,12 +89,12 @@ impl Webkit {
         let display = Display::start(&self.worker.processes, claim.page).await?;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
         ca_certificates::trust(&claim.ca_certificates).map_err(|e| undriveable(&e))?;
-        let shell = Shell::start(&self.worker, &display)?;
+        let profile = self.profile.lock().clone();
+        let shell = Shell::start(&self.worker, &display, &profile)?;
         let warm = shell.warm_up().await?;
-        let inspector = inspect().await.map_err(|e| undriveable(&e))?;
-        let websockets = websockets::serve(inspector).map_err(|e| undriveable(&e))?;
+        self.install(shell).await.map_err(|e| undriveable(&e))?;
+        let websockets = websockets::serve(Arc::clone(&self.inspector)).map_err(|e| undriveable(&e))?;
         let driver = Driver::start(&self.worker, &display).await?;
-        self.worker.watch_browser(&shell.program.process);
         let identity = Identity {
             browser: Some(format!("WebKitGTK/{}", warm.version)),
             driver: Some(format!("WebKitWebDriver/{}", warm.version)),
@@ -85,15 +102,28 @@ impl Webkit {
             headless: claim.headless,
             args: Vec::new(),
         };
-        let _ = self.running.set(Running { shell, driver, display, websockets });
+        let _ = self.running.set(Running { driver, display, websockets });
         Ok(identity)
     }
 
+    /// Makes a browser the current one, and watches it.
+    async fn install(&self, shell: Shell) -> io::Result<()> {
+        *self.inspector.lock() = Some(inspect().await?);
+        self.worker.watch_browser(&shell.program.process);
+        *self.shell.lock() = Some(Arc::new(shell));
+        Ok(())
+    }
+
+    /// The browser, as long as it runs.
+    fn shell(&self) -> Result<Arc<Shell>, ApiError> {
+        let shell = self.shell.lock().clone();
+        shell.filter(|shell| shell.program.process.running()).ok_or_else(|| ApiError::upstream("no browser is running"))
+    }
+
+    /// What it has beside it.
     fn running(&self) -> Result<&Running, ApiError> {
-        self.running
-            .get()
-            .filter(|running| running.shell.program.process.running())
-            .ok_or_else(|| ApiError::upstream("no browser is running"))
+        self.shell()?;
+        self.running.get().ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
@@ -105,7 +135,7 @@ impl Webkit {
                     .to_owned(),
             );
         }
-        match self.running()?.shell.commands.apply(&settings).await.map_err(failed)? {
+        match self.shell()?.commands.apply(&settings).await.map_err(failed)? {
             true => Ok(warnings),
             // Its library has the time zones of its own release.
             false => {
@@ -115,12 +145,12 @@ impl Webkit {
     }
 
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
-        let blocked = ads::block(&self.running()?.shell.commands, &self.worker.home, rules).await;
+        let blocked = ads::block(&self.shell()?.commands, &self.worker.home, rules).await;
         blocked.map_err(|error| ApiError::upstream(error.to_string()))
     }
 
     pub(crate) async fn watch_captchas(&self, found: Arc<Captchas>) -> Result<(), ApiError> {
-        let shell = &self.running()?.shell;
+        let shell = self.shell()?;
         let messages = shell.messages().ok_or_else(|| ApiError::internal("captchas: they are watched already"))?;
         captchas::watch(shell.commands.clone(), messages, found).await.map_err(failed)
     }
@@ -130,21 +160,21 @@ impl Webkit {
     }
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
-        self.running()?.shell.open(url).await.map_err(failed)
+        self.shell()?.open(url).await.map_err(failed)
     }
 
     pub(crate) async fn ping(&self) {
-        if let Ok(running) = self.running() {
-            let _ = running.shell.commands.ping().await;
+        if let Ok(shell) = self.shell() {
+            let _ = shell.commands.ping().await;
         }
     }
 
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
-        self.running()?.shell.commands.pages().await.map_err(failed)
+        self.shell()?.commands.pages().await.map_err(failed)
     }
 
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
-        self.running()?.shell.commands.act(page, action).await.map_err(failed)
+        self.shell()?.commands.act(page, action).await.map_err(failed)
     }
 
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
@@ -173,7 +203,7 @@ impl Webkit {
     /// WebKit's driver takes the picture that was painted last, which may
     /// be older than what a script has found in the page already.
     pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
-        self.running()?.shell.commands.paint().await.map_err(failed)?;
+        self.shell()?.commands.paint().await.map_err(failed)?;
         Ok(None)
     }
 

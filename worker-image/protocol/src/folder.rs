@@ -41,13 +41,15 @@ pub enum FolderEngine {
     Chromium,
     /// Firefox.
     Firefox,
+    /// WebKit, in the shell of its image.
+    Webkit,
 }
 
 impl FolderEngine {
     /// The engine of that name, if its folder can be packed.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        [Self::Chromium, Self::Firefox].into_iter().find(|engine| engine.as_str() == name)
+        [Self::Chromium, Self::Firefox, Self::Webkit].into_iter().find(|engine| engine.as_str() == name)
     }
 
     /// Its name.
@@ -56,6 +58,7 @@ impl FolderEngine {
         match self {
             Self::Chromium => "chromium",
             Self::Firefox => "firefox",
+            Self::Webkit => "webkit",
         }
     }
 
@@ -83,12 +86,19 @@ pub struct FolderManifest {
 }
 
 impl FolderManifest {
-    /// Whether it is from a newer browser than `browser`, by the first number of the version: an older one would lose what it
-    /// does not understand.
+    /// Whether it is from a newer browser than `browser`, by the number that counts releases, which is the first of a version,
+    /// and of WebKitGTK the second: an older one would lose what it does not understand.
     #[must_use]
     pub fn is_newer_than(&self, browser: &str) -> bool {
-        let major = |text: &str| text.rsplit('/').next()?.split('.').next()?.parse::<u32>().ok();
-        match (major(&self.browser), major(browser)) {
+        let counting = match self.engine {
+            FolderEngine::Chromium | FolderEngine::Firefox => 1,
+            FolderEngine::Webkit => 2,
+        };
+        let release = |text: &str| -> Option<Vec<u32>> {
+            let version = text.rsplit('/').next()?;
+            version.split('.').take(counting).map(|number| number.parse().ok()).collect()
+        };
+        match (release(&self.browser), release(browser)) {
             (Some(had), Some(has)) => had > has,
             _ => false,
         }

@@ -6,19 +6,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 use warmpool_protocol::folder::{PREFERENCES, kept_preferences};
 
 use crate::error::ApiError;
+use crate::folder::last_writes;
 
-use super::browser::{Browser, POLL_INTERVAL};
+use super::browser::Browser;
 use super::{Chromium, profile, switches};
 
 /// How long the browser may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long its other processes may take after it: one of them writes cookies.
-const LAST_WRITES: Duration = Duration::from_secs(3);
-/// What the kernel calls its processes.
+/// What the kernel calls its processes: one of them writes cookies, and ends after the browser.
 const PROCESS: &str = "chromium";
 /// Scripts that a folder says are compiled already are compiled again: machine code is nothing that a client may bring.
 pub(super) const NO_COMPILED_SCRIPTS: &str = "--v8-cache-options=none";
@@ -53,10 +51,7 @@ impl Chromium {
         let browser = self.browser.lock().clone().ok_or_else(|| ApiError::upstream("no browser was started"))?;
         let close = browser.cdp.call(None, "Browser.close", json!({}));
         browser.process.end_cleanly(close, END_TIMEOUT).await?;
-        let until = Instant::now() + LAST_WRITES;
-        while Instant::now() < until && has_processes() {
-            sleep(POLL_INTERVAL).await;
-        }
+        last_writes(PROCESS).await;
         Ok(self.profile.lock().clone())
     }
 }
@@ -65,14 +60,4 @@ impl Chromium {
 pub(super) fn allowed_by_visitors(profile: &Path) -> Value {
     let kept = fs::read(profile.join(PREFERENCES)).map(|text| kept_preferences(&text)).unwrap_or_default();
     kept["profile"]["content_settings"]["exceptions"].clone()
-}
-
-/// Whether a process of some browser still runs.
-fn has_processes() -> bool {
-    let runs = |folder: &Path| {
-        let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-        let name = stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
-        name.is_some_and(|(name, state)| name == PROCESS && !state.trim_start().starts_with(['Z', 'X']))
-    };
-    fs::read_dir("/proc").into_iter().flatten().flatten().any(|entry| runs(&entry.path()))
 }

@@ -88,15 +88,15 @@ pub(super) struct Shell {
 pub(super) struct Commands(mpsc::Sender<(String, Answer)>);
 
 impl Shell {
-    /// Starts the browser on that display.
-    pub(super) fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
+    /// Starts the browser on that display, with a folder for what it keeps for sites.
+    pub(super) fn start(worker: &Worker, display: &Display, profile: &Path) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: PROGRAM, source };
         let size = worker.claim.page;
         let mut command = Command::new(Domain::Webkit.program());
         // The browser connects to its own inspector. Another process makes the requests of pages.
         ports::hide_and_connect(&mut command)
             .arg("--home")
-            .arg(worker.home.join("webkit"))
+            .arg(profile)
             .arg("--downloads")
             .arg(worker.files.downloads())
             .arg(format!("--egress=socks5://127.0.0.1:{EGRESS_PORT}"))
@@ -229,6 +229,11 @@ impl Commands {
     /// Makes the first page blank again.
     pub(super) async fn leave(&self) -> Result<(), ShellError> {
         self.ask("do=leave".to_owned()).await.map(drop)
+    }
+
+    /// Ends the browser.
+    pub(super) async fn quit(&self) -> Result<(), ShellError> {
+        self.ask("do=quit".to_owned()).await.map(drop)
     }
 
     /// Waits for a sign of life.

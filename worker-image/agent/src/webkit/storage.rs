@@ -14,7 +14,7 @@ use super::{Webkit, failed};
 impl Webkit {
     /// WebKit reads all origins in a view that nobody sees.
     pub(crate) async fn read_storage(&self, limit: u64, _everywhere: bool) -> Result<StorageState, ApiError> {
-        let commands = &self.running()?.shell.commands;
+        let commands = &self.shell()?.commands;
         let cookies = read_cookies(&commands.cookies().await.map_err(failed)?);
         let mut read = StorageState { cookies, ..StorageState::default() };
         let mut own = self.ask_first(commands, limit).await.map_err(failed)?;
@@ -51,7 +51,7 @@ impl Webkit {
 
     /// Puts a state into the browser. Returns what was left out.
     pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
-        let commands = &self.running()?.shell.commands;
+        let commands = &self.shell()?.commands;
         let mut left_out = Vec::new();
         let (cookies, partitioned): (Vec<&Cookie>, Vec<&Cookie>) =
             state.cookies.iter().partition(|cookie| cookie.partition_key.is_none());

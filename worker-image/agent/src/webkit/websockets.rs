@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
@@ -13,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
@@ -35,12 +37,12 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const PORT: LocalPort = LocalPort::new(9401);
 const PAGES: &str = "/devtools/page/";
 
-/// Listens until the agent ends.
-pub(super) fn serve(inspector: Inspector) -> io::Result<LocalPort> {
+/// Listens until the agent ends, for the browser of the time.
+pub(super) fn serve(inspector: Arc<Mutex<Option<Inspector>>>) -> io::Result<LocalPort> {
     let listener = PORT.listen()?;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let inspector = inspector.clone();
+            let inspector = Arc::clone(&inspector);
             tokio::spawn(async move {
                 let service = service_fn(|request| answer(&inspector, request));
                 let _ = http1::Builder::new()
@@ -54,8 +56,16 @@ pub(super) fn serve(inspector: Inspector) -> io::Result<LocalPort> {
     Ok(PORT)
 }
 
-async fn answer(inspector: &Inspector, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    Ok(route(inspector, request).await.unwrap_or_else(|error| failure(&error)))
+async fn answer(
+    inspector: &Mutex<Option<Inspector>>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let inspector = inspector.lock().clone();
+    let answered = match inspector {
+        Some(inspector) => route(&inspector, request).await,
+        None => Err(ApiError::upstream("no browser is running")),
+    };
+    Ok(answered.unwrap_or_else(|error| failure(&error)))
 }
 
 async fn route(inspector: &Inspector, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {

@@ -48,6 +48,17 @@ const FIREFOX: [&str; 16] = [
 ];
 /// What Firefox keeps in folders: those of sites, and not its own beside them.
 const FIREFOX_FOLDERS: [&str; 2] = ["storage/default/http+++", "storage/default/https+++"];
+/// What WebKit keeps in files of their own.
+const WEBKIT: [&str; 3] = ["cookies.sqlite", "cookies.sqlite-wal", "data/storage/salt"];
+/// What WebKit keeps in folders.
+const WEBKIT_FOLDERS: [&str; 6] = [
+    "cache/CacheStorage/",
+    "data/databases/indexeddb/v1/http_",
+    "data/databases/indexeddb/v1/https_",
+    "data/localstorage/",
+    "data/serviceworkers/",
+    "data/storage/",
+];
 /// Names of files that databases make anew.
 const IDLE: [&str; 3] = ["LOCK", "LOG", "LOG.old"];
 
@@ -55,6 +66,7 @@ pub(super) fn has(engine: FolderEngine, path: &str) -> bool {
     let (files, folders): (&[&str], &[&str]) = match engine {
         FolderEngine::Chromium => (&CHROMIUM, &CHROMIUM_FOLDERS),
         FolderEngine::Firefox => (&FIREFOX, &FIREFOX_FOLDERS),
+        FolderEngine::Webkit => (&WEBKIT, &WEBKIT_FOLDERS),
     };
     is_inside(path) && (files.contains(&path) || folders.iter().any(|folder| is_below(folder, path)))
 }

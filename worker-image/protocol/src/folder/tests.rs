@@ -97,7 +97,7 @@ fn hostile_archives_are_refused() {
     assert!(matches!(read(&archive(&[cookies])), Err(FolderError::Manifest(_))));
     let (kind, name, other) = first(r#"{"engine": "firefox", "browser": "Firefox/140"}"#);
     assert!(matches!(read(&archive(&[(kind, name, &other)])), Err(FolderError::Engine { .. })));
-    let (kind, name, webkit) = first(r#"{"engine": "webkit", "browser": "x"}"#);
+    let (kind, name, webkit) = first(r#"{"engine": "lynx", "browser": "x"}"#);
     assert!(matches!(read(&archive(&[(kind, name, &webkit)])), Err(FolderError::Manifest(_))));
     assert!(matches!(read(b"no archive"), Err(FolderError::Archive(_))));
     assert!(read(&[]).is_err());
@@ -184,6 +184,17 @@ fn what_runs_or_redirects_is_in_no_folder() {
         assert!(!FolderEngine::Firefox.has(path), "{path}");
     }
     assert!(FolderEngine::Firefox.has("storage/default/https+++a.test/ls/data.sqlite"));
+    for path in [
+        "cache/WebKitCache/Version 17/Records/x",
+        "cache/hsts-storage.sqlite",
+        "data/databases/indexeddb/v1/file__0/x/IndexedDB.sqlite3",
+        "data/mediakeys/v1/salt",
+        "data/deviceidhashsalts/1/x",
+        "../cookies.sqlite",
+    ] {
+        assert!(!FolderEngine::Webkit.has(path), "{path}");
+    }
+    assert!(FolderEngine::Webkit.has("data/databases/indexeddb/v1/https_a.test_0/x/IndexedDB.sqlite3"));
     assert!(FolderEngine::Chromium.has("Default/Service Worker/ScriptCache/index"));
 }
 
@@ -203,19 +214,24 @@ fn a_service_worker_is_of_a_site() {
 }
 
 #[test]
-fn only_the_first_number_of_a_version_counts() {
+fn releases_count() {
     let newer = |had: &str, has: &str| FolderManifest { browser: had.to_owned(), ..manifest() }.is_newer_than(has);
     assert!(newer("Chromium/141.0.1", "Chromium/140.9.9"));
     assert!(!newer("Chromium/140.0.2", "Chromium/140.0.1"));
     assert!(!newer("Chromium/99.0", "Chromium/140.0"));
     assert!(!newer("x", "Chromium/140.0"));
+    let webkit = |had: &str, has: &str| {
+        FolderManifest { engine: FolderEngine::Webkit, browser: had.to_owned() }.is_newer_than(has)
+    };
+    assert!(webkit("WebKitGTK/2.52.0", "WebKitGTK/2.50.4"));
+    assert!(!webkit("WebKitGTK/2.50.4", "WebKitGTK/2.50.1"));
 }
 
 proptest! {
     #[test]
     fn no_path_leads_out(path in "([A-Za-z.]{0,3}/){0,4}[a-z.]{0,4}", start in 0..CASES.len()) {
         let path = format!("{}{path}", CASES[start]);
-        for engine in [FolderEngine::Chromium, FolderEngine::Firefox] {
+        for engine in [FolderEngine::Chromium, FolderEngine::Firefox, FolderEngine::Webkit] {
             if engine.has(&path) {
                 let is_plain = |part: &str| !matches!(part, "" | "." | "..");
                 prop_assert!(path.split('/').all(is_plain), "{path}");
@@ -231,4 +247,4 @@ proptest! {
     }
 }
 
-const CASES: [&str; 3] = ["Default/Service Worker/", "storage/default/http+++a/", ""];
+const CASES: [&str; 4] = ["Default/Service Worker/", "storage/default/http+++a/", "data/storage/", ""];
