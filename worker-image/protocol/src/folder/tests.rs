@@ -97,8 +97,8 @@ fn hostile_archives_are_refused() {
     assert!(matches!(read(&archive(&[cookies])), Err(FolderError::Manifest(_))));
     let (kind, name, other) = first(r#"{"engine": "firefox", "browser": "Firefox/140"}"#);
     assert!(matches!(read(&archive(&[(kind, name, &other)])), Err(FolderError::Engine { .. })));
-    let (kind, name, webkit) = first(r#"{"engine": "lynx", "browser": "x"}"#);
-    assert!(matches!(read(&archive(&[(kind, name, &webkit)])), Err(FolderError::Manifest(_))));
+    let (kind, name, unknown) = first(r#"{"engine": "lynx", "browser": "x"}"#);
+    assert!(matches!(read(&archive(&[(kind, name, &unknown)])), Err(FolderError::Manifest(_))));
     assert!(matches!(read(b"no archive"), Err(FolderError::Archive(_))));
     assert!(read(&[]).is_err());
     let swollen = vec![0; LIMIT as usize + 1];
