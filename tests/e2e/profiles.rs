@@ -5,7 +5,9 @@ use http::Method;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use warmpool_tests::wire::Refused;
-use warmpool_tests::{Api, Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{
+    Api, Cdp, Daemon, Driver, Fault, FaultyEngine, Group, Session, Settings, Stage, eventually, group,
+};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::on_demand()),
@@ -16,6 +18,7 @@ pub(crate) fn group() -> Group {
             are_saved_when_a_client_just_goes,
             have_one_writer_and_many_readers,
             outlive_the_daemon,
+            are_saved_though_the_engine_answers_late,
             keep_their_last_whole_save_when_the_worker_dies,
             are_made_changed_and_deleted_by_rest,
             serve_tasks,
@@ -210,6 +213,40 @@ async fn outlive_the_daemon(stage: Stage) -> Result<()> {
     ensure!(ended["profile"]["error"].is_null(), "{ended}");
     ensure!(who(&daemon, &site, ENGINES[0], "kill").await? == signed_in("lea"));
     ensure!(versions(&api, "kill").await? == 1, "one session, one version");
+    daemon.assert_idle().await
+}
+
+/// Its session is deleted after a restart of the daemon, before that has found the worker.
+async fn are_saved_though_the_engine_answers_late(stage: Stage) -> Result<()> {
+    let engine = FaultyEngine::start()?;
+    let mut daemon =
+        Daemon::start(Settings::on_demand().set("DOCKER_HOST", engine.url()).set("DOCKER_TIMEOUT", "1s")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.webdriver(body("chromium", "late", "write")).await?;
+    let driver = drive(&session, "chrome").await?;
+    driver.goto(&format!("{site}/")).await?;
+    execute(&driver, SIGN_IN, "noa").await?;
+    daemon.kill9().await?;
+    engine.all(Fault::Silence);
+    daemon.restart().await?;
+    let api = daemon.api();
+    let session = Session::from_body(&api, session.body.clone())?;
+    ensure!(session.record().await?["status"] == "unknown", "it was found already");
+    let wait_and_heal = async {
+        // The deletion goes first, and is not done while others look.
+        for _ in 0..5 {
+            let record = session.record().await?;
+            ensure!(record["status"] == "unknown", "it did not wait: {record}");
+        }
+        engine.heal();
+        Ok(())
+    };
+    let (deleted, waited) = tokio::join!(session.delete(), wait_and_heal);
+    waited?;
+    let ended = deleted?.ok()?;
+    ensure!(ended["profile"]["error"].is_null() && ended["profile"]["saved_at"].is_u64(), "{ended}");
+    daemon.ready().await?;
+    ensure!(who(&daemon, &site, ENGINES[0], "late").await? == signed_in("noa"));
     daemon.assert_idle().await
 }
 

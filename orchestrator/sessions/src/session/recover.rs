@@ -125,6 +125,32 @@ impl Sessions {
         Ok(())
     }
 
+    /// Waits for the worker of a session that writes a profile, if it has not been found again yet: for `profiles.save_timeout`
+    /// at most.
+    pub(super) async fn wait_for_writer(&self, id: &SessionId) {
+        if !self.shared.held_profiles.lock().contains_key(id) {
+            return;
+        }
+        let mut changes = self.shared.changes.subscribe();
+        let found = async {
+            loop {
+                let entry = self.lock().get(id).cloned();
+                match entry {
+                    Some(entry) if entry.is_open_past() => {}
+                    // What it has to save comes from its agent.
+                    Some(SessionEntry::Live(session)) => return drop(session.worker.ready().await),
+                    _ => return,
+                }
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        if timeout(self.shared.config.profiles.save_timeout, found).await.is_err() {
+            tracing::warn!(session = %id, "a session that writes a profile ends before its worker was found again");
+        }
+    }
+
     /// Ends a session whose worker has not been found again, and writes that. None where it is found, or had ended.
     pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) -> Option<JoinHandle<()>> {
         let ended = {

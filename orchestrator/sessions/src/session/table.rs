@@ -279,9 +279,12 @@ impl Sessions {
     }
 
     /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing. One whose worker
-    /// has not been found again yet ends at once, and its worker is removed when it is found.
+    /// has not been found again yet ends at once, and its worker is removed when it is found; one that writes a profile is waited
+    /// for, since its end saves that.
     /// Errors: `UnknownSession`.
     pub async fn end(&self, id: &str, owner: &KeyId) -> Result<SessionView, Error> {
+        self.find(id, owner)?;
+        self.wait_for_writer(&SessionId::from(id)).await;
         if let (_, None) = self.find(id, owner)?
             && let Some(writing) = self.end_past(&SessionId::from(id), &Ending::Deleted)
             && timeout(RECORD_TIMEOUT, writing).await.is_err()
