@@ -133,12 +133,18 @@ impl TaskSpec {
         Duration::from_millis(self.timeout_ms).saturating_add(SESSION_MARGIN)
     }
 
+    /// Whether its browsers begin with what a profile or a state has.
+    pub(super) const fn begins_signed_in(&self) -> bool {
+        self.profile.is_some() || self.launch.storage
+    }
+
     /// How many runs, extracts or items one session may carry out.
     pub(super) fn per_session(&self, config: &Config) -> usize {
         // A context of its own would know nothing of what the browser began with.
-        let begins_blank = self.profile.is_none() && !self.launch.storage;
         match &self.fleet {
-            Some(rules) if begins_blank && rules.isolation == Isolation::Context => config.tasks.items_per_session,
+            Some(rules) if !self.begins_signed_in() && rules.isolation == Isolation::Context => {
+                config.tasks.items_per_session
+            }
             _ => 1,
         }
     }

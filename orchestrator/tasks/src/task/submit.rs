@@ -5,7 +5,7 @@ mod request;
 use serde_json::{Map, Value};
 
 use super::secrets::TaskSecrets;
-use super::spec::{FleetRules, TaskSpec};
+use super::spec::{FleetRules, Isolation, TaskSpec};
 use crate::Error;
 use crate::script::{FailureCode, TaskWork};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS};
@@ -106,6 +106,11 @@ impl SubmitRequest {
             fleet: None,
         };
         if kind == Kind::Fleet {
+            if spec.begins_signed_in() && common.isolation == Some(Isolation::Context) {
+                let problem =
+                    "must be `container` or left out beside a `profile` or a `state`: a context begins with nothing";
+                return Err(Error::invalid("isolation", problem));
+            }
             (spec.work_kind, spec.work) = fleet_work(&mut common)?;
             spec.fleet = Some(rules(common, config)?);
             // Told by the body's own path, which the work does not know.
@@ -259,6 +264,7 @@ mod tests {
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "isolation": "none"}), "isolation"),
+            (Kind::Fleet, json!({"urls": ["x"], "extract": {}, "isolation": "context", "state": {}}), "isolation"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"max": 11}}), "retry.max"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
         ] {
