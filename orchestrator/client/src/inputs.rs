@@ -1,5 +1,8 @@
 //! The inputs of a fleet's items, read from a table with commas or from lines of JSON.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::path::Path;
 
 use serde_json::{Map, Value};

@@ -47,6 +47,13 @@ mod tunnel;
 mod values;
 mod worlds;
 
+/// The parsers of this crate, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::inputs::fuzzing as inputs;
+}
+
 pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
 pub use mcp::McpArguments;

@@ -32,6 +32,13 @@ mod supervise;
 mod table;
 
 pub(crate) use active::DriverOpening;
+/// The parsers of this module, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::request::fuzzing as request;
+}
+
 pub use active::{DriverSession, Session};
 pub(crate) use activity::Attachment;
 pub use activity::CommandGuard;

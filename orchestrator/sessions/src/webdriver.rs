@@ -29,6 +29,14 @@ use warmpool_core::browser::Engine;
 use warmpool_workers::worker::{AgentError, Body};
 
 use capabilities::Allowed;
+/// The parsers of this module, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::archive::fuzzing as archive;
+    pub use super::capabilities::fuzzing as capabilities;
+}
+
 pub use capabilities::{OWN, candidates, is_known, match_options};
 pub use command::Command;
 pub use downloads::{download, downloads, remove_downloads};

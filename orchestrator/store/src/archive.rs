@@ -10,6 +10,9 @@
 //! Only regular files and directories are read, at these places alone: a link or a name that leads elsewhere makes the
 //! whole backup unusable.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;

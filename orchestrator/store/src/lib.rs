@@ -104,6 +104,13 @@ mod unfinished;
 mod verify;
 mod whole_file;
 
+/// The parsers of this crate, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::archive::fuzzing as archive;
+}
+
 pub use backup::restore;
 pub use backup::run_backups;
 pub(crate) use batch::Row;

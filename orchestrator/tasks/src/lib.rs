@@ -83,6 +83,14 @@ mod player;
 mod script;
 pub mod task;
 
+/// The parsers of this crate, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::script::template::fuzzing as template;
+    pub use crate::task::fuzzing::{export, submit};
+}
+
 pub use error::Error;
 /// A browser that somebody drives step by step.
 pub mod control {

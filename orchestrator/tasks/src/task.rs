@@ -16,6 +16,12 @@
 //! is tried again, `export` writes results as lines, `recover` resumes after a restart, and `retention` forgets the oldest
 //! tasks.
 
+/// The parsers of this module, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing {
+    pub use super::export::fuzzing as export;
+    pub use super::submit::fuzzing as submit;
+}
 mod accept;
 mod active;
 mod attempt;

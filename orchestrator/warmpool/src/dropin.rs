@@ -6,6 +6,8 @@
 
 pub(crate) mod browserless;
 mod duration;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub(crate) mod grid;
 pub(crate) mod hosted;
 mod switches;

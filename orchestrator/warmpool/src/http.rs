@@ -29,6 +29,8 @@ pub(crate) mod error;
 mod export;
 mod files;
 mod forwarded_body;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod grid;
 mod guard;
 mod headers;

@@ -30,6 +30,14 @@ use tokio::sync::Semaphore;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+/// The parsers of this module, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use super::proxy::fuzzing as proxy;
+    pub use super::socks::fuzzing as socks;
+}
+
 pub use client_proxy::ClientProxy;
 pub use no_connection::NoConnection;
 pub use outcomes::Outcomes;

@@ -1,6 +1,9 @@
 //! Pictures that clients attach: inspected before they are decoded, decoded within limits, and re-encoded, so that
 //! nothing but the picture is left of them.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::io::Cursor;
 
 use bytes::Bytes;

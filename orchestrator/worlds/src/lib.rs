@@ -54,6 +54,14 @@ mod scene;
 mod tests;
 mod turns;
 
+/// The parsers of this crate, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::attachment::fuzzing as attachment;
+    pub use crate::request::fuzzing as request;
+}
+
 pub use error::Error;
 
 use std::collections::HashMap;

@@ -1,5 +1,8 @@
 //! What a request to generate a world may say, checked: pure.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

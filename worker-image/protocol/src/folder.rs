@@ -7,6 +7,8 @@
 //!
 //! An archive is as hostile as whoever sent it: the daemon checks it when it comes, and the agent once more when it unpacks it.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod list;
 mod pack;
 mod preferences;

@@ -25,6 +25,16 @@ mod driver;
 mod files;
 pub mod firefox;
 pub mod folder;
+/// The parsers of this crate, for the fuzzer.
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::firefox::pref_file::fuzzing as pref_file;
+    pub use crate::firefox::profile::fuzzing as firefox_profile;
+    pub use crate::folder::fuzzing as folder;
+    pub use crate::storage::fuzzing as storage;
+    pub use crate::switches::fuzzing as switches;
+}
 mod pages;
 mod ports;
 pub mod preferences;

@@ -2,6 +2,9 @@
 //!
 //! The shape has two members more than Playwright's: `sessionStorage` of an origin, which belongs to a tab, and `warnings`.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};

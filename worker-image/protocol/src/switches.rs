@@ -6,6 +6,8 @@
 //! The tables say what is allowed. A switch that they do not have reaches no browser, unless the operator names it in
 //! `worker.chromium_switches`; those that are known to weaken the fence stay refused even then.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod items;
 mod names;
 

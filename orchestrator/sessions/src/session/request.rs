@@ -1,5 +1,8 @@
 //! What the bodies of the create calls may say, and what session they ask for.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,9 @@
 //! Selenium's upload while it arrives: `{"file": "<a zip in base64>"}` becomes the zip, piece by piece, so that a large
 //! file takes no memory.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

@@ -10,6 +10,8 @@
 
 mod chromium;
 mod firefox;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod legacy;
 mod proxy;
 mod request;

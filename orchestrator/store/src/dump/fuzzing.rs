@@ -49,7 +49,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// A whole dump around these lines: no fuzzer finds the hash at its end.
-fn sealed(lines: &[u8]) -> Vec<u8> {
+pub(crate) fn sealed(lines: &[u8]) -> Vec<u8> {
     let folders = vec!["tasks".to_owned()];
     let header = Header { warmpool_dump: ROWS_AND_FILES, schema: SCHEMA_VERSION, created_ms: 0, folders };
     let mut dump = serde_json::to_vec(&header).unwrap_or_default();

@@ -1,5 +1,8 @@
 //! Templates in the strings of a task, `{{input.name}}` and `{{secret.name}}`, and hiding secrets in its results.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};

@@ -1,5 +1,8 @@
 //! Results for other programs: one JSON object a line, or a table with commas.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt as _, TryStreamExt as _};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,7 @@
 //! What the calls that make tasks may say, and what tasks they ask for.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod request;
 
 use serde_json::{Map, Value};

@@ -111,7 +111,7 @@ fn note_status(status: StatusCode) {
 ///
 /// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
 /// browser say it is already served from it. `Origin` is sent by web pages only: they must be ours.
-fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
+pub(super) fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
     // A proxy in front may trust the other one.
     if headers.get_all(HOST).iter().nth(1).is_some() {
         return Err(Error::invalid("Host", "is given twice: send one value"));
@@ -130,7 +130,7 @@ fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error
 }
 
 /// What is no text can name nothing here.
-fn check_path(path: &str) -> Result<(), Error> {
+pub(super) fn check_path(path: &str) -> Result<(), Error> {
     match percent_decode_str(path).decode_utf8() {
         Ok(_) => Ok(()),
         Err(_) => Err(Error::invalid("path", "must be UTF-8, percent-encoded")),

@@ -113,7 +113,7 @@ impl Parameters {
 
     /// Reads the values of a query whose names are checked.
     /// Errors: `Field`, with the name that the client used.
-    fn read<T: DeserializeOwned>(&self, query: &str) -> Result<T, Error> {
+    pub(super) fn read<T: DeserializeOwned>(&self, query: &str) -> Result<T, Error> {
         let mut values = Map::new();
         for (name, text) in form_urlencoded::parse(query.as_bytes()) {
             let Some(field) = self.field(&name) else { continue };

@@ -1,5 +1,8 @@
 //! Connections through the operator's or the client's proxy: HTTP `CONNECT`, plain or over TLS, or SOCKS version 5.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::io;
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! SOCKS version 5 (RFC 1928), of which browsers need little: no authentication, and `CONNECT`.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

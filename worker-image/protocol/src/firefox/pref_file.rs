@@ -2,6 +2,9 @@
 //! (`modules/libpref/parser`). Firefox passes over what it cannot read; here, that is an error, so that nobody has to
 //! know where Firefox would go on.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::fmt::Write as _;
 
 use serde_json::Value;

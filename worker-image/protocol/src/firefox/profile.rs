@@ -4,6 +4,9 @@
 //! plug-ins, compiled scripts from its caches, and rights of extensions from `extensions.json`. So there is a list of what
 //! a browser gets, and everything else is left out.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+
 use std::io::{Cursor, Read};
 
 use base64::Engine as _;

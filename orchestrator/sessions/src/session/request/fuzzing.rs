@@ -1,0 +1,40 @@
+//! Create calls for the fuzzer: the options of a session that is made can be read again from the disk, and no body is our
+//! own fault.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::{CreateRequest, Kind, Options};
+use crate::Error;
+use warmpool_config::{Config, Flags, Host};
+use warmpool_core::error::{Code, Fault as _, read_json};
+
+static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
+    let host = Host { memory: 8 << 30, cores: 2, root: true };
+    Config::resolve(None, std::iter::empty(), &Flags::default(), &host).ok()
+});
+
+/// Bodies of both calls. The first byte of an input sets which.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let full = r#"{"service_passcode":"ann","metadata":{"a":"b"},"url":"https://a.test/","browser_type":"firefox","settings":{"locales":["de-DE","en"],"user_agent":"x","viewport":{"width":800,"height":600},"timezone":"Europe/Berlin","color_scheme":"dark","reduced_motion":"reduce","geolocation":{"latitude":52.5,"longitude":13.4},"permissions":["geolocation"]},"advanced":{"block_ads":true},"headless":true,"session_timeout":60,"idle_timeout":30,"keep_alive":false,"recording":false}"#;
+    let state = r#"{"state":{"cookies":[{"name":"a","value":"b","domain":"a.test","path":"/","expires":-1,"httpOnly":false,"secure":false,"sameSite":"Lax"}],"origins":[{"origin":"https://a.test","localStorage":[{"name":"k","value":"v"}]}]},"url":"about:blank","kiosk":true,"app_name":"x"}"#;
+    let profile = r#"{"profile":{"name":"p","mode":"write"},"url":"data:text/html,x","browser_type":"webkit"}"#;
+    [(0, full), (1, state), (0, profile)].map(|(kind, body)| [&[kind], body.as_bytes()].concat()).into()
+}
+
+/// Panics when options are others after they were written, or a body is an internal error.
+pub fn check(bytes: &[u8]) {
+    let ([kind, body @ ..], Some(config)) = (bytes, &*CONFIG) else { return };
+    let kind = if kind & 1 == 0 { Kind::DevTools } else { Kind::WebDriver };
+    let Ok(body) = serde_json::from_slice::<Value>(body) else { return };
+    let Ok(request) = read_json::<CreateRequest, _>(body) else { return };
+    let options: Result<Options, Error> = request.options(kind, config);
+    let options = match options {
+        Ok(options) => options,
+        Err(error) => return assert_ne!(error.code(), Code::Internal, "{error:?} is our fault"),
+    };
+    let stored = serde_json::to_vec(&options).unwrap_or_default();
+    let again = serde_json::from_slice::<Options>(&stored).ok().and_then(|again| serde_json::to_vec(&again).ok());
+    assert!(again == Some(stored), "{options:?} are others from the disk");
+}
