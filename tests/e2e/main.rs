@@ -37,6 +37,8 @@ modules! {
     row_queue,
     row_clients,
     row_requests,
+    row_autobahn,
+    row_soak,
 }
 
 modules! {
@@ -116,7 +118,13 @@ modules! {
     world_pages,
     packages,
     scripts,
+    model,
     reliability,
+}
+
+/// Those that only `scripts/faults` runs.
+fn long_groups() -> Vec<Group> {
+    row_groups().into_iter().chain([model::long::group()]).collect()
 }
 
 fn main() -> ExitCode {
@@ -124,7 +132,7 @@ fn main() -> ExitCode {
         return exit(reliability::write().map(|()| ExitCode::SUCCESS));
     }
     let Some(rows) = reliability::chosen() else { return suite::run(groups()).code };
-    let groups = groups().into_iter().chain(row_groups()).collect();
+    let groups = groups().into_iter().chain(long_groups()).collect();
     exit(rows.and_then(|rows| reliability::run(&rows, groups)))
 }
 

@@ -65,7 +65,8 @@ async fn an_engine_away_for_minutes(_: Stage) -> Result<()> {
     let minutes = evidence::rounds(5);
     let mut engine = Engine::start(IMAGE).await?;
     let daemon = Daemon::start(Settings::new().on(engine.docker())).await?;
-    let session = daemon.session(json!({})).await?;
+    // Its own end must not come first.
+    let session = daemon.session(json!({"session_timeout": 3000})).await?;
     let mut cdp = session.cdp().await?;
     cdp.call("Browser.getVersion", json!({})).await?;
     engine.stop(Signal::SIGTERM).await?;

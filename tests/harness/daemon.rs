@@ -312,6 +312,14 @@ impl Daemon {
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
     }
 
+    /// How many descriptors and threads the process has.
+    pub fn descriptors_and_threads(&self) -> Result<(usize, usize)> {
+        let process = self.process.as_ref().context("the daemon is not running")?;
+        let count =
+            |what: &str| Ok::<_, anyhow::Error>(fs::read_dir(format!("/proc/{}/{what}", process.id()))?.count());
+        Ok((count("fd")?, count("task")?))
+    }
+
     /// How much processor time the process has taken so far.
     pub fn processor_time(&self) -> Result<Duration> {
         let process = self.process.as_ref().context("the daemon is not running")?;

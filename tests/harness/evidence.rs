@@ -81,6 +81,12 @@ fn number(variable: &str) -> Option<u64> {
 #[derive(Debug)]
 pub struct Random(u64);
 
+impl From<u64> for Random {
+    fn from(seed: u64) -> Self {
+        Self(seed)
+    }
+}
+
 impl Random {
     /// A number below this one.
     pub fn below(&mut self, limit: u64) -> u64 {

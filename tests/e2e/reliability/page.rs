@@ -9,6 +9,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 use warmpool_tests::suite::Ended;
 
+use super::fuzzed;
 use super::rows::{INCIDENTS, ROWS, Row};
 
 const HEAD: &str = "# Reliability
@@ -167,6 +168,10 @@ impl Page {
         }
         for (incident, control, cases) in INCIDENTS {
             let _ = writeln!(text, "| {incident} | {control} | {} |", listed(cases));
+        }
+        text += fuzzed::HEAD;
+        for (target, what, run, found) in fuzzed::TARGETS {
+            let _ = writeln!(text, "| `{target}` | {what} | {run} | {found} |");
         }
         text
     }

@@ -1,0 +1,109 @@
+//! Row 27: the cases of the Autobahn suite, against an echo server directly and through the relay: every verdict is the same.
+//!
+//! The echo server stands where a worker's browser listens, so that the relay is the daemon's own. The suite needs Python 2
+//! (`autobahntestsuite` 0.8.2; the version after it says Python 3 and does not start there). `WARMPOOL_AUTOBAHN` names its
+//! program, `wstest`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use warmpool_tests::wire::Io;
+use warmpool_tests::{Daemon, Group, Settings, Stage, evidence, group};
+
+pub(crate) fn group() -> Group {
+    group!(None, quick: [], full: [the_relay_changes_no_verdict])
+}
+
+/// Where Chromium believes that it listens.
+const PORT: u16 = 9222;
+/// The cases of compression: the echo server takes none, so they would say nothing of the relay.
+const LEFT_OUT: [&str; 2] = ["12.*", "13.*"];
+
+/// Answers each message with the same message.
+async fn echo(stream: impl Io) {
+    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+    let Ok(mut socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await else { return };
+    while let Some(Ok(message)) = socket.next().await {
+        if (message.is_text() || message.is_binary()) && socket.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The verdicts of each server, by case: on the messages, on the close, and the code that came with it.
+async fn verdicts(wstest: &str, servers: &[(&str, &str)]) -> Result<Vec<BTreeMap<String, [Value; 3]>>> {
+    let folder = tempfile::tempdir()?;
+    let (spec, out) = (folder.path().join("spec.json"), folder.path().join("reports"));
+    let listed: Vec<Value> = servers.iter().map(|(name, url)| json!({"agent": name, "url": url})).collect();
+    let asked = json!({
+        "outdir": out, "servers": listed, "cases": ["*"], "exclude-cases": LEFT_OUT, "exclude-agent-cases": {},
+    });
+    fs::write(&spec, asked.to_string())?;
+    let ran = Command::new(wstest).args(["--mode", "fuzzingclient", "--spec"]).arg(&spec).output().await;
+    let ran = ran.with_context(|| wstest.to_owned())?;
+    let index = fs::read(out.join("index.json"));
+    let index: Value =
+        serde_json::from_slice(&index.with_context(|| String::from_utf8_lossy(&ran.stderr).into_owned())?)?;
+    let of = |name: &str| {
+        let cases = index[name].as_object().with_context(|| format!("no verdicts of {name}"))?;
+        let parts = ["behavior", "behaviorClose", "remoteCloseCode"];
+        Ok(cases.iter().map(|(case, verdict)| (case.clone(), parts.map(|part| verdict[part].clone()))).collect())
+    };
+    servers.iter().map(|(name, _)| of(name)).collect()
+}
+
+async fn the_relay_changes_no_verdict(_: Stage) -> Result<()> {
+    let Ok(wstest) = std::env::var("WARMPOOL_AUTOBAHN") else {
+        evidence::cannot("WARMPOOL_AUTOBAHN does not name the suite's wstest");
+        return Ok(());
+    };
+    if !nix::unistd::geteuid().is_root() {
+        evidence::cannot("it takes root to put a server in a browser's place");
+        return Ok(());
+    }
+    let daemon = Daemon::start(Settings::new().set("RELAY_MAX_MESSAGE", "64MiB")).await?;
+    let container = daemon.only_container().await?;
+    let session = daemon.session(json!({"keep_alive": true, "session_timeout": 3000})).await?;
+    // The agent goes on with the connection that it has; the next ones find the echo server.
+    let place = daemon.docker().port_socket(&container, PORT).await?;
+    fs::rename(&place, place.with_extension("real"))?;
+    let within = UnixListener::bind(&place).with_context(|| place.display().to_string())?;
+    fs::set_permissions(&place, Permissions::from_mode(0o777))?;
+    let outside = TcpListener::bind("127.0.0.1:0").await?;
+    let direct = format!("ws://{}/", outside.local_addr()?);
+    // They end with this set.
+    let mut servers = JoinSet::new();
+    servers.spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((stream, _)) = within.accept().await {
+            open.spawn(echo(stream));
+        }
+    });
+    servers.spawn(async move {
+        let mut open = JoinSet::new();
+        while let Ok((stream, _)) = outside.accept().await {
+            open.spawn(echo(stream));
+        }
+    });
+    let found = verdicts(&wstest, &[("direct", &direct), ("relay", session.websocket_url()?)]).await?;
+    let [directly, relayed] = found.as_slice() else { anyhow::bail!("two servers were asked") };
+    ensure!(directly.len() > 240 && directly.len() == relayed.len(), "{} and {}", directly.len(), relayed.len());
+    let differs = directly.iter().filter(|(case, verdict)| relayed.get(*case) != Some(verdict));
+    let differs: Vec<String> =
+        differs.map(|(case, verdict)| format!("{case}: {verdict:?}, relayed {:?}", relayed.get(case))).collect();
+    let mut counts = BTreeMap::<&str, usize>::new();
+    relayed.values().for_each(|[behavior, ..]| *counts.entry(behavior.as_str().unwrap_or_default()).or_default() += 1);
+    let counts = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect::<Vec<_>>().join(", ");
+    evidence::saw(format!("{} cases, through the relay {counts}; {} differ", directly.len(), differs.len()));
+    ensure!(differs.is_empty(), "{}", differs.join("\n"));
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}

@@ -1,0 +1,236 @@
+//! Row 28: mixed work for as many minutes as there are rounds, at full load, while workers are killed; what the daemon takes
+//! must not grow with it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use warmpool_tests::evidence::Random;
+use warmpool_tests::task::engines;
+use warmpool_tests::{Api, Daemon, Driver, Group, Session, Settings, Stage, evidence, group, poll};
+
+use crate::history::{heading, visit};
+use crate::live::socket;
+
+pub(crate) fn group() -> Group {
+    group!(None, quick: [], full: [nothing_grows_with_time])
+}
+
+/// Between two looks at the daemon.
+const SAMPLE: Duration = Duration::from_secs(5);
+/// Between two kills.
+const KILLS: Duration = Duration::from_secs(20);
+
+/// What the daemon takes at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    memory: f64,
+    descriptors: f64,
+    threads: f64,
+    database: f64,
+    folder: f64,
+}
+
+impl Taken {
+    fn now(daemon: &Daemon) -> Result<Self> {
+        let (descriptors, threads) = daemon.descriptors_and_threads()?;
+        Ok(Self {
+            memory: mib(daemon.resident()?),
+            descriptors: descriptors as f64,
+            threads: threads as f64,
+            database: mib(size(&daemon.data_dir().join("db"))),
+            folder: mib(size(daemon.data_dir())),
+        })
+    }
+
+    /// The mean of these.
+    fn mean(samples: &[Self]) -> Self {
+        let mean = |part: fn(&Self) -> f64| samples.iter().map(part).sum::<f64>() / samples.len().max(1) as f64;
+        Self {
+            memory: mean(|taken| taken.memory),
+            descriptors: mean(|taken| taken.descriptors),
+            threads: mean(|taken| taken.threads),
+            database: mean(|taken| taken.database),
+            folder: mean(|taken| taken.folder),
+        }
+    }
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory, descriptors, threads, database, folder } = self;
+        write!(
+            f,
+            "{memory:.1} MiB of memory, {descriptors:.0} descriptors, {threads:.0} threads, {database:.2} MiB of database, {folder:.1} MiB in all of its folder"
+        )
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// The bytes of a folder's files; what vanishes meanwhile has none.
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => size(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// What was done, by how often it went well and how often it did not.
+#[derive(Default)]
+struct Done {
+    well: AtomicU64,
+    badly: AtomicU64,
+    /// The first few reasons.
+    why: Mutex<Vec<String>>,
+}
+
+impl Done {
+    fn count(&self, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => drop(self.well.fetch_add(1, Ordering::Relaxed)),
+            Err(error) => {
+                self.badly.fetch_add(1, Ordering::Relaxed);
+                let mut why = self.why.lock();
+                if why.len() < 5 {
+                    why.push(format!("{error:#}"));
+                }
+            }
+        }
+    }
+}
+
+/// Makes a session of any engine, uses it, watches and records some, and ends it.
+async fn use_a_session(api: &Api, site: &str, random: &Mutex<Random>, engines: &[String]) -> Result<()> {
+    let (engine, by_driver, recorded) = {
+        let mut random = random.lock();
+        let engine = if random.below(5) == 0 { random.of(engines).clone() } else { "chromium".to_owned() };
+        let by_driver = engine != "chromium" || random.below(3) == 0;
+        (engine, by_driver, random.below(6) == 0)
+    };
+    let body =
+        json!({"browser_type": engine, "headless": !recorded, "recording": recorded, "url": format!("{site}/form")});
+    let path = if by_driver { "/sessions/webdriver/create" } else { "/sessions/create" };
+    let session = Session::from_reply(api, &api.post(path, &body).await?)?;
+    let used = async {
+        if by_driver {
+            let driver = Driver::start(session.connect_url()?, json!({})).await?;
+            driver.goto(&format!("{site}/tab/3")).await?;
+            ensure!(driver.execute("return document.title").await? == "Tab 3");
+        } else {
+            // A viewer beside the client.
+            let view = socket(&session, "").await;
+            ensure!(session.evaluate("6 * 7").await? == 42);
+            drop(view);
+        }
+        anyhow::Ok(())
+    };
+    let used = used.await;
+    session.delete().await?.ok()?;
+    used
+}
+
+/// Runs a task, an extract or a small fleet, and waits for its end.
+async fn use_a_task(api: &Api, site: &str, random: &Mutex<Random>) -> Result<()> {
+    let choice = random.lock().below(3);
+    let (path, mut body) = match choice {
+        0 => ("/lam/run", visit(&format!("{site}/tab/4"))),
+        1 => ("/lam/extract", heading(&format!("{site}/tab/5"))),
+        _ => {
+            let urls: Vec<String> = (0..6).map(|number| format!("{site}/tab/{number}")).collect();
+            ("/lam/fleet", json!({"extract": heading("{{input.url}}"), "urls": urls}))
+        }
+    };
+    body["wait"] = json!(100);
+    let task: Value = api.post(path, &body).await?.ok()?;
+    ensure!(task["status"] == "success", "{task}");
+    Ok(())
+}
+
+async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
+    let (minutes, random) = (evidence::rounds(120), Arc::new(Mutex::new(evidence::random())));
+    let settings = Settings::new()
+        .set("POOL_CHROMIUM_HEADLESS", "3")
+        .set("POOL_MAX_WORKERS", "8")
+        .set("TASKS_WORKERS", "2")
+        .set("SESSION_KEEP_RECORDS", "200")
+        .set("TASKS_KEEP", "200")
+        .set("RECORDING_KEEP_FOR", "1m")
+        .set("LOG_FILTER", "warn");
+    let daemon = Daemon::start(settings).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let (sessions, tasks) = (Arc::new(Done::default()), Arc::new(Done::default()));
+    let mut clients = JoinSet::new();
+    for _ in 0..3 {
+        let (api, site, random, done) = (api.clone(), site.clone(), Arc::clone(&random), Arc::clone(&sessions));
+        let engines = engines();
+        clients.spawn(async move {
+            loop {
+                done.count(use_a_session(&api, &site, &random, &engines).await);
+                poll().await;
+            }
+        });
+    }
+    for _ in 0..2 {
+        let (api, site, random, done) = (api.clone(), site.clone(), Arc::clone(&random), Arc::clone(&tasks));
+        clients.spawn(async move {
+            loop {
+                done.count(use_a_task(&api, &site, &random).await);
+                poll().await;
+            }
+        });
+    }
+    let (began, mut samples, mut kills) = (Instant::now(), Vec::new(), 0);
+    let (mut sampled, mut killed) = (Instant::now(), Instant::now());
+    while began.elapsed() < Duration::from_secs(60 * minutes) {
+        poll().await;
+        if sampled.elapsed() >= SAMPLE {
+            sampled = Instant::now();
+            samples.push(Taken::now(&daemon)?);
+        }
+        if killed.elapsed() >= KILLS {
+            killed = Instant::now();
+            let containers = daemon.containers().await?;
+            let victim = containers.get(usize::try_from(random.lock().below(containers.len() as u64))?);
+            if let Some(victim) = victim {
+                kills += u64::from(daemon.docker().run(&["kill", &victim.id]).await.is_ok());
+            }
+        }
+    }
+    clients.shutdown().await;
+    let quarter = samples.len() / 4;
+    ensure!(quarter > 2, "it was too short to say anything");
+    let (early, late) = (Taken::mean(&samples[quarter..2 * quarter]), Taken::mean(&samples[3 * quarter..]));
+    let count = |done: &Done| (done.well.load(Ordering::Relaxed), done.badly.load(Ordering::Relaxed));
+    let ((used, lost), (ran, failed)) = (count(&sessions), count(&tasks));
+    evidence::saw(format!(
+        "{minutes} min: {used} sessions went well and {lost} did not, {ran} tasks and {failed}, while {kills} workers were killed; second quarter: {early}; last quarter: {late}"
+    ));
+    let why = [sessions.why.lock().clone(), tasks.why.lock().clone()].concat();
+    // A kill takes at most the one session or task that had the worker.
+    ensure!(lost + failed <= kills + 5, "{}", why.join("\n"));
+    for (what, early, late, slack) in [
+        ("memory", early.memory, late.memory, 8.0),
+        ("descriptors", early.descriptors, late.descriptors, 20.0),
+        ("threads", early.threads, late.threads, 8.0),
+        ("the database", early.database, late.database, 4.0),
+    ] {
+        ensure!(late <= early * 1.15 + slack, "{what} grew from {early:.1} to {late:.1}");
+    }
+    daemon.end_all().await?;
+    daemon.warm().await.context("after the work")?;
+    daemon.assert_idle().await
+}
