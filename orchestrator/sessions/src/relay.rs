@@ -218,14 +218,19 @@ impl Relay {
         let goodbye = match outcome {
             Outcome::ClientLeft { clean: true } => {
                 // The browser still answers the Close; that answer is the client's.
-                let answer = down.run(CLOSE_GRACE, None, |_| {});
-                let _ = timeout(CLOSE_GRACE, answer).await;
+                if !down.has_closed() {
+                    let answer = down.run(CLOSE_GRACE, None, |_| {});
+                    let _ = timeout(CLOSE_GRACE, answer).await;
+                }
                 None
             }
             Outcome::ClientLeft { clean: false } => None,
             Outcome::BrowserLeft { clean: true } => {
-                let answer = up.run(CLOSE_GRACE, None, |_| {});
-                let _ = timeout(CLOSE_GRACE, answer).await;
+                // A client that has said Close before waits for its connection to end, as the standard says.
+                if !up.has_closed() {
+                    let answer = up.run(CLOSE_GRACE, None, |_| {});
+                    let _ = timeout(CLOSE_GRACE, answer).await;
+                }
                 None
             }
             Outcome::BrowserLeft { clean: false } => Some(match timeout(VERDICT_GRACE, self.session.ended()).await {

@@ -169,6 +169,11 @@ where
         timeout(within, finish).await.unwrap_or(false)
     }
 
+    /// Whether a Close frame has passed.
+    pub(super) const fn has_closed(&self) -> bool {
+        self.frames.closed()
+    }
+
     /// Whether what was written so far ends with a whole frame.
     pub(super) fn between_frames(&self) -> bool {
         let is_replacing = matches!(self.held, Some(Held::Replaced { written: 1.., .. }));
