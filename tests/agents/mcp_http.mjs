@@ -132,6 +132,9 @@ assert.equal(await call('browser_evaluate', { function: '() => innerWidth' }), '
 await call('browser_navigate', { url: `${SITE_URL}/` });
 assert.match(await call('browser_navigate_back'), /\/agent/);
 await fails('browser_navigate', { url: process.env.REFUSED_URL }, /egress/);
+await call('browser_evaluate', { function: '() => { document.cookie = "login=mcp; path=/; max-age=10000"; }' });
+assert.match(await call('save_profile', { name: 'agent' }), /"agent" has what sites kept/);
+await fails('save_profile', { name: 'a/b' }, /name/);
 report.live_view = await call('live_view_url', {});
 assert.match(await call('browser_close'), /given back/);
 console.log(JSON.stringify(report));

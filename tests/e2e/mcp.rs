@@ -15,9 +15,19 @@ pub(crate) fn group() -> Group {
     let settings = Settings::new()
         .set("MCP_MAX_SESSIONS_PER_KEY", "3")
         .set("MCP_IDLE_TIMEOUT", "4s")
-        .set("MCP_NAVIGATION_TIMEOUT", "3s")
-        .set("MCP_ACTION_TIMEOUT", "6s");
-    group!(Some(settings), quick: [], full: [the_official_client_uses_every_tool, the_client_for_python_finds_its_version, a_program_starts_it, sessions_are_their_keys_own])
+        .set("MCP_NAVIGATION_TIMEOUT", "10s")
+        .set("MCP_ACTION_TIMEOUT", "10s");
+    group!(Some(settings),
+        quick: [],
+        full: [
+            the_official_client_uses_every_tool,
+            every_tool_works_in_firefox,
+            references_hold_in_webkit,
+            the_client_for_python_finds_its_version,
+            a_program_starts_it,
+            sessions_are_their_keys_own,
+        ],
+    )
 }
 
 fn folder() -> PathBuf {
@@ -25,14 +35,44 @@ fn folder() -> PathBuf {
 }
 
 async fn the_official_client_uses_every_tool(stage: Stage) -> Result<()> {
+    every_tool_works(stage, "chromium", "").await
+}
+
+async fn every_tool_works_in_firefox(stage: Stage) -> Result<()> {
+    every_tool_works(stage, "firefox", "?browser=firefox").await
+}
+
+/// What names an element names it for WebKit's driver, too.
+async fn references_hold_in_webkit(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
-    let program = Program::node(&folder(), "mcp_http.mjs").await?.of(daemon);
+    let site = stage.site_for(daemon).await?;
+    let reply = initialize(daemon, daemon.key(), "?browser=webkit").await?;
+    let agent = Agent::of(daemon, daemon.key(), reply.header("mcp-session-id").context("no session")?)?;
+    agent.send(Method::POST, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+    let shown = agent.call("browser_navigate", json!({"url": format!("{site}/form")})).await?.to_string();
+    let reference = |line: &str| {
+        let rest = shown.split(line).nth(1)?.split("[ref=").nth(1)?;
+        Some(rest.split(']').next()?.to_owned())
+    };
+    let name = reference("textbox").with_context(|| shown.clone())?;
+    let typed = agent.call("browser_type", json!({"target": name, "text": "Ann"})).await?;
+    ensure!(typed["isError"] == false && typed.to_string().contains("Ann"), "{typed}");
+    ensure!(agent.send(Method::DELETE, Value::Null).await?.status == 202);
+    Ok(())
+}
+
+async fn every_tool_works(stage: Stage, engine: &str, query: &str) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let program = Program::node(&folder(), "mcp_http.mjs").await?.of(daemon).env("QUERY", query);
     let program = program.env("SITE_URL", stage.site_for(daemon).await?).env("REFUSED_URL", "http://127.0.0.1:4444/");
     let report = program.results().await?;
     ensure!(report["server"] == "warmpool" && report["tools"].as_u64() >= Some(23), "{report}");
     ensure!(report["live_view"].as_str().is_some_and(|url| url.contains("/stream?token=")), "{report}");
     let last = &daemon.api().get("/sessions?limit=1").await?.ok()?["sessions"][0];
-    ensure!(last["browser_type"] == "chromium" && last["headless"] == true, "{last}");
+    ensure!(last["browser_type"] == engine && last["headless"] == true, "{last}");
+    let saved = daemon.api().get("/profiles/agent/state").await?;
+    ensure!(saved.status == 200 && saved.text().contains("mcp"), "{saved}");
+    ensure!(daemon.api().delete("/profiles/agent").await?.status == 204);
     daemon.assert_idle().await
 }
 

@@ -337,11 +337,12 @@ const page = (() => {
     return null;
   }
 
-  // Finds the element to act on, brings it into view, and waits until it stands still.
-  async function prepare(selectors, need, offset) {
+  // Finds the element to act on, or takes the one that is given, brings it into view, and waits until it stands still.
+  async function prepare(selectors, need, offset, given) {
     let reason = null;
     let broken = null;
-    for (const [alternative, chain] of selectors.entries()) {
+    const chains = given ? [[{ by: 'element', element: given }]] : selectors;
+    for (const [alternative, chain] of chains.entries()) {
       const { elements, broken: unreadable } = find([chain]);
       broken ??= unreadable;
       if (elements.length === 0) continue;

@@ -217,7 +217,9 @@ impl Page {
             from_center: (i64, i64),
         }
         let offset = offset.map_or(Value::Null, |(x, y)| json!([x, y]));
-        let arguments = vec![json!(selectors), json!(need.as_str()), offset];
+        // WebKit's driver knows elements only where they are arguments themselves.
+        let element = selectors.as_element().cloned().unwrap_or(Value::Null);
+        let arguments = vec![json!(selectors), json!(need.as_str()), offset, element];
         let found: Prepared = self.call_async("prepare", arguments).await.map_err(|error| explain(error, selectors))?;
         let element = self.element(&found.element)?;
         Ok(Found { element, handle: found.element, point: (found.x, found.y), from_center: found.from_center })

@@ -136,6 +136,17 @@ impl Selectors {
         Self { chains: vec![vec![Part::Element { element }]], shown }
     }
 
+    /// The driver's reference, where they are that.
+    pub(crate) fn as_element(&self) -> Option<&Value> {
+        match self.chains.as_slice() {
+            [chain] => match chain.as_slice() {
+                [Part::Element { element }] => Some(element),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Reads one selector, or a list of alternatives.
     /// Errors: `Field`.
     pub(crate) fn parse(field: &str, value: &Value) -> Result<Self, Error> {
