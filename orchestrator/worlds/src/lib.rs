@@ -42,6 +42,9 @@ mod fetch;
 mod files;
 mod follow;
 mod forget;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod log;
 mod names_key;
 mod patient;
@@ -53,14 +56,6 @@ mod scene;
 #[cfg(test)]
 mod tests;
 mod turns;
-
-/// The parsers of this crate, for the fuzzer.
-#[cfg(any(test, feature = "fuzzing"))]
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::attachment::fuzzing as attachment;
-    pub use crate::request::fuzzing as request;
-}
 
 pub use error::Error;
 

@@ -170,7 +170,9 @@ impl Archive {
         let character = match *self.escape.as_slice() {
             [_, b'u'] | [_, b'u', _] | [_, b'u', _, _] | [_, b'u', _, _, _] => return Ok(None),
             [_, b'u', ref digits @ ..] => {
-                let code = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                // A number may have a sign, and an escape may not.
+                let digits = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_hexdigit));
+                let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
                 // What is no ASCII is neither in base64 nor in the name that is looked for.
                 code.map(|code| u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(b'?'))
             }
@@ -257,6 +259,7 @@ mod tests {
             (r#"{"file":"aGVs"#, "invalid_body"),
             (r#"{"file":"aGVs"} x"#, "invalid_body"),
             (r#"{"file":"aG\x"}"#, "invalid_body"),
+            (r#"{"file":"aGV\u+073"}"#, "invalid_body"),
             (r#"{"file" "aGVs"}"#, "invalid_body"),
             ("{}", "file"),
             (r#"{"other":"aGVs"}"#, "file"),
