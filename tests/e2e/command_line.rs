@@ -100,6 +100,8 @@ async fn profiles_are_managed(stage: Stage) -> Result<()> {
     let path = packed.to_str().context("a path")?;
     ok(&["profiles", "export", "van", "--output", path]).await?;
     ensure!(std::fs::metadata(&packed)?.permissions().mode() & 0o777 == 0o600, "others can read it");
+    let (code, _, problem) = in_pipe(daemon, &["profiles", "export", "van", "--output", path]).await?;
+    ensure!(code == Some(64) && problem.contains("name a new file"), "{code:?} {problem}");
     let (code, said) = on_terminal(daemon, 80, &["profiles", "export", "van"], &[]).await?;
     ensure!(code == Some(64) && said.contains("--output"), "{code:?} {said}");
     ok(&["profiles", "import", "copy", path]).await?;

@@ -1,8 +1,8 @@
 //! `warmpool profiles`: logins that are kept from one session to the next.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{IsTerminal as _, Read as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ::http::Method;
@@ -56,7 +56,7 @@ pub enum ProfilesCommand {
         /// Which one.
         #[command(flatten)]
         profile: ProfileReference,
-        /// Write it to this file, which nobody else may read; standard output otherwise.
+        /// Write it to this new file, which nobody else may read; standard output otherwise.
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
         /// A version's number; the newest otherwise.
@@ -68,7 +68,7 @@ pub enum ProfilesCommand {
         /// Which one.
         #[command(flatten)]
         profile: ProfileReference,
-        /// File with the state or the folder, as an export has it; - reads a state from standard input.
+        /// File with the state or the folder, as an export has it; - or a pipe brings a state.
         file: PathBuf,
     },
     /// Add a version that is as an earlier one was.
@@ -132,7 +132,8 @@ impl ProfileReference {
         let query = version.map(|version| format!("?version={version}")).unwrap_or_default();
         let reply = caller.open(&format!("{}/{}{query}", self.path(), detail.profile.kind.as_str())).await?;
         if let Some(output) = output {
-            let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", output.display()));
+            let shown = output.display();
+            let unwritten = |error| ClientError::Usage(format!("cannot write {shown}, so name a new file: {error}"));
             let mut file = create_private(output).map_err(unwritten)?;
             save(reply, &mut file).await
         } else if is_folder {
@@ -147,22 +148,20 @@ impl ProfileReference {
 /// What the files of packed folders begin with: zstd's mark.
 const PACKED: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Whether a file holds a packed folder. What standard input has is a state.
+/// Whether a file holds a packed folder. What standard input or a pipe has is a state: it can be read only once.
 fn is_packed(path: &Path) -> Result<bool, ClientError> {
-    if path == Path::new("-") {
+    if path == Path::new("-") || !path.is_file() {
         return Ok(false);
     }
     let unread = |error| ClientError::Usage(format!("cannot read {}: {error}", path.display()));
     let mut beginning = Vec::new();
-    File::open(path).and_then(|file| file.take(4).read_to_end(&mut beginning)).map_err(unread)?;
+    File::open(path).and_then(|file| file.take(PACKED.len() as u64).read_to_end(&mut beginning)).map_err(unread)?;
     Ok(beginning == PACKED)
 }
 
-/// A file that its owner alone can read.
+/// A new file that its owner alone can read. An earlier export stays as it is: it may be the only one.
 fn create_private(path: &Path) -> std::io::Result<File> {
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(file)
+    File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Says which version there is now.
