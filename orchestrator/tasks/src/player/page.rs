@@ -200,7 +200,9 @@ impl Page {
         }
     }
 
-    async fn find_now(
+    /// Looks once, for what retries by itself: a wait within a wait of the same end loses its reason, since either may
+    /// be woken first.
+    pub(super) async fn find_now(
         &self,
         selectors: &Selectors,
         need: Readiness,

@@ -155,7 +155,7 @@ impl Control {
         let mut retry = Retry::until(deadline);
         loop {
             let attempt = async {
-                let found = self.page.find(&target.selectors, Readiness::Enabled, None, deadline).await?;
+                let found = self.page.find_now(&target.selectors, Readiness::Enabled, None).await?;
                 let (x, y) = found.point;
                 let free = self.call::<Value>("over", vec![found.handle, json!(x), json!(y)]).await;
                 free.map(drop).map_err(|error| explain(error, &target.selectors))

@@ -24,18 +24,18 @@ pub(in crate::player) async fn change(
 ) -> Result<(), StepError> {
     let mut retry = Retry::until(timeout.deadline);
     loop {
-        if let Some(result) = retry.attempt(change_now(page, selectors, value, timeout)).await {
+        if let Some(result) = retry.attempt(change_now(page, selectors, value)).await {
             return result;
         }
     }
 }
 
-async fn change_now(page: &Page, selectors: &Selectors, value: &str, timeout: StepTimeout) -> Result<(), StepError> {
+async fn change_now(page: &Page, selectors: &Selectors, value: &str) -> Result<(), StepError> {
     #[derive(Deserialize)]
     struct Filled {
         typed: bool,
     }
-    let found = page.find(selectors, Readiness::Enabled, None, timeout.deadline).await?;
+    let found = page.find_now(selectors, Readiness::Enabled, None).await?;
     let by_script = value.len() > TYPED || !value.chars().all(|character| can_be_typed(page.engine, character));
     let arguments = vec![found.handle, json!(value), json!(by_script)];
     let filled: Filled = page.call("fill", arguments).await.map_err(|error| explain(error, selectors))?;
