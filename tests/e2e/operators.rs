@@ -22,6 +22,7 @@ pub(crate) fn group() -> Group {
             doctor_finds_nothing_wrong,
             a_second_daemon_announces_no_address,
             doctor_says_what_is_wrong,
+            no_daemon_starts_without_its_authorities,
             every_wrong_setting_is_reported,
             the_sample_configuration_works,
             tls_serves_https_and_wss,
@@ -164,10 +165,11 @@ async fn doctor_says_what_is_wrong(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let mut command = daemon.command(&["doctor"]);
     command.env("WARMPOOL_DOCKER_HOST", "unix:///nowhere/docker.sock").env("WARMPOOL_STORE_MIN_FREE", "1000TiB");
+    command.env("WARMPOOL_EGRESS_CA_CERTIFICATES", "/nowhere/ca.pem");
     let output = tokio::process::Command::from(command).output().await?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(!output.status.success(), "{said}");
-    ensure!(said.contains("/nowhere/docker.sock"), "{said}");
+    ensure!(said.contains("/nowhere/docker.sock") && said.contains("/nowhere/ca.pem"), "{said}");
     ensure!(said.contains("1000TiB") || said.contains("min_free"), "{said}");
     Ok(())
 }
@@ -177,6 +179,21 @@ async fn a_second_daemon_announces_no_address(stage: Stage) -> Result<()> {
     second.env("WARMPOOL_SERVER_LISTEN", "127.0.0.1:0");
     let output = tokio::process::Command::from(second).kill_on_drop(true).output().await?;
     ensure!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+    Ok(())
+}
+
+async fn no_daemon_starts_without_its_authorities(_: Stage) -> Result<()> {
+    let (folder, empty) = (tempfile::tempdir()?, tempfile::NamedTempFile::new()?);
+    let empty = empty.path().to_string_lossy();
+    for (path, reason) in [("/nowhere/ca.pem", "No such file"), (&*empty, "there is no certificate")] {
+        let mut command = program();
+        command.arg("serve").env("WARMPOOL_SERVER_LISTEN", "127.0.0.1:0");
+        command.env("WARMPOOL_STORE_DATA_DIR", folder.path()).env("WARMPOOL_EGRESS_CA_CERTIFICATES", path);
+        let output = tokio::process::Command::from(command).kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(!output.status.success() && output.stdout.is_empty(), "{said}");
+        ensure!(said.contains("egress.ca_certificates") && said.contains(path) && said.contains(reason), "{said}");
+    }
     Ok(())
 }
 

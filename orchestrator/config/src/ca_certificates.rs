@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use warmpool_core::browser::TrustId;
 use warmpool_core::tls;
 
+use super::Config;
 use super::value::{InvalidValue, TomlForm, Value, quoted, text_value};
 
 const REMEDY: &str = "name a file of certificates in PEM form by its absolute path, such as /etc/ssl/corporate-ca.pem, or write the \
@@ -32,9 +33,19 @@ pub struct CaCertificates {
 impl CaCertificates {
     /// Whether the certificates were there.
     /// Errors: what is wrong with the file, by its name.
-    pub fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         self.problem.clone().map_or(Ok(()), Err)
     }
+}
+
+/// How many certificates the settings name: the daemon's and those of presets.
+/// Errors: the first file that has none, or cannot be read.
+pub fn check_ca_certificates(config: &Config) -> Result<usize, String> {
+    let of_presets = config.pool.presets.0.iter().flat_map(|preset| &preset.egress.ca_certificates);
+    config.egress.ca_certificates.iter().chain(of_presets).try_fold(0, |count, source| {
+        source.check()?;
+        Ok(count + source.certificates.len())
+    })
 }
 
 fn parse(text: &str) -> Result<Vec<Vec<u8>>, String> {

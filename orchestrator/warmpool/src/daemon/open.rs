@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Daemon, StartError};
 use crate::http::{self, App};
-use warmpool_config::{CaCertificates, Config};
+use warmpool_config::{Config, check_ca_certificates};
 use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
 use warmpool_core::tls;
@@ -38,9 +38,7 @@ impl Daemon {
         cancelled: &CancellationToken,
     ) -> Result<Option<Self>, StartError> {
         let (drain, stop) = (Drain::default(), CancellationToken::new());
-        let of_presets = config.pool.presets.0.iter().flat_map(|preset| &preset.egress.ca_certificates);
-        let mut authorities = config.egress.ca_certificates.iter().chain(of_presets);
-        authorities.try_for_each(CaCertificates::check).map_err(StartError::CaCertificates)?;
+        check_ca_certificates(&config).map_err(StartError::CaCertificates)?;
         let data_dir = &config.store.data_dir;
         warmpool_store::create_private_dir(data_dir)?;
         let instance = Arc::new(Instance::load_or_create(data_dir)?);

@@ -26,6 +26,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
         host::open_files(facts),
     ]);
     findings.extend(facts.tls.as_ref().map(host::certificate));
+    findings.extend(host::authorities(&facts.authorities));
     findings
 }
 

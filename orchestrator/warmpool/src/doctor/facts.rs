@@ -13,7 +13,7 @@ use nix::{
 };
 
 use super::port::Port;
-use warmpool_config::{ByteSize, Config};
+use warmpool_config::{ByteSize, Config, check_ca_certificates};
 use warmpool_core::tls::Tls;
 use warmpool_runtime::DockerFacts;
 
@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     pub port: Port,
     /// Whether certificate and key can be used, or why not; none where the daemon speaks no TLS.
     pub tls: Option<Result<(), String>>,
+    /// How many certificates of authorities browsers trust beside the public ones, or which file has none.
+    pub authorities: Result<usize, String>,
 }
 
 /// What the configuration needs of host and engine.
@@ -118,6 +120,7 @@ impl Facts {
             data_dir: Directory::look(&config.store.data_dir),
             port: Port::look(config.server.listen),
             tls: certificate(config),
+            authorities: check_ca_certificates(config),
             needs: Needs {
                 listen: config.server.listen,
                 max_connections: config.server.max_connections,

@@ -179,6 +179,20 @@ pub(super) fn certificate(tls: &Result<(), String>) -> Finding {
     }
 }
 
+/// None where browsers trust the public authorities alone.
+pub(super) fn authorities(found: &Result<usize, String>) -> Option<Finding> {
+    const TITLE: &str = "Authorities";
+    match found {
+        Ok(0) => None,
+        Ok(count) => Some(ok(TITLE, format!("browsers trust {count} beside the public ones"))),
+        Err(reason) => Some(fail(
+            TITLE,
+            reason,
+            "name files with certificates in PEM form in egress.ca_certificates, and let the daemon's user read them",
+        )),
+    }
+}
+
 /// A size to one decimal place at most, for people.
 pub(super) fn rounded(bytes: u64) -> String {
     let (unit, name) = match bytes {

@@ -54,6 +54,7 @@ fn sound() -> Facts {
         docker_root: Some(directory("/var/lib/docker")),
         port: Port::Free,
         tls: Some(Ok(())),
+        authorities: Ok(0),
     }
 }
 
@@ -130,6 +131,7 @@ fn each_flaw_is_found_alone() {
         (|f| f.port = Port::Denied, Fail, "Port", "may not listen"),
         (|f| f.port = Port::NotOurs, Fail, "Port", "not an address of this host"),
         (|f| f.port = Port::Unusable("no".to_owned()), Fail, "Port", "cannot listen"),
+        (|f| f.authorities = Err("/ca.pem: no certificate".to_owned()), Fail, "Authorities", "/ca.pem"),
         (|f| f.tls = Some(Err("cannot read /k.pem".to_owned())), Fail, "Certificate", "cannot read /k.pem"),
         (|f| f.host.open_files = Some(1024), Warn, "Open files", "1000 connections may need 2256"),
     ];
