@@ -135,6 +135,15 @@ await fails('browser_navigate', { url: process.env.REFUSED_URL }, /egress/);
 await call('browser_evaluate', { function: '() => { document.cookie = "login=mcp; path=/; max-age=10000"; }' });
 assert.match(await call('save_profile', { name: 'agent' }), /"agent" has what sites kept/);
 await fails('save_profile', { name: 'a/b' }, /name/);
+if (QUERY === '') {
+  // Refused before a browser is taken, and done in a browser of its own.
+  await fails('run_task', { kind: 'extract' }, /`kind` and `order`/);
+  await fails('run_task', { kind: 'extract', order: { url: SITE_URL, schema: { title: 'h1' }, wat: 1 } }, /`wat`/);
+  await fails('run_task', { taskId: 'nobody' }, /no task/);
+  const begun = await call('run_task', { kind: 'extract', order: { url: `${SITE_URL}/agent`, schema: { title: 'h1' } }, wait: 0 });
+  const [, taskId] = /^The task (\w+) is /.exec(begun);
+  assert.equal(JSON.parse(await call('run_task', { taskId })).output[0].title, 'Tea house');
+}
 report.live_view = await call('live_view_url', {});
 assert.match(await call('browser_close'), /given back/);
 console.log(JSON.stringify(report));

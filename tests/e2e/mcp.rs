@@ -224,6 +224,7 @@ async fn sessions_are_their_keys_own(stage: Stage) -> Result<()> {
     let fault = initialize(daemon, &key, "").await?.fault(429)?;
     ensure!(fault.code == "mcp_session_limit" && fault.message.contains("mcp.max_sessions_per_key"), "{fault:?}");
     let others = Agent::begin(daemon, &other).await?;
+    ensure!(daemon.metrics().await?.sum("warmpool_mcp_sessions", &[]) == Some(4.0));
     ensure!(agent.send(Method::DELETE, Value::Null).await?.status == 202);
     eventually!("its browser has ended", 10, live().await? == 0)?;
     eventually!("its place is free", 10, initialize(daemon, &key, "").await?.status == 200)?;
@@ -234,5 +235,6 @@ async fn sessions_are_their_keys_own(stage: Stage) -> Result<()> {
     drop((second, third));
     eventually!("its browser has ended", 20, live().await? == 0)?;
     eventually!("it has ended", 20, others.send(Method::GET, Value::Null).await?.status == 404)?;
+    eventually!("none is left", 20, daemon.metrics().await?.sum("warmpool_mcp_sessions", &[]) == Some(0.0))?;
     daemon.assert_idle().await
 }

@@ -24,6 +24,7 @@ use warmpool_core::error::ServiceError;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_profiles::Profiles;
 use warmpool_sessions::session::{Options, Session, Sessions, Share};
+use warmpool_tasks::task::Tasks;
 
 /// The header that names an MCP session.
 const SESSION: &str = "mcp-session-id";
@@ -36,11 +37,28 @@ pub struct Mcp {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// What the endpoint uses.
+pub struct McpServices {
+    /// The settings.
+    pub config: Arc<Config>,
+    /// Who may call.
+    pub keys: Keys,
+    /// Where browsers come from.
+    pub sessions: Sessions,
+    /// Where logins are kept.
+    pub profiles: Profiles,
+    /// Work in browsers of its own.
+    pub tasks: Tasks,
+    /// The daemon's end.
+    pub drain: Drain,
+}
+
 pub(crate) struct Inner {
     pub(crate) config: Arc<Config>,
     pub(crate) keys: Keys,
     pub(crate) sessions: Sessions,
     pub(crate) profiles: Profiles,
+    pub(crate) tasks: Tasks,
     pub(crate) drain: Drain,
     pub(crate) local: LocalSessionManager,
     pub(crate) owners: Owners,
@@ -63,7 +81,8 @@ pub struct Client {
 impl Mcp {
     /// An endpoint without MCP sessions.
     #[must_use]
-    pub fn new(config: Arc<Config>, keys: Keys, sessions: Sessions, profiles: Profiles, drain: Drain) -> Self {
+    pub fn new(services: McpServices) -> Self {
+        let McpServices { config, keys, sessions, profiles, tasks, drain } = services;
         let mut local = LocalSessionManager::default();
         let mut settings = SessionConfig::default();
         // The agent itself knows whether it is idle.
@@ -72,13 +91,7 @@ impl Mcp {
         local.session_config = settings;
         let places = Places::new(config.mcp.max_sessions_per_key);
         let owners = Owners::default();
-        Self { inner: Arc::new(Inner { config, keys, sessions, profiles, drain, local, owners, places }) }
-    }
-
-    /// How many MCP sessions there are.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.inner.places.count()
+        Self { inner: Arc::new(Inner { config, keys, sessions, profiles, tasks, drain, local, owners, places }) }
     }
 
     /// Answers a request, whose caller and origin are checked.

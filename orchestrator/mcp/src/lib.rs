@@ -23,6 +23,8 @@
 //! - *A manager of MCP sessions belongs to one key.* It finds no session of another, so none has to be kept from one.
 //! - *The browser comes with the first tool that needs it*, so a client that only lists tools takes none.
 //! - *Its session is unconfirmed for as long as the MCP session lasts*, as that of a call on a page: dropping it ends it.
+//! - *A task is a task*: `run_task` sends one as a client of REST does, so it has its own browsers, its place in the queue and in
+//!   the history, and goes on when the agent leaves.
 //! - *Idleness is the daemon's to see*: neither a stream that stays open nor a browser that stays busy keeps an MCP session,
 //!   only requests do.
 //! - *Names and arguments of tools are those of Playwright's server*, which models and prompts know. Files are those of the
@@ -37,5 +39,5 @@ mod places;
 mod server;
 mod tools;
 
-pub use endpoint::{Client, Mcp};
+pub use endpoint::{Client, Mcp, McpServices};
 pub use error::Error;

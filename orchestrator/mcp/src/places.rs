@@ -36,12 +36,8 @@ impl Places {
             return Err(Error::Limit { limit: self.most });
         }
         *count += 1;
+        metrics::gauge!("warmpool_mcp_sessions").increment(1);
         Ok(Place { places: self.clone(), key: key.clone() })
-    }
-
-    /// How many are taken.
-    pub(crate) fn count(&self) -> usize {
-        self.taken.lock().values().sum()
     }
 }
 
@@ -50,6 +46,7 @@ impl Drop for Place {
         let mut taken = self.places.taken.lock();
         if let Some(count) = taken.get_mut(&self.key) {
             *count -= 1;
+            metrics::gauge!("warmpool_mcp_sessions").decrement(1);
             if *count == 0 {
                 taken.remove(&self.key);
             }
@@ -67,9 +64,8 @@ mod tests {
         let place = places.take(&key).unwrap();
         assert!(matches!(places.take(&key), Err(Error::Limit { limit: 1 })));
         let _others = places.take(&other).unwrap();
-        assert_eq!(places.count(), 2);
         drop(place);
         assert!(places.take(&key).is_ok());
-        assert_eq!(places.count(), 1);
+        assert_eq!(places.taken.lock().values().sum::<usize>(), 1);
     }
 }

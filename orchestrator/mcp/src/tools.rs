@@ -1,11 +1,12 @@
 //! The tools: their names, arguments and answers.
 //!
-//! `page` acts on a page and shows it afterwards, `look` only reads it, and `session` has tabs, dialogs and the browser
-//! itself.
+//! `page` acts on a page and shows it afterwards, `look` only reads it, `session` has tabs, dialogs and the browser
+//! itself, and `task` has work in other browsers.
 
 mod look;
 mod page;
 mod session;
+mod task;
 
 use std::sync::Arc;
 
@@ -45,6 +46,9 @@ pub(crate) enum ToolError {
     /// A profile could not be saved.
     #[error(transparent)]
     Profile(#[from] warmpool_profiles::Error),
+    /// A task could not be begun, or not be found.
+    #[error(transparent)]
+    Task(#[from] warmpool_tasks::Error),
     /// Something else did not work.
     #[error("{message}")]
     Failed { message: String },
@@ -104,6 +108,7 @@ tools! {
     "browser_resize", Acts, session::Resize, session::resize, "Make the page larger or smaller.";
     "browser_close", Acts, page::Nothing, session::close, "Give the browser back. The next tool gets a fresh one.";
     "read", Reads, look::Read, look::read, "Read the main content of the page as Markdown, with title, links and metadata.";
+    "run_task", Acts, task::RunTask, task::run, "Have Warmpool play a recording, read a page by a schema, or do either for many inputs, in browsers of its own, and wait for the result.";
     "live_view_url", Reads, session::LiveViewUrl, session::live_view_url, "Make a link by which a person watches this browser, and helps where `enable_actions` says so.";
     "save_profile", Acts, session::SaveProfile, session::save_profile, "Keep the logins of this browser as a profile, with which later sessions begin.";
 }

@@ -14,7 +14,7 @@ use warmpool_core::instance::Instance;
 use warmpool_core::tls;
 use warmpool_dial::{Resolver, ResolverLimits};
 use warmpool_keys::{IntegrationKeys, Keys};
-use warmpool_mcp::Mcp;
+use warmpool_mcp::{Mcp, McpServices};
 use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
 use warmpool_sessions::live::{Live, Thumbnails};
@@ -97,7 +97,14 @@ impl Daemon {
         );
         tasks.load().await.map_err(StartError::Tasks)?;
         let live = Live::new(Arc::clone(&config));
-        let mcp = Mcp::new(Arc::clone(&config), keys.clone(), sessions.clone(), profiles.clone(), drain.clone());
+        let mcp = Mcp::new(McpServices {
+            config: Arc::clone(&config),
+            keys: keys.clone(),
+            sessions: sessions.clone(),
+            profiles: profiles.clone(),
+            tasks: tasks.clone(),
+            drain: drain.clone(),
+        });
         let app = App {
             mcp,
             targets: Targets::new(sessions.clone(), pool.clone(), drain.clone()),
