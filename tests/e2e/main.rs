@@ -117,6 +117,7 @@ modules! {
     worlds,
     world_pages,
     packages,
+    podman,
     scripts,
     model,
     reliability,

@@ -44,10 +44,23 @@ pub fn host_address() -> &'static str {
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         let address = text.split_whitespace().skip_while(|word| *word != "inet").nth(1);
         let address = address.and_then(|address| address.split('/').next()).unwrap_or_default();
-        assert!(!address.is_empty(), "Docker's default bridge, docker0, has no address: {text}");
+        if address.is_empty() {
+            return any_address();
+        }
         address.to_owned()
     });
     &ADDRESS
+}
+
+/// An address of this machine where there is no bridge of Docker's: a Podman alone makes none before it needs one.
+fn any_address() -> String {
+    let output =
+        std::process::Command::new("ip").args(["-4", "-oneline", "address", "show", "scope", "global"]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let address = text.split_whitespace().skip_while(|word| *word != "inet").nth(1);
+    let address = address.and_then(|address| address.split('/').next()).unwrap_or_default();
+    assert!(!address.is_empty(), "this machine has no address but loopback: {text}");
+    address.to_owned()
 }
 
 impl Docker {

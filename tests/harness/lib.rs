@@ -7,7 +7,7 @@
 //! - [`api`]: REST client and replies; [`wire`]: raw connections, TLS and websockets.
 //! - [`session`]: one session as a caller holds it; [`cdp`] and [`webdriver`]: just enough of both protocols.
 //! - [`disk`]: a small disk that a case may fill.
-//! - [`docker`]: the container engine by its command line; [`engine`]: the test's own engine; [`swarm`]: a swarm of
+//! - [`docker`]: the container engine by its command line; [`engine`]: the test's own engine, [`podman`]: its own Podman; [`swarm`]: a swarm of
 //!   three.
 //! - [`captcha`]: a service that solves challenges, and one that takes webhooks.
 //! - [`upstream`]: proxies that carry sessions. [`names`]: a name server. [`proxy`]: a reverse proxy in front of the daemon.
@@ -32,6 +32,7 @@ pub mod faulty_engine;
 pub mod flows;
 pub mod metrics;
 pub mod names;
+pub mod podman;
 pub mod private_site;
 pub mod programs;
 pub mod proxy;
@@ -53,6 +54,7 @@ pub use docker::{Docker, host_address};
 pub use engine::Engine;
 pub use eventually::{Condition, poll};
 pub use faulty_engine::{Fault, FaultyEngine};
+pub use podman::Podman;
 pub use proxy::Proxy;
 pub use registry::Registry;
 pub use session::Session;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::host::Host;
+use super::host::{FoundEngine, Host};
 use super::presets::Presets;
 use super::value::Value;
 
@@ -43,7 +43,14 @@ fn number(number: usize, from: &'static str) -> ComputedDefault {
 pub(super) fn docker_host(layers: &dyn Lookup) -> ComputedDefault {
     match layers.env("DOCKER_HOST") {
         Some(host) => ComputedDefault { text: host.to_owned(), from: "DOCKER_HOST" },
-        None => ComputedDefault { text: "unix:///var/run/docker.sock".to_owned(), from: "default" },
+        None => {
+            let socket = match (layers.host().engine, layers.env("XDG_RUNTIME_DIR")) {
+                (FoundEngine::Podman, _) => FoundEngine::PODMAN.to_owned(),
+                (FoundEngine::RootlessPodman, Some(folder)) => format!("{folder}/{}", FoundEngine::ROOTLESS),
+                (FoundEngine::Docker, _) | (FoundEngine::RootlessPodman, None) => FoundEngine::DOCKER.to_owned(),
+            };
+            ComputedDefault { text: format!("unix://{socket}"), from: "the sockets of this host" }
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! The host that the daemon runs on.
 
+use std::path::Path;
+
+use nix::unistd::{AccessFlags, access};
+
 /// What the defaults need to know of the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Host {
     /// Memory in bytes.
     pub memory: u64,
@@ -9,6 +13,48 @@ pub struct Host {
     pub cores: usize,
     /// Whether this process is root.
     pub root: bool,
+    /// The container engine that is there.
+    pub engine: FoundEngine,
+}
+
+/// The container engine whose socket was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FoundEngine {
+    /// Docker, also where none was found.
+    #[default]
+    Docker,
+    /// Podman for the whole host.
+    Podman,
+    /// Podman of this user alone.
+    RootlessPodman,
+}
+
+impl FoundEngine {
+    /// Docker's socket.
+    pub const DOCKER: &str = "/var/run/docker.sock";
+    /// The socket of Podman for the whole host.
+    pub const PODMAN: &str = "/run/podman/podman.sock";
+    /// The socket of a user's own Podman, below their `XDG_RUNTIME_DIR`.
+    pub const ROOTLESS: &str = "podman/podman.sock";
+
+    /// The first engine whose socket this user may use; where there is none, the first that has one at all. `runtime_dir` is the
+    /// user's `XDG_RUNTIME_DIR`.
+    pub fn look(runtime_dir: Option<&Path>) -> Self {
+        let rootless = runtime_dir.map(|folder| folder.join(Self::ROOTLESS));
+        Self::first([
+            (Self::Docker, Some(Path::new(Self::DOCKER))),
+            (Self::Podman, Some(Path::new(Self::PODMAN))),
+            (Self::RootlessPodman, rootless.as_deref()),
+        ])
+    }
+
+    fn first(sockets: [(Self, Option<&Path>); 3]) -> Self {
+        let first = |flags: AccessFlags| {
+            let may = |socket: &Path| access(socket, flags).is_ok();
+            sockets.iter().find(|(_, socket)| socket.is_some_and(may)).map(|(engine, _)| *engine)
+        };
+        first(AccessFlags::R_OK | AccessFlags::W_OK).or_else(|| first(AccessFlags::F_OK)).unwrap_or_default()
+    }
 }
 
 impl Host {
@@ -19,6 +65,7 @@ impl Host {
             memory: meminfo_total(&meminfo).unwrap_or(0),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             root: nix::unistd::geteuid().is_root(),
+            engine: FoundEngine::look(std::env::var_os("XDG_RUNTIME_DIR").as_deref().map(Path::new)),
         }
     }
 }
@@ -32,6 +79,26 @@ fn meminfo_total(meminfo: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_socket_there_is_is_taken() {
+        let run = tempfile::tempdir().unwrap();
+        let [docker, podman, own] = ["docker.sock", "podman.sock", "own.sock"].map(|name| run.path().join(name));
+        let found = || {
+            FoundEngine::first([
+                (FoundEngine::Docker, Some(&docker)),
+                (FoundEngine::Podman, Some(&podman)),
+                (FoundEngine::RootlessPodman, Some(&own)),
+            ])
+        };
+        assert_eq!(found(), FoundEngine::Docker);
+        for (socket, engine) in
+            [(&own, FoundEngine::RootlessPodman), (&podman, FoundEngine::Podman), (&docker, FoundEngine::Docker)]
+        {
+            std::fs::write(socket, "").unwrap();
+            assert_eq!(found(), engine);
+        }
+    }
 
     #[test]
     fn reads_the_total_of_meminfo() {

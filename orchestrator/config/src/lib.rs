@@ -53,7 +53,7 @@ pub use ca_certificates::{CaCertificates, Trust, check_ca_certificates};
 pub use egress::{EgressRule, EgressRules};
 pub use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, HiddenFlags};
-pub use host::Host;
+pub use host::{FoundEngine, Host};
 pub use presets::PoolPreset;
 pub use table::{Captcha, Drain as DrainSettings, Profiles, Recording, Sections, Session};
 pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};

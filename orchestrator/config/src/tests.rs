@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{setting::DefaultValue, *};
 
-const HOST: Host = Host { memory: 16 << 30, cores: 8, root: true };
+const HOST: Host = Host { memory: 16 << 30, cores: 8, root: true, engine: FoundEngine::Docker };
 
 fn env(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()

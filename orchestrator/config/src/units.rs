@@ -84,7 +84,7 @@ fn times(number: &str, unit: u64) -> Option<u64> {
     bytes.checked_add(u64::try_from(part).ok()?)
 }
 
-/// Where the Docker engine listens: a socket on this host.
+/// Where the engine listens: a socket on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DockerHost {
     socket: PathBuf,
@@ -116,7 +116,7 @@ text_value!(DockerHost, "unix://PATH", |text| {
         )),
         "ssh" | "https" | "npipe" | "fd" => Err(InvalidValue::new(
             format!("{text:?} is not supported: workers must run on the daemon's own host"),
-            "use a socket, such as unix:///var/run/docker.sock",
+            "use a socket, such as unix:///var/run/docker.sock or unix:///run/podman/podman.sock",
         )),
         _ => Err(InvalidValue::not(
             text,

@@ -13,7 +13,7 @@ use warmpool_store::{Store, StoreOptions};
 
 fn limits(settings: &[(&str, &str)]) -> warmpool_config::Profiles {
     let environment = settings.iter().map(|(name, value)| (format!("WARMPOOL_PROFILES_{name}"), (*value).to_owned()));
-    let host = Host { memory: 8 << 30, cores: 2, root: true };
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     Config::resolve(None, environment, &Flags::default(), &host).unwrap().profiles.clone()
 }
 

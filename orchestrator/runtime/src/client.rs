@@ -1,4 +1,4 @@
-//! The one way to Docker Engine: each call has a deadline, and ends with the last byte of its answer.
+//! The one way to the engine: each call has a deadline, and ends with the last byte of its answer.
 //!
 //! bollard limits only the wait for the head of an answer, so an engine that stops in the middle of a body would keep its
 //! caller for ever. The connection is therefore private to this module: nobody can make a call that has no deadline.
@@ -13,13 +13,14 @@ use bollard::Docker;
 use bollard::errors::Error as Bollard;
 use tokio::time::timeout;
 
-use super::RuntimeError;
+use super::{EngineKind, RuntimeError};
 use warmpool_config::Config;
 
 /// A client of one engine. Clones share its connections.
 #[derive(Clone)]
 pub(super) struct Client {
     connection: Docker,
+    kind: EngineKind,
     limits: Arc<Limits>,
 }
 
@@ -108,7 +109,15 @@ impl Client {
         let connection = Docker::connect_with_unix(&socket, latest, bollard::API_DEFAULT_VERSION)
             .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
         let connection = within(limits.look, "negotiate its version", connection.negotiate_version()).await;
-        Ok(Self { connection: connection.map_err(CallError::unreachable)?, limits: Arc::new(limits) })
+        let connection = connection.map_err(CallError::unreachable)?;
+        let version = within(limits.look, "report its version", connection.version()).await;
+        let kind = EngineKind::of(&version.map_err(CallError::unreachable)?, config)?;
+        Ok(Self { connection, kind, limits: Arc::new(limits) })
+    }
+
+    /// Which engine it is.
+    pub(super) const fn kind(&self) -> EngineKind {
+        self.kind
     }
 
     /// Asks the engine to do `action`, which only reads or changes a record, within `docker.timeout`.

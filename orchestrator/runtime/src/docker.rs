@@ -4,6 +4,7 @@ mod network;
 mod own_container;
 mod profile;
 mod renderer;
+mod seccomp;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,16 +23,19 @@ use parking_lot::RwLock;
 use warmpool_protocol::PORT;
 
 pub(super) use network::vanished;
-pub(super) use profile::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, no_core_dumps, signed};
+pub(super) use profile::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, signed};
 pub use renderer::RendererPipes;
+
+use seccomp::Seccomp;
 
 use super::agent_folder::AgentFolders;
 use super::client::{Answer, CallError, Client, unless};
 use super::container::{container_name, with_gateway};
+use super::engine_kind::PodmanFacts;
 use super::labels::{self, Labels};
 use super::{
-    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, ImageFact, OwnedContainer, Place, RendererId,
-    RuntimeError, WorkerSpec,
+    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, EngineKind, ImageFact, OwnedContainer, Place,
+    RendererId, RuntimeError, WorkerSpec,
 };
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -51,6 +55,7 @@ pub(super) struct Docker {
     /// Tells the renderers of this process from those of an earlier one.
     process: String,
     folders: AgentFolders,
+    seccomp: Seccomp,
     client: RwLock<Option<Client>>,
 }
 
@@ -59,7 +64,15 @@ impl Docker {
     #[must_use]
     pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
         let folders = AgentFolders::below(&config.store.data_dir);
-        Self { config, instance, process: hex::encode(random_bytes::<8>()), folders, client: RwLock::new(None) }
+        let seccomp = Seccomp::below(&config.store.data_dir);
+        Self {
+            config,
+            instance,
+            process: hex::encode(random_bytes::<8>()),
+            folders,
+            seccomp,
+            client: RwLock::new(None),
+        }
     }
 
     pub(super) async fn client(&self) -> Result<Client, RuntimeError> {
@@ -67,9 +80,10 @@ impl Docker {
             return Ok(client);
         }
         let client = Client::connect(&self.config).await?;
-        if self.config.shares_folders() {
+        if self.config.shares_folders() || client.kind().reads_seccomp_file() {
             let data_dir = own_container::path_on_host(&client, &self.config.store.data_dir).await?;
             self.folders.known_to_the_engine_below(&data_dir);
+            self.seccomp.known_to_the_engine_below(&data_dir);
         }
         *self.client.write() = Some(client.clone());
         Ok(client)
@@ -166,10 +180,12 @@ impl ContainerRuntime for Docker {
             self.folders.make(&spec.worker).map_err(unusable)?;
         }
         // A conflict: our own earlier call made it, and its reply was lost.
-        let profile = self.worker_container(spec, self.worker_network().await?);
-        match unless(&[409], self.create_container(name, profile).await) {
+        let kind = self.client().await?.kind();
+        let profile = self.worker_container(kind, spec, self.worker_network().await?)?;
+        match self.create_container(name, profile).await {
             Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
-            made => drop(made?),
+            Err(error) if kind.is_name_taken(&error) => {}
+            made => made?,
         }
         self.start_container(name).await?;
         if shares_folders {
@@ -270,15 +286,30 @@ impl ContainerRuntime for Docker {
         }
         let renderer = self.config.world.image.clone();
         let renderer_there = self.inspect_image(&renderer).await.is_ok();
-        let runc = version.components.unwrap_or_default().into_iter().find(|part| part.name == "runc");
+        let client = self.client().await?;
+        let kind = client.kind();
+        let podman = match kind {
+            EngineKind::Docker => None,
+            EngineKind::Podman => Some(PodmanFacts::ask(&client).await?),
+        };
+        let rootless = match &podman {
+            Some(podman) => podman.rootless,
+            None => info.security_options.iter().flatten().any(|option| option.starts_with("name=rootless")),
+        };
+        let limits = |controller: &str, said: Option<bool>| {
+            said.unwrap_or_default() && podman.as_ref().is_none_or(|podman| podman.controls(controller))
+        };
         Ok(DockerFacts {
+            kind,
+            oci_runtime: kind.runtime(&version),
             api_version: version.api_version.unwrap_or_default(),
             server_version: info.server_version.unwrap_or_default(),
-            runc_version: runc.map(|part| part.version).unwrap_or_default(),
+            rootless,
             cgroup_version: info.cgroup_version.map(|version| version.to_string()).unwrap_or_default(),
-            memory_limit: info.memory_limit.unwrap_or_default(),
-            cpu_limit: info.cpu_cfs_quota.unwrap_or_default(),
-            pids_limit: info.pids_limit.unwrap_or_default(),
+            has_worker_user: podman.as_ref().is_none_or(|podman| podman.has_worker_user),
+            memory_limit: limits("memory", info.memory_limit),
+            cpu_limit: limits("cpu", info.cpu_cfs_quota),
+            pids_limit: limits("pids", info.pids_limit),
             security_options: info.security_options.unwrap_or_default(),
             root_dir: info.docker_root_dir.unwrap_or_default().into(),
             driver: info.driver.unwrap_or_default(),

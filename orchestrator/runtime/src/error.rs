@@ -6,9 +6,20 @@ pub enum RuntimeError {
     /// The runtime does not answer at all.
     #[error("the container runtime does not answer: {0}")]
     Unreachable(String),
+    /// The engine cannot run workers, or not as the configuration asks for.
+    #[error("{flaw}: {remedy}")]
+    UnfitEngine {
+        /// What it lacks.
+        flaw: String,
+        /// What the operator can do.
+        remedy: String,
+    },
+    /// The file with the filter of system calls, which this engine reads, cannot be used.
+    #[error("the file with the filter of system calls: {0}")]
+    Seccomp(String),
     /// The worker image is not there.
     #[error(
-        "the image `{0}` is not on this host: build it with scripts/images, or load a packed one with `docker load`"
+        "the image `{0}` is not on this host: build it with scripts/images, or load a packed one with `docker load` or `podman load`"
     )]
     NoImage(String),
     /// The folder in which a worker's agent listens cannot be used.
@@ -69,6 +80,12 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Whether waiting is pointless: the operator has to change the engine, its network or the configuration.
+    #[must_use]
+    pub const fn is_unfit(&self) -> bool {
+        matches!(self, Self::UnfitNetwork { .. } | Self::UnfitEngine { .. })
+    }
+
     /// The refusal of an action, for this reason.
     pub(crate) fn refused(action: &'static str, message: impl Into<String>) -> Self {
         Self::Refused { action, message: message.into() }

@@ -2,17 +2,24 @@
 
 use std::path::PathBuf;
 
+use crate::EngineKind;
 use warmpool_core::browser::Engine;
 
 /// What the container engine says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DockerFacts {
+    /// Which engine it is.
+    pub kind: EngineKind,
+    /// Whether it runs without root's rights.
+    pub rootless: bool,
     /// The newest API it speaks, such as `1.41`.
     pub api_version: String,
     /// Its version, such as `20.10.24`.
     pub server_version: String,
-    /// The version of runc, empty if it does not say.
-    pub runc_version: String,
+    /// Whether a container can have the user that workers run as.
+    pub has_worker_user: bool,
+    /// The program that starts its containers, such as `runc`, and the version of that; none if it does not say.
+    pub oci_runtime: Option<(String, String)>,
     /// The version of control groups, `1` or `2`.
     pub cgroup_version: String,
     /// Whether containers can be limited in memory.

@@ -8,7 +8,8 @@
 //! | `container_runtime` | [`ContainerRuntime`]: all that the daemon asks of a runtime |
 //! | `docker` | the engine of this host: workers as containers, and the renderers of every runtime; `agent_folder` is what a worker shares with the daemon |
 //! | `swarm` | a Docker Swarm: workers as services on many nodes |
-//! | `client` | the calls to Docker Engine, each with a deadline |
+//! | `client` | the calls to the engine, each with a deadline |
+//! | `engine_kind` | [`EngineKind`]: what differs between Docker and Podman |
 //! | `container`, `labels` | a worker's container, and how it is named and found again |
 //! | `nodes`, `ownership`, `facts` | what runtimes report of nodes, of this daemon's right to its workers, and of the engine |
 //! | `error` | [`RuntimeError`] |
@@ -29,6 +30,9 @@
 //!   memory, processes and processor time. What a service cannot ask for is checked on each node before its first worker.
 //! - **On Docker Engine agents listen on sockets in a folder that they share with the daemon**, so that workers need no network
 //!   and have none. Where that cannot be, and on a Swarm, agents listen on TCP, and leave the network before they start anything.
+//! - **Podman is spoken to by Docker's API**, so both share all code but that of [`EngineKind`]. The engine tells which it is, and no
+//!   setting does. Podman reads the seccomp profile from a file, which the daemon keeps in its data directory; it gives a tmpfs to
+//!   the container's user by an option of its own; and it asks for limits of processes that it may not have, unless it is told others.
 //! - **Exactly one daemon owns the workers of an instance**: on one host by the lock on its store, on a Swarm by a lease.
 
 mod agent_folder;
@@ -36,6 +40,7 @@ mod client;
 mod container;
 mod container_runtime;
 mod docker;
+mod engine_kind;
 mod error;
 mod facts;
 mod labels;
@@ -49,6 +54,7 @@ use std::sync::Arc;
 pub use container::{AgentAddress, ContainerState, OwnedContainer, Place, RendererId, WorkerSpec};
 pub use container_runtime::ContainerRuntime;
 pub use docker::RendererPipes;
+pub use engine_kind::EngineKind;
 pub use error::RuntimeError;
 pub use facts::{DockerFacts, ImageFact};
 pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeState, NodeUse};

@@ -385,7 +385,7 @@ impl Pool {
         use warmpool_config::{Flags, Host};
         let data = tempfile::tempdir().unwrap();
         let env = [("WARMPOOL_DOCKER_HOST".to_owned(), format!("unix://{}/no-engine.sock", data.path().display()))];
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
         let runtime = Runtime::new(Arc::clone(&config), "test".to_owned());

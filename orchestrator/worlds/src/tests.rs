@@ -27,7 +27,7 @@ impl Service {
         let path = folder.path().to_str().unwrap();
         let own = [("WARMPOOL_STORE_DATA_DIR", path), ("WARMPOOL_DOCKER_HOST", "unix:///nonexistent/docker.sock")];
         let env = own.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let instance = Arc::new(Instance::load_or_create(folder.path()).unwrap());
         let store = Store::memory();

@@ -17,12 +17,24 @@ fn defaults_follow_host_environment_and_other_settings() {
     let elsewhere = env(&[("DOCKER_HOST", "unix:///run/other.sock")]);
     let config = Config::resolve(None, elsewhere, &Flags::default(), &HOST).unwrap();
     assert_eq!(config.docker.host.to_string(), "unix:///run/other.sock");
+    for (engine, socket) in [
+        (FoundEngine::Docker, "/var/run/docker.sock"),
+        (FoundEngine::Podman, "/run/podman/podman.sock"),
+        (FoundEngine::RootlessPodman, "/run/user/1000/podman/podman.sock"),
+    ] {
+        let (host, vars) = (Host { engine, ..HOST }, [("XDG_RUNTIME_DIR", "/run/user/1000")]);
+        let config = Config::resolve(None, env(&vars), &Flags::default(), &host).unwrap();
+        assert_eq!(config.docker.host.socket().to_str(), Some(socket));
+        let named = env(&[vars[0], ("DOCKER_HOST", "unix:///run/other.sock")]);
+        let config = Config::resolve(None, named, &Flags::default(), &host).unwrap();
+        assert_eq!(config.docker.host.to_string(), "unix:///run/other.sock");
+    }
     let remote = env(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")]);
     let fault = Config::resolve(None, remote, &Flags::default(), &HOST).expect_err("a fault").0[0].to_string();
     assert!(fault.starts_with("default, from DOCKER_HOST: docker.host:"), "{fault}");
 
     for (memory, most) in [(1_u64, 2), (8 << 30, 6), (1 << 40, 64)] {
-        let host = Host { memory, cores: 1, root: true };
+        let host = Host { memory, cores: 1, root: true, ..Host::default() };
         let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
         assert_eq!((config.pool.max_workers, config.pool.start_concurrency), (most, 1));
     }
@@ -46,7 +58,7 @@ fn defaults_follow_host_environment_and_other_settings() {
         ),
     ] {
         let flags = given.iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, *text));
-        let host = Host { memory: memory << 30, cores: 2, root: true };
+        let host = Host { memory: memory << 30, cores: 2, root: true, ..Host::default() };
         let pool = Config::resolve(None, [], &flags, &host).unwrap().sections.pool;
         assert_eq!((pool.firefox_headed, pool.webkit_headed), warm, "{memory} {given:?}");
     }

@@ -97,7 +97,7 @@ async fn every_call_ends_though_the_answer_does_not() {
             ("store.data_dir", &data_dir),
         ];
         let flags = flags.into_iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, text));
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, [], &flags, &host).unwrap());
         let runtime = Runtime::new(config, "test".to_owned());
         let key = PoolKey::plain(Engine::Chromium, Mode::Headless);

@@ -39,10 +39,15 @@ pub(super) async fn path_on_host(client: &Client, data_dir: &Path) -> Result<Pat
     })
 }
 
-/// Returns the id of the container that this process runs in: Docker mounts files of the container's own folder, `/etc/hostname` for one.
+/// Returns the id of the container that this process runs in: engines mount files of the container's own folder, `/etc/hostname` for one.
 fn container_id(mounts: &str) -> Option<String> {
     let roots = mounts.lines().filter_map(|line| line.split(' ').nth(3));
-    let ids = roots.filter_map(|root| root.split_once("/containers/")?.1.split('/').next());
+    // The first is Docker's, the second Podman's.
+    let ids = roots.flat_map(|root| {
+        ["/containers/", "/overlay-containers/"]
+            .into_iter()
+            .filter_map(|folder| root.split_once(folder)?.1.split('/').next())
+    });
     ids.filter(|id| id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit())).map(str::to_owned).next()
 }
 
@@ -64,7 +69,10 @@ mod tests {
             "612 580 0:51 / / rw - overlay overlay rw\n\
              640 612 254:0 /var/lib/docker/containers/{id}/resolv.conf /etc/resolv.conf rw - ext4 /dev/vda rw\n"
         );
-        assert_eq!(container_id(&mounts), Some(id));
+        assert_eq!(container_id(&mounts), Some(id.clone()));
+        let podman =
+            format!("640 612 0:24 /containers/storage/overlay-containers/{id}/userdata/hostname /etc/hostname rw\n");
+        assert_eq!(container_id(&podman), Some(id));
         assert_eq!(container_id("22 1 254:0 / / rw - ext4 /dev/vda rw\n"), None);
         assert_eq!(container_id("22 1 254:0 /var/lib/docker/containers/short/hostname /etc/hostname rw\n"), None);
     }

@@ -2,20 +2,15 @@
 
 use std::collections::HashMap;
 
-use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits, RestartPolicy,
-    RestartPolicyNameEnum,
-};
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, RestartPolicy, RestartPolicyNameEnum};
 
 use warmpool_protocol::SHARED_FOLDER;
 
 use super::network::WorkerNetwork;
 use super::{Docker, TCP, UNIX};
-use crate::WorkerSpec;
+use crate::engine_kind::Tmpfs;
 use crate::labels;
-
-/// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
-const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
+use crate::{EngineKind, RuntimeError, WorkerSpec};
 
 /// The name server of every worker, where nobody answers: names are the daemon's affair. Where none is named, the engine tells
 /// the container those of the host.
@@ -26,7 +21,13 @@ pub(crate) const LEAVE_NETWORK: &str = "WARMPOOL_LEAVE_NETWORK=yes";
 
 impl Docker {
     /// Returns the profile of a worker's container.
-    pub(super) fn worker_container(&self, spec: &WorkerSpec, network: WorkerNetwork) -> ContainerCreateBody {
+    /// Errors: [`RuntimeError::Seccomp`].
+    pub(super) fn worker_container(
+        &self,
+        kind: EngineKind,
+        spec: &WorkerSpec,
+        network: WorkerNetwork,
+    ) -> Result<ContainerCreateBody, RuntimeError> {
         let config = &self.config;
         let worker = &config.worker;
         let mut labels = labels::of_worker(&self.instance, spec);
@@ -39,20 +40,16 @@ impl Docker {
             pids: worker.pids,
             cpus: worker.cpus,
         };
-        let host = HostConfig {
+        let mut host = HostConfig {
             network_mode: Some(network.mode),
             dns: Some(vec![NO_NAME_SERVER.to_owned()]),
-            mounts: config.shares_folders().then(|| {
-                vec![Mount {
-                    typ: Some(MountType::BIND),
-                    source: Some(self.folders.on_host(&spec.worker).display().to_string()),
-                    target: Some(SHARED_FOLDER.to_owned()),
-                    ..Default::default()
-                }]
-            }),
-            ..self.hardened(&limits)
+            ..self.hardened(kind, &limits)?
         };
-        ContainerCreateBody {
+        if config.shares_folders() {
+            let folder = self.folders.on_host(&spec.worker).display().to_string();
+            kind.share_folder(&mut host, folder, SHARED_FOLDER);
+        }
+        Ok(ContainerCreateBody {
             image: Some(spec.image.clone()),
             hostname: Some("worker".to_owned()),
             user: Some("1000:1000".to_owned()),
@@ -60,38 +57,45 @@ impl Docker {
             labels: Some(labels),
             host_config: Some(host),
             networking_config: network.endpoints,
+            stop_timeout: kind.removal_wait(),
             ..Default::default()
-        }
+        })
     }
 
     /// Returns what every container has, whatever runs in it.
-    pub(super) fn hardened(&self, limits: &Limits) -> HostConfig {
-        // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
-        let tmpfs = |bytes: u64| format!("rw,noexec,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
-        HostConfig {
+    /// Errors: [`RuntimeError::Seccomp`].
+    pub(super) fn hardened(&self, kind: EngineKind, limits: &Limits) -> Result<HostConfig, RuntimeError> {
+        let mut host = HostConfig {
             cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
+            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={}", self.seccomp.option(kind)?)]),
             readonly_rootfs: Some(true),
-            tmpfs: Some(HashMap::from([
-                ("/tmp".to_owned(), format!("rw,noexec,nosuid,nodev,size={},mode=1777", limits.tmp)),
-                ("/run".to_owned(), tmpfs(16 << 20)),
-                ("/home/worker".to_owned(), tmpfs(limits.tmp)),
-            ])),
             shm_size: Some(signed(limits.shm)),
             memory: Some(signed(limits.memory)),
             memory_swap: Some(signed(limits.memory)),
             pids_limit: Some(i64::from(limits.pids)),
             nano_cpus: nano_cpus(limits.cpus),
-            ulimits: Some(no_core_dumps()),
+            ulimits: Some(kind.process_limits()),
             log_config: Some(HostConfigLogConfig { typ: Some("json-file".to_owned()), config: Some(log_limits()) }),
             restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
             // The kernel should take a container before it takes the daemon.
             oom_score_adj: Some(500),
             runtime: self.config.docker.runtime.clone(),
             ..Default::default()
-        }
+        };
+        kind.put_tmpfs(
+            &mut host,
+            &[
+                Tmpfs { path: "/tmp", size: limits.tmp, private: false },
+                Tmpfs { path: "/run", size: RUN, private: true },
+                Tmpfs { path: "/home/worker", size: limits.tmp, private: true },
+            ],
+        );
+        Ok(host)
     }
 }
+
+/// The size of `/run`.
+const RUN: u64 = 16 << 20;
 
 /// How much of the host a container may use, sizes in bytes.
 pub(super) struct Limits {
@@ -117,9 +121,4 @@ pub(crate) fn nano_cpus(cores: f64) -> Option<i64> {
 /// How much of what a container prints the engine keeps.
 pub(crate) fn log_limits() -> HashMap<String, String> {
     HashMap::from([("max-size".to_owned(), "1m".to_owned()), ("max-file".to_owned(), "1".to_owned())])
-}
-
-/// The limit by which no program writes its memory to a file.
-pub(crate) fn no_core_dumps() -> Vec<ResourcesUlimits> {
-    vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]
 }

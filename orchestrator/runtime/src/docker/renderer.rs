@@ -42,12 +42,13 @@ impl Docker {
             pids: settings.pids,
             cpus: settings.cpus,
         };
+        let kind = self.client().await?.kind();
         let host = HostConfig {
             network_mode: Some("none".to_owned()),
             cpu_shares: Some(CPU_SHARES),
             // What it says is pictures of patients' belongings: nothing of it goes to the host's disk.
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-            ..self.hardened(&limits)
+            ..self.hardened(kind, &limits)?
         };
         let body = ContainerCreateBody {
             image: Some(settings.image.clone()),
@@ -64,6 +65,7 @@ impl Docker {
             open_stdin: Some(true),
             // Its input ends with our connection: a renderer outlives no daemon.
             stdin_once: Some(true),
+            stop_timeout: kind.removal_wait(),
             host_config: Some(host),
             ..Default::default()
         };

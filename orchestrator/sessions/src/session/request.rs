@@ -352,7 +352,7 @@ mod tests {
     use warmpool_core::error::Fault as _;
 
     fn check(body: Value, kind: Kind) -> Result<Options, Error> {
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         serde_json::from_value::<CreateRequest>(body).unwrap().options(kind, &config)
     }

@@ -227,7 +227,7 @@ mod tests {
     use warmpool_core::error::Fault as _;
 
     fn check(kind: Kind, body: Value) -> Result<TaskSpec, Error> {
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         SubmitRequest::read(kind, read_json(body)?)?.check(&config).map(|(spec, _)| spec)
     }

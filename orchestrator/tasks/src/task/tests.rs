@@ -59,7 +59,7 @@ impl Bench {
             ("WARMPOOL_TASKS_CANCEL_TIMEOUT", "1s".to_owned()),
         ];
         let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let instance = Arc::new(Instance::load_or_create(data).unwrap());
         let drain = Drain::default();

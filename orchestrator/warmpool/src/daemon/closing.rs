@@ -61,7 +61,7 @@ mod tests {
     use warmpool_config::{Config, Flags, Host};
 
     fn settings() -> DrainSettings {
-        let host = Host { memory: 16 << 30, cores: 8, root: true };
+        let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
         Config::resolve(None, [], &Flags::default(), &host).unwrap().drain.clone()
     }
 

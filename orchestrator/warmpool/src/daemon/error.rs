@@ -51,9 +51,9 @@ pub(crate) enum StartError {
     /// The system's certificates cannot be used.
     #[error("the system's certificates: {0}")]
     Certificates(std::io::Error),
-    /// The workers' network is not fit for them.
+    /// The engine, or the network of workers, is not fit for them.
     #[error(transparent)]
-    Network(RuntimeError),
+    Unfit(RuntimeError),
     /// Somebody else has the workers, and waiting for them is pointless.
     #[error(transparent)]
     NotOwned(RuntimeError),

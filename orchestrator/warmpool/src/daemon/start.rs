@@ -14,7 +14,6 @@ use crate::http::{self, App, Listener};
 use warmpool_core::drain::Phase;
 use warmpool_core::tls;
 use warmpool_profiles::Profiles;
-use warmpool_runtime::RuntimeError;
 use warmpool_sessions::session::Sessions;
 use warmpool_tasks::task::Tasks;
 
@@ -117,16 +116,16 @@ async fn replaceable(shutdown: &Shutdown, idle: impl Fn() -> bool) {
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
-/// Errors: `Network` when the workers' network is not fit for them: somebody has to mend that.
+/// Errors: `Unfit` when the engine or the workers' network is not fit for them: somebody has to mend that.
 async fn warm_up(app: App) -> Result<(), StartError> {
     let App { pool, sessions, tasks, recorder, drain, .. } = app;
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
-        if matches!(error, RuntimeError::UnfitNetwork { .. }) {
-            return Err(StartError::Network(error));
+        if error.is_unfit() {
+            return Err(StartError::Unfit(error));
         }
         if !std::mem::replace(&mut told, true) {
-            tracing::error!(%error, "waiting for the container runtime");
+            tracing::error!(%error, "waiting for the container runtime; `warmpool doctor` names the remedy");
         }
         tokio::select! {
             () = drain.reached(Phase::Draining) => return Ok(()),

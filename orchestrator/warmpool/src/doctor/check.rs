@@ -12,10 +12,11 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![engine::engine(facts)];
     if let Ok(docker) = &facts.docker {
         findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);
+        findings.extend(engine::users(docker));
         findings.extend(engine::runtime(docker, &facts.needs));
         findings.extend(docker.images.iter().map(engine::worker_image));
         findings.push(engine::renderer_image(&docker.renderer));
-        findings.extend(facts.docker_root.as_ref().map(engine::engine_space));
+        findings.extend(facts.docker_root.as_ref().map(|root| engine::engine_space(root, docker.kind)));
     }
     findings.push(host::sandbox(facts));
     findings.extend(host::network(facts));

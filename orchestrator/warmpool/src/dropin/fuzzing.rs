@@ -15,7 +15,7 @@ use warmpool_sessions::Error;
 use warmpool_sessions::session::Kind;
 
 static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
-    let host = Host { memory: 8 << 30, cores: 2, root: true };
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     Config::resolve(None, std::iter::empty(), &Flags::default(), &host).ok()
 });
 

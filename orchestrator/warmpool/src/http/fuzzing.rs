@@ -34,7 +34,7 @@ static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
         ("WARMPOOL_SERVER_PUBLIC_URL", "https://public.example/base"),
     ];
     let env = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let host = Host { memory: 8 << 30, cores: 2, root: true };
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     Config::resolve(None, env, &Flags::default(), &host).ok()
 });
 

@@ -176,7 +176,13 @@ mod tests {
 
     fn config(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Config::resolve(None, env, &Flags::default(), &Machine { memory: 8 << 30, cores: 2, root: true }).unwrap()
+        Config::resolve(
+            None,
+            env,
+            &Flags::default(),
+            &Machine { memory: 8 << 30, cores: 2, root: true, ..Machine::default() },
+        )
+        .unwrap()
     }
 
     #[test]

@@ -135,7 +135,7 @@ mod tests {
     use warmpool_config::{Flags, Host};
 
     fn description() -> Value {
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         Value::Object(Description::new(&super::super::routes(), &config).members)
     }

@@ -142,7 +142,7 @@ mod tests {
     use warmpool_core::error::Fault as _;
 
     fn delivery(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Delivery, Error> {
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
         Delivery::of(&headers.collect(), wait, &config)

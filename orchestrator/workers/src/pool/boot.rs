@@ -50,7 +50,9 @@ impl BootError {
         match self {
             Self::Runtime(
                 RuntimeError::Unreachable(_)
+                | RuntimeError::UnfitEngine { .. }
                 | RuntimeError::UnfitNetwork { .. }
+                | RuntimeError::Seccomp(_)
                 | RuntimeError::NodeName { .. }
                 | RuntimeError::NoNodes
                 | RuntimeError::RegistryPassword { .. }

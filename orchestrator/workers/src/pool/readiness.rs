@@ -49,8 +49,8 @@ impl Pool {
                 }
                 Err(error) => {
                     let was_up = self.runtime_went();
-                    // The daemon that answers, but with a network that workers must not be put on, is worth a word of its own.
-                    let unfit = matches!(error, RuntimeError::UnfitNetwork { .. });
+                    // An engine that answers, but is unfit for workers, is worth a word of its own.
+                    let unfit = error.is_unfit();
                     if was_up || (unfit && !told) {
                         tracing::error!(%error, "the container runtime cannot be used");
                         told = unfit;

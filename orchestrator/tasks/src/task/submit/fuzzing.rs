@@ -11,7 +11,7 @@ use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::{Code, Fault as _, read_json};
 
 static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
-    let host = Host { memory: 8 << 30, cores: 2, root: true };
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     Config::resolve(None, std::iter::empty(), &Flags::default(), &host).ok()
 });
 

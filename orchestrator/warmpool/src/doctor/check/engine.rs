@@ -2,6 +2,7 @@
 
 use super::{fail, host::rounded, ok, warn};
 use crate::doctor::{Directory, DockerFacts, Facts, Finding, ImageFact, Needs, Socket};
+use warmpool_runtime::EngineKind;
 
 /// The oldest engine API the daemon speaks.
 const OLDEST_API: (u64, u64) = (1, 41);
@@ -9,43 +10,72 @@ const OLDEST_API: (u64, u64) = (1, 41);
 const ENGINE_SPACE: u64 = 2 << 30;
 
 pub(super) fn engine(facts: &Facts) -> Finding {
-    const TITLE: &str = "Docker engine";
-    let socket = facts.needs.docker_socket.display();
-    let docker = match (&facts.docker, facts.socket) {
-        (Ok(docker), _) => docker,
-        (Err(_), Socket::Missing) => {
-            let remedy =
-                "install it and start it (on Debian: apt install docker.io), or name its socket in docker.host";
-            return fail(
-                TITLE,
-                format!("there is no {socket}: Docker is not installed, not started, or elsewhere"),
-                remedy,
-            );
-        }
-        (Err(_), Socket::OtherFile) => {
-            return fail(TITLE, format!("{socket} is not a socket"), "name the engine's socket in docker.host");
-        }
-        (Err(_), Socket::Denied) => {
-            let remedy = "add the user to the group docker (usermod -aG docker USER) and log in again; \
-                          members of that group are as mighty as root";
-            return fail(TITLE, format!("this user may not use {socket}"), remedy);
-        }
-        (Err(_), Socket::Refused) => {
-            let remedy = "start it (systemctl start docker) and see its log (journalctl -u docker)";
-            return fail(TITLE, format!("nothing listens on {socket}: the engine has stopped"), remedy);
-        }
-        (Err(reason), Socket::Open) => {
-            let remedy = "see its log (journalctl -u docker), and restart it if it hangs";
-            return fail(TITLE, format!("something listens on {socket} but gives no good answer: {reason}"), remedy);
+    const TITLE: &str = "Container engine";
+    let docker = match &facts.docker {
+        Ok(docker) => docker,
+        Err(reason) => {
+            let (detail, remedy) = silent(facts, reason);
+            return fail(TITLE, detail, remedy);
         }
     };
-    let DockerFacts { api_version, server_version, cgroup_version, driver, .. } = docker;
-    let detail = format!("{server_version}, API {api_version}, cgroups v{cgroup_version}, {driver}");
+    let DockerFacts { kind, api_version, server_version, cgroup_version, driver, .. } = docker;
+    let rootless = if docker.rootless { ", rootless" } else { "" };
+    let name = kind.name();
+    let detail = format!("{name} {server_version}{rootless}, API {api_version}, cgroups v{cgroup_version}, {driver}");
     match numbers(api_version) {
-        Some((major, minor, _)) if (major, minor) < OLDEST_API => {
-            fail(TITLE, format!("{detail}: older than API 1.41"), "install Docker 20.10 or newer")
-        }
+        Some((major, minor, _)) if (major, minor) < OLDEST_API => fail(
+            TITLE,
+            format!("{detail}: older than API 1.41"),
+            "install Docker 20.10 or newer, or Podman 4.3 or newer",
+        ),
         _ => ok(TITLE, detail),
+    }
+}
+
+/// Why the engine says nothing of itself, and what to do about it.
+fn silent(facts: &Facts, reason: &str) -> (String, String) {
+    let socket = facts.needs.docker_socket.display().to_string();
+    // Nobody says which engine this is, but its socket has a name.
+    let kind = if socket.contains("podman") { EngineKind::Podman } else { EngineKind::Docker };
+    match (facts.socket, kind) {
+        (Socket::Missing, _) => (
+            format!("there is no {socket}, nor another engine's socket: none is installed, none is started, or it is elsewhere"),
+            "install one and start it: on Debian, apt install docker.io, or apt install podman and systemctl enable --now \
+             podman.socket (with --user, for Podman without root's rights); or name its socket in docker.host"
+                .to_owned(),
+        ),
+        (Socket::OtherFile, _) => {
+            (format!("{socket} is not a socket"), "name the engine's socket in docker.host".to_owned())
+        }
+        (Socket::Denied, EngineKind::Docker) => (
+            format!("this user may not use {socket}"),
+            "add the user to the group docker (usermod -aG docker USER) and log in again; members of that group are as \
+             mighty as root; or use Podman as this user (systemctl --user enable --now podman.socket)"
+                .to_owned(),
+        ),
+        (Socket::Denied, EngineKind::Podman) => (
+            format!("this user may not use {socket}"),
+            "use Podman as this user (systemctl --user enable --now podman.socket), or run the daemon as root".to_owned(),
+        ),
+        (Socket::Refused, EngineKind::Docker) => (
+            format!("nothing listens on {socket}: the engine has stopped"),
+            "start it (systemctl start docker) and see its log (journalctl -u docker), or name another engine's socket in \
+             docker.host"
+                .to_owned(),
+        ),
+        (Socket::Refused, EngineKind::Podman) => (
+            format!("nothing listens on {socket}: the engine has stopped"),
+            "start it (systemctl start podman.socket, with --user for a user's own), or name another engine's socket in \
+             docker.host"
+                .to_owned(),
+        ),
+        (Socket::Open, _) => (
+            format!("something listens on {socket} but cannot be used: {reason}"),
+            format!(
+                "mend what it says; otherwise see its log (journalctl -u {}), and restart it if it hangs",
+                kind.command()
+            ),
+        ),
     }
 }
 
@@ -74,15 +104,37 @@ pub(super) fn limits(docker: &DockerFacts, needs: &Needs) -> Finding {
         "the kernel gives the engine no {} limits, so one page could take the host down",
         missing.join(" and no ")
     );
-    let remedy = match missing.contains(&"memory") {
-        true => {
-            "boot with the kernel parameters cgroup_enable=memory swapaccount=1; in rootless Docker, delegate the controllers to the user"
+    let remedy = match (docker.rootless, docker.cgroup_version.as_str()) {
+        (true, "1") => {
+            "boot with the kernel parameter systemd.unified_cgroup_hierarchy=1, since engines without root's rights limit \
+             nothing on cgroups v1; or use the engine with root's rights"
         }
-        false => {
-            "boot a kernel with CONFIG_CFS_BANDWIDTH and CONFIG_CGROUP_PIDS; in rootless Docker, delegate the controllers to the user"
+        (true, _) => {
+            "delegate the controllers cpu, memory and pids to the user: Delegate=yes in a drop-in of user@.service, as \
+             rootlesscontaine.rs/getting-started/common/cgroup2 shows"
         }
+        (false, _) if missing.contains(&"memory") => {
+            "boot with the kernel parameters cgroup_enable=memory swapaccount=1"
+        }
+        (false, _) => "boot a kernel with CONFIG_CFS_BANDWIDTH and CONFIG_CGROUP_PIDS",
     };
     fail(TITLE, detail, remedy)
+}
+
+pub(super) fn users(docker: &DockerFacts) -> Option<Finding> {
+    const TITLE: &str = "User ids";
+    if !docker.rootless {
+        return None;
+    }
+    Some(match docker.has_worker_user {
+        true => ok(TITLE, "workers have a user of their own"),
+        false => fail(
+            TITLE,
+            "this user was given too few ids for a container's user 1000",
+            "give it some (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER), install uidmap, and run \
+             podman system migrate as this user",
+        ),
+    })
 }
 
 pub(super) fn seccomp(docker: &DockerFacts) -> Finding {
@@ -101,7 +153,11 @@ pub(super) fn seccomp(docker: &DockerFacts) -> Finding {
 /// Releases with every container escape known when this was written mended: 1.2.8, 1.3.3, and all from 1.4 on.
 pub(super) fn runc(docker: &DockerFacts) -> Finding {
     const TITLE: &str = "runc";
-    let version = docker.runc_version.as_str();
+    let version = match &docker.oci_runtime {
+        Some((name, version)) if name != "runc" => return ok("OCI runtime", format!("{name} {version}")),
+        Some((_, version)) => version.as_str(),
+        None => "",
+    };
     let packaged = ["deb", "ubuntu", "+ds", ".el", ".fc"].iter().any(|mark| version.contains(mark));
     match numbers(version) {
         None => ok(TITLE, "its version is not known"),
@@ -155,7 +211,7 @@ pub(super) fn renderer_image((name, there): &(String, bool)) -> Finding {
     }
 }
 
-pub(super) fn engine_space(root: &Directory) -> Finding {
+pub(super) fn engine_space(root: &Directory, kind: EngineKind) -> Finding {
     const TITLE: &str = "Engine's disk";
     let path = root.path.display();
     match root.free {
@@ -164,7 +220,7 @@ pub(super) fn engine_space(root: &Directory) -> Finding {
         Some(free) => warn(
             TITLE,
             format!("only {} free in {path}, where images and containers are", rounded(free)),
-            "make room; docker image prune removes images without a name",
+            format!("make room; {} image prune removes images without a name", kind.command()),
         ),
     }
 }

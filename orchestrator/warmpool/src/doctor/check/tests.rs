@@ -5,6 +5,7 @@ use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
 use warmpool_config::ByteSize;
 use warmpool_core::browser::Engine;
+use warmpool_runtime::EngineKind;
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
     ImageFact { engine, name: format!("warmpool/{engine}:latest"), there, needed }
@@ -30,7 +31,10 @@ fn sound() -> Facts {
         docker: Ok(DockerFacts {
             api_version: "1.41".to_owned(),
             server_version: "20.10.24".to_owned(),
-            runc_version: "1.3.3".to_owned(),
+            kind: EngineKind::Docker,
+            rootless: false,
+            has_worker_user: true,
+            oci_runtime: Some(("runc".to_owned(), "1.3.3".to_owned())),
             cgroup_version: "2".to_owned(),
             memory_limit: true,
             cpu_limit: true,
@@ -72,18 +76,39 @@ fn a_sound_host_has_no_complaints() {
 #[test]
 fn a_silent_engine_is_explained_by_its_socket() {
     for (socket, detail, remedy) in [
-        (Socket::Missing, "there is no /var/run/docker.sock", "install it"),
+        (Socket::Missing, "there is no /var/run/docker.sock", "install one"),
         (Socket::OtherFile, "is not a socket", "docker.host"),
         (Socket::Denied, "may not use", "group docker"),
         (Socket::Refused, "has stopped", "systemctl start docker"),
-        (Socket::Open, "no good answer: timed out", "log"),
+        (Socket::Open, "cannot be used: timed out", "log"),
     ] {
         let findings = check(&Facts { socket, docker: Err("timed out".to_owned()), ..sound() });
         let first = &findings[0];
-        assert_eq!((first.level, first.title), (Level::Fail, "Docker engine"));
+        assert_eq!((first.level, first.title), (Level::Fail, "Container engine"));
         assert!(first.detail.contains(detail), "{}", first.detail);
         assert!(first.remedy.as_ref().unwrap().contains(remedy), "{first:?}");
         assert!(findings[1..].iter().all(|finding| finding.level == Level::Ok), "nothing is said of what is not known");
+    }
+}
+
+#[test]
+fn podman_is_named_and_has_remedies_of_its_own() {
+    let mut facts = sound();
+    (docker(&mut facts).kind, docker(&mut facts).rootless) = (EngineKind::Podman, true);
+    docker(&mut facts).memory_limit = false;
+    let findings = check(&facts);
+    assert!(findings[0].detail.starts_with("Podman 20.10.24, rootless, API 1.41"), "{findings:?}");
+    assert!(findings[1].remedy.as_ref().unwrap().contains("Delegate=yes"), "{findings:?}");
+    docker(&mut facts).cgroup_version = "1".to_owned();
+    assert!(check(&facts)[1].remedy.as_ref().unwrap().contains("unified_cgroup_hierarchy"));
+    docker(&mut facts).has_worker_user = false;
+    let findings = check(&facts);
+    let users = findings.iter().find(|finding| finding.title == "User ids").unwrap();
+    assert!(users.level == Level::Fail && users.remedy.as_ref().unwrap().contains("--add-subuids"), "{users:?}");
+    for (socket, remedy) in [(Socket::Denied, "as this user"), (Socket::Refused, "systemctl start podman.socket")] {
+        let needs = Needs { docker_socket: "/run/podman/podman.sock".into(), ..sound().needs };
+        let findings = check(&Facts { socket, needs, docker: Err("no".to_owned()), ..sound() });
+        assert!(findings[0].remedy.as_ref().unwrap().contains(remedy), "{findings:?}");
     }
 }
 
@@ -94,14 +119,19 @@ type Case = (fn(&mut Facts), Level, &'static str, &'static str);
 fn each_flaw_is_found_alone() {
     use Level::{Fail, Warn};
     let cases: &[Case] = &[
-        (|f| docker(f).api_version = "1.40".to_owned(), Fail, "Docker engine", "older than API 1.41"),
+        (|f| docker(f).api_version = "1.40".to_owned(), Fail, "Container engine", "older than API 1.41"),
         (|f| docker(f).memory_limit = false, Fail, "Limits", "no memory limits"),
         (|f| docker(f).cpu_limit = false, Fail, "Limits", "no processor limits"),
         (|f| docker(f).pids_limit = false, Fail, "Limits", "no process limits"),
         (|f| docker(f).security_options.clear(), Fail, "System call filter", "no seccomp"),
-        (|f| docker(f).runc_version = "1.1.5".to_owned(), Warn, "runc", "1.1.5 has known ways out"),
-        (|f| docker(f).runc_version = "1.2.7".to_owned(), Warn, "runc", "known ways out"),
-        (|f| docker(f).runc_version = "v1.3.2".to_owned(), Warn, "runc", "known ways out"),
+        (
+            |f| docker(f).oci_runtime = Some(("runc".to_owned(), "1.1.5".to_owned())),
+            Warn,
+            "runc",
+            "1.1.5 has known ways out",
+        ),
+        (|f| docker(f).oci_runtime = Some(("runc".to_owned(), "1.2.7".to_owned())), Warn, "runc", "known ways out"),
+        (|f| docker(f).oci_runtime = Some(("runc".to_owned(), "v1.3.2".to_owned())), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
         (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
         (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),
@@ -151,9 +181,11 @@ fn each_flaw_is_found_alone() {
 #[test]
 fn what_only_looks_wrong_is_no_complaint() {
     let cases: &[fn(&mut Facts)] = &[
-        |f| docker(f).runc_version = "1.1.5+ds1-1+deb12u1".to_owned(),
-        |f| docker(f).runc_version = "1.4.0-rc.3".to_owned(),
-        |f| docker(f).runc_version.clear(),
+        |f| docker(f).oci_runtime = Some(("runc".to_owned(), "1.1.5+ds1-1+deb12u1".to_owned())),
+        |f| docker(f).oci_runtime = Some(("runc".to_owned(), "1.4.0-rc.3".to_owned())),
+        |f| docker(f).oci_runtime = None,
+        |f| docker(f).oci_runtime = Some(("crun".to_owned(), "1.8.1".to_owned())),
+        |f| (docker(f).kind, docker(f).rootless) = (EngineKind::Podman, true),
         |f| docker(f).api_version = "1.50".to_owned(),
         |f| (docker(f).cpu_limit, f.needs.worker_cpus) = (false, 0.0),
         |f| f.port = Port::Taken(Some(("warmpool".to_owned(), 7))),

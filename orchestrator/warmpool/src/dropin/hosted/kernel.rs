@@ -133,7 +133,7 @@ mod tests {
     use warmpool_sessions::session::{Kind, Options};
 
     fn options(body: Value) -> Result<Options, Error> {
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         let longest = config.session.max_timeout.as_secs();
         read_json::<CreateBrowser, _>(body)?.create_body(longest)?.options(Kind::DevTools, &config)

@@ -172,7 +172,7 @@ mod tests {
     use warmpool_sessions::session::{Kind, Options};
 
     fn options(body: Value) -> Result<Options, Error> {
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         read_json::<CreateSession, _>(body)?.create_body()?.options(Kind::DevTools, &config)
     }
