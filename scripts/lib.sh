@@ -217,6 +217,92 @@ stop_later() {
   rm -f "$later_pid_file"
 }
 
+# --- The container engine ----------------------------------------------------------------------------------------------
+
+# The command of the engine that was found: Docker's, or Podman's, which takes the same arguments. ensure_engine sets it.
+docker=(docker)
+
+# Whether there is a docker command that is not Podman under Docker's name.
+have_docker() { have docker && ! docker --version 2> /dev/null | grep -qi podman; }
+
+# Whether Podman listens on SOCKET.
+podman_answers() {
+  [ -S "$1" ] && curl -sf --max-time 5 --unix-socket "$1" http://localhost/version 2> /dev/null | grep -q '"Podman Engine"'
+}
+
+# Where Podman listens: as root for the whole machine, otherwise for this user.
+podman_socket() {
+  if [ "$(id -u)" -eq 0 ]; then
+    printf '/run/podman/podman.sock\n'
+  else
+    [ -n "${XDG_RUNTIME_DIR-}" ] || die "XDG_RUNTIME_DIR is not set: log in anew, or install Docker"
+    printf '%s/podman/podman.sock\n' "$XDG_RUNTIME_DIR"
+  fi
+}
+
+# ensure_engine [ARGUMENT…]: a running engine that this user may use, and its command in $docker: the engine of DOCKER_HOST,
+# else Docker, else Podman where that is here and Docker is not. ARGUMENTs are the script's own, for a restart.
+ensure_engine() {
+  local socket
+  if [ -n "${DOCKER_HOST-}" ]; then
+    need curl:curl
+    if socket=$(docker_socket) && { podman_answers "$socket" || [ "$socket" = "$(podman_socket)" ]; }; then
+      ensure_podman "$socket"
+      return
+    fi
+  elif ! have_docker && ! have dockerd && have podman; then
+    ensure_podman "$(podman_socket)"
+    return
+  fi
+  ensure_docker "$@"
+}
+
+# ensure_podman SOCKET: Podman listens there, and $docker speaks to it.
+ensure_podman() {
+  need curl:curl podman:podman
+  podman_answers "$1" || start_podman "$1"
+  # By the socket, so that its images are those of the daemon's containers.
+  docker=(podman --url "unix://$1")
+  export DOCKER_HOST=unix://$1
+  # Podman's own format of images knows no SHELL, which the Dockerfile has.
+  export BUILDAH_FORMAT=docker
+}
+
+start_podman() {
+  local socket=$1 user=() runtime=() tries
+  if [ "$(id -u)" -ne 0 ]; then
+    user=(--user)
+    # Its containers need more users than this one.
+    need newuidmap:uidmap slirp4netns:slirp4netns
+    grep -q "^$(id -un):" /etc/subuid /etc/subgid ||
+      die "Podman has no user ids to give away: as root, usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $(id -un)"
+  fi
+  if [ -d /run/systemd/system ] && [ "$socket" = "$(podman_socket)" ]; then
+    say "Starting Podman (systemd)"
+    systemctl "${user[@]}" start podman.socket
+  else
+    say "Starting Podman (no init here does it; log: $state/podman.log)"
+    if ! grep -qs ' /sys/fs/cgroup' /proc/mounts; then
+      need cgroupfs-mount:cgroupfs-mount
+      as_root cgroupfs-mount
+    fi
+    # crun refuses a machine that has both versions of control groups; runc does not.
+    if grep -qs . /sys/fs/cgroup/unified/cgroup.controllers; then
+      need runc:runc
+      runtime=(--runtime runc)
+    fi
+    mkdir -p "${socket%/*}"
+    (close_descriptors && exec setsid podman "${runtime[@]}" --cgroup-manager cgroupfs system service --time=0 "unix://$socket") \
+      > "$state/podman.log" 2>&1 < /dev/null &
+  fi
+  for ((tries = 0; tries < 150; tries++)); do
+    if podman_answers "$socket"; then return; fi
+    sleep 0.2
+  done
+  if [ -s "$state/podman.log" ]; then tail -n 15 "$state/podman.log" >&2; fi
+  die "Podman did not answer at $socket within half a minute"
+}
+
 # --- Docker ------------------------------------------------------------------------------------------------------------
 
 docker_socket() {
@@ -300,7 +386,7 @@ version=$(sed -n 's/^version *= *"\(.*\)"/\1/p' Cargo.toml | head -n 1)
 images_log=$state/images.log
 
 # image_hash IMAGE: the hash it was built from; hash_of FILE…: such a hash
-image_hash() { docker image inspect --format '{{ index .Config.Labels "warmpool.content" }}' "$1" 2> /dev/null || true; }
+image_hash() { "${docker[@]}" image inspect --format '{{ index .Config.Labels "warmpool.content" }}' "$1" 2> /dev/null || true; }
 hash_of() { (printf '%s\n' "$version" && sha256sum "$@" | cut -d ' ' -f 1) | sha256sum | cut -c 1-16; }
 
 # cache NAME COMMAND ARGUMENT…: what COMMAND ARGUMENT… FOLDER puts into FOLDER, kept for all trees of this user; its path is left
