@@ -5,7 +5,7 @@ use image::GenericImageView as _;
 use serde_json::{Value, json};
 use warmpool_tests::{Group, Settings, Stage, group};
 
-use crate::page_calls::call;
+use crate::page_calls::{call, reads};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::on_demand().set("POOL_FIREFOX_HEADLESS", "1").set("POOL_WEBKIT_HEADLESS", "1");
@@ -45,6 +45,8 @@ async fn answers(stage: &Stage, engine: &str) -> Result<()> {
     let body = json!({"url": url, "elements": [{"selector": ".tea"}]});
     let scraped = call(daemon, &path("scrape"), body).await?.ok()?;
     ensure!(scraped["data"][0]["results"][1]["text"] == "two", "{scraped}");
+
+    reads(daemon, &site, engine).await?;
 
     let api = daemon.api();
     for (kind, body, field) in [

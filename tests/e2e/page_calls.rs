@@ -3,6 +3,8 @@
 use std::io::Cursor;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use image::{GenericImageView as _, ImageFormat};
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ use warmpool_tests::{Daemon, Group, Reply, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
-        quick: [a_page_is_read_printed_pictured_and_scraped],
+        quick: [a_page_is_read_printed_pictured_and_scraped, a_page_is_read_as_data],
         full: [
             pictures_show_what_was_asked_for,
             documents_have_the_sheets_that_were_asked_for,
@@ -76,6 +78,61 @@ async fn a_page_is_read_printed_pictured_and_scraped(stage: Stage) -> Result<()>
 async fn picture(daemon: &Daemon, body: Value) -> Result<(u32, u32)> {
     let reply = call(daemon, "/screenshot", body).await?;
     Ok(image::load_from_memory(&reply.body)?.dimensions())
+}
+
+async fn a_page_is_read_as_data(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    reads(daemon, &site, "chromium").await?;
+    let rows = json!({"url": format!("{site}/tab/1"), "extract": {"rows": "h1", "schema": {"name": {}}}});
+    ensure!(call(daemon, "/read", rows).await?.ok()?["data"].as_array().is_some_and(|rows| rows.len() == 1));
+    let theirs = json!({"url": format!("{site}/brewing"), "robots": "TeaBot"});
+    ensure!(daemon.api().post("/read", &theirs).await?.fault(403)?.message.contains("TeaBot"));
+    for (extract, field) in [
+        (json!({"schema": {"a": {"type": "nonsense"}}}), "extract.schema.a.type"),
+        (json!({"schema": {"a": "{{input.x}}"}}), "extract"),
+        (json!({"schema": {"a": "h1"}, "next": "a"}), "extract.next"),
+        (json!({"rows": "p", "builtins": ["article"]}), "extract.rows"),
+    ] {
+        let fault = daemon.api().post("/read", &json!({"html": "x", "extract": extract})).await?.fault(400)?;
+        ensure!(fault.field == field, "{extract}: {fault:?}");
+    }
+    for robots in [json!("a bot"), json!(""), json!("x".repeat(65))] {
+        let fault = daemon.api().post("/read", &json!({"html": "x", "robots": robots})).await?.fault(400)?;
+        ensure!(fault.field == "robots", "{fault:?}");
+    }
+    // What a fleet reads of a page is what the call reads.
+    let words = "Sencha is steamed after it was picked, and keeps its colour. ".repeat(12);
+    let url = format!("data:text/html,<title>Sencha</title><nav>Shop</nav><article><p>{words}<p>{words}</article>");
+    let work = json!({"extract": {"url": "{{input.url}}", "builtins": ["article"]}, "urls": [url], "wait": 60});
+    let task = daemon.api().post("/lam/fleet", &work).await?.ok()?;
+    let items =
+        daemon.api().get(&format!("/lam/tasks/{}?format=ndjson", task["taskId"].as_str().context("an id")?)).await?;
+    let row: Value = serde_json::from_slice(&items.body).with_context(|| items.to_string())?;
+    let article = &row["article"];
+    ensure!(article["title"] == "Sencha" && article["metadata"]["is_article"] == true, "{row}");
+    ensure!(
+        article["markdown"].as_str().is_some_and(|text| text.contains("steamed") && !text.contains("Shop")),
+        "{row}"
+    );
+    Ok(())
+}
+
+/// What `/read` has beside a page's main content.
+pub(crate) async fn reads(daemon: &Daemon, site: &str, engine: &str) -> Result<()> {
+    let path = format!("/read?browser={engine}");
+    let url = format!("{site}/brewing");
+    let one = json!({"schema": {"title": "h1", "teas": {"selector": ".tea", "type": "list"}}});
+    let body = json!({"url": url, "extract": one, "screenshot": true, "robots": true});
+    let read = call(daemon, &path, body).await?.ok()?;
+    ensure!(read["data"]["teas"][1] == "two" && read["url"] == url, "{engine}: {read}");
+    let picture = STANDARD.decode(read["screenshot"].as_str().context("a picture")?)?;
+    image::load_from_memory_with_format(&picture, ImageFormat::Png)?;
+    // A site says who may read what.
+    let reply = daemon.api().post(&path, &json!({"url": format!("{site}/tab/1"), "robots": true})).await?;
+    let fault = reply.fault(403)?;
+    ensure!(fault.code == "refused_by_robots" && fault.field == "robots", "{engine}: {fault:?}");
+    Ok(())
 }
 
 async fn pictures_show_what_was_asked_for(stage: Stage) -> Result<()> {

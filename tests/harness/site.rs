@@ -108,6 +108,10 @@ fn routes(seen: Arc<Seen>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(pages::INDEX) }))
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }).layer(DefaultBodyLimit::disable()))
+        .route(
+            "/robots.txt",
+            get(|| async { "User-agent: *\nDisallow: /tab/\n\nUser-agent: TeaBot\nDisallow: /brewing\n" }),
+        )
         .route("/form", get(|| async { Html(pages::FORM) }).post(echo_form))
         .route("/unpainted", get(|| async { Html(pages::UNPAINTED) }))
         .route("/button", get(|| async { Html(pages::BUTTON) }))

@@ -12,8 +12,8 @@
 //! | `error`    | what can go wrong with a request; what goes wrong with a tool is in `tools` |
 //!
 //! `endpoint` uses `manager` and `server`, both use `agent`, and that `tools` and `observer`. The crate stands above
-//! `warmpool-tasks` and `warmpool-pages`: the player of tasks does what tools ask for (`warmpool_tasks::control`), and
-//! `warmpool-pages` reads what a page says. It makes sessions as clients do, and knows no route.
+//! `warmpool-tasks`: the player of tasks does what tools ask for (`warmpool_tasks::control`). `warmpool-reading` reads what a
+//! page says. It makes sessions as clients do, and knows no route.
 //!
 //! # Decisions
 //!

@@ -42,7 +42,7 @@ pub(crate) enum ToolError {
     Control(#[from] ControlError),
     /// A page could not be read.
     #[error(transparent)]
-    Page(#[from] warmpool_pages::Error),
+    Page(#[from] warmpool_reading::ReadError),
     /// A profile could not be saved.
     #[error(transparent)]
     Profile(#[from] warmpool_profiles::Error),

@@ -16,11 +16,12 @@ use crate::Error;
 use crate::chromium::{ChromiumTab, Printed};
 use crate::driver::DriverTab;
 use crate::perform::{self, Waiting, left};
-use crate::reading::Reading;
+use crate::read::{Extract, Read};
 use crate::request::screenshot::{Encoding, ScreenshotOptions};
 use crate::request::wire::unwrap;
 use crate::request::{
-    ContentBody, PageRequest, Pdf, PdfBody, ReadBody, Scrape, ScrapeBody, Screenshot, ScreenshotBody,
+    ContentBody, PageRequest, Pdf, PdfBody, ReadBody, Robots, Scrape, ScrapeBody, Screenshot, ScreenshotBody,
+    checked_reader,
 };
 use crate::response::PageResponse;
 use crate::tab::{Document, Tab, TabError};
@@ -54,7 +55,7 @@ pub struct PageCall {
 #[derive(Debug)]
 enum Work {
     Content,
-    Read,
+    Read(Read),
     Pdf(Pdf),
     Screenshot(Screenshot),
     Scrape(Scrape),
@@ -98,10 +99,12 @@ impl PageCall {
         Ok(Self { request: PageRequest::new(body.take_fields(), engine)?, work: Work::Content })
     }
 
-    /// `POST /read`.
+    /// `POST /read`, with what reads its `extract`.
     /// Errors: `Field`.
-    pub fn read(mut body: ReadBody, engine: Engine) -> Result<Self, Error> {
-        Ok(Self { request: PageRequest::new(body.take_fields(), engine)?, work: Work::Read })
+    pub fn read(mut body: ReadBody, extract: Option<Box<dyn Extract>>, engine: Engine) -> Result<Self, Error> {
+        let robots = body.robots.take().and_then(Robots::reader).map(checked_reader).transpose()?;
+        let request = PageRequest { robots, ..PageRequest::new(body.take_fields(), engine)? };
+        Ok(Self { request, work: Work::Read(Read { extract, screenshot: body.screenshot == Some(true) }) })
     }
 
     /// `POST /pdf`.
@@ -217,12 +220,10 @@ impl Pages {
         let whole = |media_type, bytes| (media_type, OutcomeBody::Whole(bytes));
         let (media_type, body) = match &call.work {
             Work::Content => whole("text/html; charset=utf-8", content(&tab, limit, until).await?.into()),
-            Work::Read => {
+            Work::Read(wanted) => {
                 let html = content(&tab, limit, until).await?;
-                let status = tab.call("status", &[], left(until)).await;
-                let url = status.ok().and_then(|status| status["url"].as_str().map(str::to_owned)).unwrap_or_default();
-                let reading = Reading::of_html(html, url).await?;
-                let bytes = serde_json::to_vec(&reading).map_err(ServiceError::internal)?;
+                let answer = wanted.answer(&tab, html, (limit, self.config.pages.max_elements), until).await?;
+                let bytes = serde_json::to_vec(&answer).map_err(ServiceError::internal)?;
                 whole("application/json", bytes.into())
             }
             Work::Pdf(pdf) => match tab.print(pdf, call.request.java_script, left(until)).await? {

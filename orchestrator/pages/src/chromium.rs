@@ -21,7 +21,7 @@ use crate::driver::moments;
 use crate::request::wire::{Moment, Viewport};
 use crate::request::{PageRequest, Source};
 use crate::response::PageResponse;
-use crate::tab::{FUNCTIONS, TabError};
+use crate::tab::{FUNCTIONS, TabError, named};
 use warmpool_core::error::FieldFault as _;
 use warmpool_sessions::cdp::{Cdp, CdpError};
 use warmpool_sessions::session::Session;
@@ -261,16 +261,18 @@ impl ChromiumTab {
         }
     }
 
-    /// Calls a function of the page's own file, in a world that the page's scripts do not reach.
+    /// Calls a function of the page's own file.
     pub(crate) async fn call(&self, name: &str, arguments: &[Value], limit: Duration) -> Result<Value, TabError> {
+        self.run(FUNCTIONS, named(name, arguments), limit).await
+    }
+
+    /// Calls a function in a world that the page's scripts do not reach.
+    pub(crate) async fn run(&self, function: &str, given: Vec<Value>, limit: Duration) -> Result<Value, TabError> {
         let world = json!({"frameId": self.frame, "worldName": WORLD});
         let world = self.cdp.call_within(limit, Some(&self.id), "Page.createIsolatedWorld", world).await?;
-        let given: Vec<Value> = std::iter::once(json!(name))
-            .chain(arguments.iter().cloned())
-            .map(|value| json!({"value": value}))
-            .collect();
+        let given: Vec<Value> = given.into_iter().map(|value| json!({"value": value})).collect();
         let call = json!({
-            "functionDeclaration": FUNCTIONS,
+            "functionDeclaration": function,
             "executionContextId": world["executionContextId"],
             "arguments": given,
             "returnByValue": true,

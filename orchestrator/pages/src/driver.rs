@@ -20,7 +20,7 @@ use crate::request::screenshot::Part;
 use crate::request::wire::Moment;
 use crate::request::{PageRequest, Pdf, Screenshot, Source};
 use crate::response::PageResponse;
-use crate::tab::{FUNCTIONS, TabError};
+use crate::tab::{FUNCTIONS, TabError, named};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
@@ -165,11 +165,15 @@ impl DriverTab {
 
     /// Calls a function of the page's own file.
     pub(crate) async fn call(&self, name: &str, arguments: &[Value], limit: Duration) -> Result<Value, TabError> {
+        self.run(FUNCTIONS, named(name, arguments), limit).await
+    }
+
+    /// Calls a function.
+    pub(crate) async fn run(&self, function: &str, given: Vec<Value>, limit: Duration) -> Result<Value, TabError> {
         let script = format!(
-            "const given = [...arguments], done = given.pop(); const all = (\n{FUNCTIONS}\n); \
+            "const given = [...arguments], done = given.pop(); const all = (\n{function}\n); \
              Promise.resolve(all(...given)).then(done, (why) => done({{refused: String(why)}}))"
         );
-        let given: Vec<Value> = std::iter::once(json!(name)).chain(arguments.iter().cloned()).collect();
         self.script(&script, given, limit).await
     }
 

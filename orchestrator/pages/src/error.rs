@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
+use warmpool_reading::ReadError;
 
 /// What can go wrong, as a client sees it.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,19 @@ pub enum Error {
         /// What it did not do, and why.
         message: String,
     },
+    /// The site's `robots.txt` does not let the page be read.
+    #[error(
+        "the robots.txt of {site} does not let {reader} read this page: leave `robots` out to read it all the same"
+    )]
+    Robots {
+        /// The site's origin.
+        site: String,
+        /// The name of the reader.
+        reader: String,
+    },
+    /// What the page says cannot be told.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// Something did not come in time.
     #[error("{message}")]
     Late {
@@ -59,7 +73,8 @@ impl Fault for Error {
             Self::Field(error) => error.code(),
             Self::Service(error) => error.code(),
             Self::Session(error) => error.code(),
-            Self::NotOpened { .. } | Self::Failed { .. } | Self::TooLarge { .. } => Code::PageFailed,
+            Self::NotOpened { .. } | Self::Failed { .. } | Self::Read(_) | Self::TooLarge { .. } => Code::PageFailed,
+            Self::Robots { .. } => Code::RefusedByRobots,
             Self::Late { .. } | Self::TimedOut { .. } => Code::PageTimeout,
         }
     }
@@ -70,6 +85,7 @@ impl Fault for Error {
             Self::Service(error) => error.field(),
             Self::Session(error) => error.field(),
             Self::Late { field, .. } => field.as_deref(),
+            Self::Robots { .. } => Some("robots"),
             _ => None,
         }
     }

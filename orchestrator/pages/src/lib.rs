@@ -9,7 +9,7 @@
 //! | `tab`      | the tab in which they happen, whatever protocol its browser speaks |
 //! | `chromium` | a tab of Chromium, over DevTools |
 //! | `driver`   | a tab of Firefox or WebKit, over the session's driver |
-//! | `reading`  | what a page says: its main content as Markdown, and its links |
+//! | `read`     | `POST /read`: what a page says, and what its site says of readers |
 //! | `response` | what the site answered, as headers |
 //! | `error`    | what can go wrong with a call |
 //!
@@ -31,8 +31,9 @@
 //! - *Requests stop at the daemon by the browser's own attachment*, not the tab's, so those of frames and workers in other
 //!   processes stop as well.
 //! - *A password goes to the page's own host alone*, once for each request. A page may name any other site.
-//! - *What a page says is found by a library*, `dom_smoothie`, as Mozilla's Readability does: others took years to get it right.
-//!   It gets HTML, and never a page that runs; how deep that is nested is checked first (`reading`).
+//! - *Data of a page is read by the language of tasks*, which this crate does not know: whoever makes a call brings it
+//!   along ([`Extract`]). What a page says is found by `warmpool-reading`.
+//! - *`robots.txt` is opened by the call's own browser*, so it comes by the same way, and under the same policy, as the page.
 //! - *Expressions are those of the crate `regex`*: linear in time, whatever a client sends, and without look-around.
 //! - *A document is never in the daemon's memory*: it stays in the browser, and is read as the client takes it. Everything
 //!   else has the limit `pages.max_answer`.
@@ -42,13 +43,13 @@ mod chromium;
 mod driver;
 mod error;
 mod perform;
-mod reading;
+mod read;
 mod request;
 mod response;
 mod tab;
 
 pub use call::{Answer, AnswerBody, PageCall, Pages, Pieces};
 pub use error::Error;
-pub use reading::{ReadLink, ReadMetadata, Reading};
+pub use read::{Extract, ReadAnswer};
 pub use request::{ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
 pub use response::PageResponse;

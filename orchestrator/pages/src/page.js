@@ -108,6 +108,8 @@ function (name, ...given) {
 
     fonts: () => document.fonts.ready.then(() => true),
 
+    text: (most) => ({ text: document.documentElement.textContent.slice(0, most) }),
+
     status() {
       const [entry] = performance.getEntriesByType('navigation');
       const mark = document.querySelector('meta[name="warmpool-refusal"]');

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::Error;
+use crate::read::check_robots;
 use crate::request::{PageRequest, Tag, time};
 use crate::tab::{Tab, TabError};
 use warmpool_core::error::FieldFault as _;
@@ -30,6 +31,9 @@ pub(crate) struct Place {
 /// Brings the page to where the client wants it.
 pub(crate) async fn open(tab: &Tab, request: &PageRequest, until: Instant) -> Result<(), Error> {
     tab.prepare(request).await?;
+    if let Some(reader) = &request.robots {
+        check_robots(tab, request, reader, until).await?;
+    }
     let (limit, _) = limit(request.goto.timeout, until);
     pass(request, tab.open(&request.source, request, limit).await)?;
     pass(request, check_shown(tab, left(until)).await)?;
@@ -148,7 +152,7 @@ pub(crate) async fn scroll(tab: &Tab, until: Instant) -> Result<(), Error> {
 }
 
 /// Fails where the page stands for a refusal of the daemon's: it is none of the site's.
-async fn check_shown(tab: &Tab, left: Duration) -> Result<(), Error> {
+pub(crate) async fn check_shown(tab: &Tab, left: Duration) -> Result<(), Error> {
     let Ok(status) = tab.call("status", &[], left).await else { return Ok(()) };
     match status["mark"].as_str().and_then(|mark| tab.refusal(mark)) {
         Some(why) => Err(Error::NotOpened { reason: why.to_string() }),

@@ -18,6 +18,7 @@ pub(crate) use pdf::Pdf;
 pub(crate) use scrape::Scrape;
 pub(crate) use screenshot::Screenshot;
 pub use wire::{ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
+pub(crate) use wire::{Robots, checked_reader};
 
 /// What a page is made of.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Error;
 use crate::chromium::{ChromiumTab, Printed, capture};
@@ -14,6 +14,11 @@ use warmpool_workers::egress::NoConnection;
 
 /// What a call asks of a page: one function, which calls others by their names.
 pub(crate) const FUNCTIONS: &str = include_str!("page.js");
+
+/// The arguments of a call of one of [`FUNCTIONS`].
+pub(crate) fn named(name: &str, arguments: &[Value]) -> Vec<Value> {
+    std::iter::once(json!(name)).chain(arguments.iter().cloned()).collect()
+}
 
 /// Why a tab did not do something.
 #[derive(Debug, Clone)]
@@ -80,9 +85,14 @@ impl Tab {
 
     /// Calls a function of the page's own file with these arguments.
     pub(crate) async fn call(&self, name: &str, arguments: &[Value], limit: Duration) -> Result<Value, TabError> {
+        self.run(FUNCTIONS, named(name, arguments), limit).await
+    }
+
+    /// Calls a function of the daemon's own, in JavaScript, with these arguments. What it promises is waited for.
+    pub(crate) async fn run(&self, function: &str, given: Vec<Value>, limit: Duration) -> Result<Value, TabError> {
         match self {
-            Self::Chromium(tab) => tab.call(name, arguments, limit).await,
-            Self::Driver(tab) => tab.call(name, arguments, limit).await,
+            Self::Chromium(tab) => tab.run(function, given, limit).await,
+            Self::Driver(tab) => tab.run(function, given, limit).await,
         }
     }
 

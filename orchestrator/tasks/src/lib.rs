@@ -6,6 +6,7 @@
 //! | `script` | the language in which a task says what to do; no I/O, and no session |
 //! | `player` | carries a script out in a session's browser |
 //! | [`control`] | the player step by step, for somebody who looks at the page in between |
+//! | [`extraction`] | the language of extractions, for somebody who has a page open |
 //! | [`task`]   | accepts tasks, gives them their turns, writes down what comes of them, and finds them again |
 //! | `error`    | what can go wrong with tasks |
 //!
@@ -92,6 +93,11 @@ pub mod fuzzing {
 }
 
 pub use error::Error;
+/// Reading a page that somebody else has open.
+pub mod extraction {
+    pub use crate::player::extract::Extraction;
+}
+
 /// A browser that somebody drives step by step.
 pub mod control {
     pub use crate::player::control::*;

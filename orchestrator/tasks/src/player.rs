@@ -11,7 +11,7 @@ mod browser;
 pub(crate) mod control;
 mod driver_error;
 mod execute;
-mod extract;
+pub(crate) mod extract;
 mod navigation;
 mod outcome;
 mod page;

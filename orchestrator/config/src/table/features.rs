@@ -76,6 +76,8 @@ settings! {
         max_body: ByteSize = Is("8MiB"), min "1KiB";
         /// Maximum size of an answer that is made in memory: a screenshot, a page's HTML, or its elements. PDFs are streamed.
         max_answer: ByteSize = Is("16MiB"), min "1KiB";
+        /// Maximum number of elements of a page whose main content is read.
+        max_elements: usize = Is("50000"), min "1";
     }
 
     /// MCP at `/mcp`, whose tools let agents drive browsers.

@@ -99,6 +99,8 @@ codes! {
     OperatorOnly = "operator_only", 403, "unknown error", Client;
     /// As many pages follow the daemon as may (`console.max_streams`).
     StreamLimit = "stream_limit", 429, "unknown error", Client, 5;
+    /// The site's `robots.txt` does not let the page be read.
+    RefusedByRobots = "refused_by_robots", 403, "unknown error", Client;
     /// There is no such MCP session, or it belongs to another key.
     UnknownMcpSession = "unknown_mcp_session", 404, "unknown error", Client;
     /// The key has as many MCP sessions as it may (`mcp.max_sessions_per_key`).

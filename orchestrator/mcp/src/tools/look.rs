@@ -17,7 +17,7 @@ use super::{Reply, ToolError, place, shown};
 use crate::agent::{Agent, Browsing};
 use crate::observer::{Level, Observer};
 use warmpool_core::error::FieldError;
-use warmpool_pages::Reading;
+use warmpool_reading::Reading;
 use warmpool_tasks::control::{PictureFormat, PicturePart};
 
 /// The longest time that is waited for, in seconds.
@@ -273,7 +273,7 @@ pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
         browsing.control.navigate(url).await?;
     }
     let (url, html) = browsing.control.html().await?;
-    let reading = Reading::of_html(html, url).await?;
+    let reading = Reading::of_html(html, url, agent.inner.config.pages.max_elements).await?;
     let mut text = reading.markdown;
     // The rest is short, and follows as data.
     let rest = json!({

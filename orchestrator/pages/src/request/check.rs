@@ -69,6 +69,8 @@ pub(crate) struct PageRequest {
     pub(crate) rejected_types: Vec<String>,
     pub(crate) rejected_patterns: Vec<Regex>,
     pub(crate) interceptors: Vec<(Regex, Value)>,
+    /// By which name the site's `robots.txt` knows the reader; none where it is not asked.
+    pub(crate) robots: Option<String>,
 }
 
 impl PageRequest {
@@ -128,6 +130,7 @@ impl PageRequest {
                 .map(|(at, interceptor)| answer(&format!("requestInterceptors[{at}]"), interceptor))
                 .collect::<Result<_, _>>()?,
             source,
+            robots: None,
             goto: fields.goto_options.unwrap_or_default(),
             wait_for_timeout: fields.wait_for_timeout.map(Duration::from_millis),
             wait_for_function: fields.wait_for_function,

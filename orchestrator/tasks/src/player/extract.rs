@@ -4,8 +4,11 @@
 //! extract, shadow roots contain it, or XPath selects it. The script returns texts in the order of the plan; `assemble` makes
 //! objects of them and `convert` gives them their types.
 
+mod alone;
 mod assemble;
 mod convert;
+
+pub use alone::Extraction;
 
 use std::collections::HashSet;
 
@@ -20,9 +23,19 @@ use crate::script::schema::{Check, Field, Plan, Shape};
 use crate::script::selector::Selectors;
 use crate::script::work::Pagination;
 use crate::script::{FailureCode, StepError};
+use warmpool_reading::Reading;
 
 /// The function that reads a page.
 const FUNCTION: &str = include_str!("extract/extract.js");
+
+/// How much of a page is read.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    /// Bytes of what is read.
+    bytes: u64,
+    /// Elements, where the page's main content is wanted.
+    elements: usize,
+}
 
 /// The results of one page.
 struct ExtractedPage {
@@ -155,7 +168,7 @@ async fn read(
     timeout: StepTimeout,
     must_match: bool,
 ) -> Result<ExtractedPage, StepError> {
-    let limit = playback.output_left();
+    let limit = Limit { bytes: playback.output_left(), elements: playback.limits.max_elements };
     let request = plan_json(plan);
     let mut retry = Retry::until(timeout.deadline);
     let result = loop {
@@ -175,17 +188,24 @@ async fn read_now(
     page: &super::page::Page,
     plan: &Plan,
     request: &Value,
-    limit: u64,
+    limit: Limit,
 ) -> Result<ExtractedPage, StepError> {
-    #[derive(Deserialize)]
-    struct Answer {
-        rows: Vec<Vec<Value>>,
-        matched: usize,
-        r#where: DocumentState,
-    }
-    let arguments = vec![request.clone(), json!(limit)];
+    let arguments = vec![request.clone(), json!(limit.bytes)];
     let answer: Answer = page.script(FUNCTION, "return extract(...arguments);", arguments).await?;
     page.check_came(&answer.r#where).await?;
+    results(plan, answer, limit).await
+}
+
+/// What the script answers.
+#[derive(Deserialize)]
+struct Answer {
+    rows: Vec<Vec<Value>>,
+    matched: usize,
+    r#where: DocumentState,
+}
+
+/// The results, of what the script answered.
+async fn results(plan: &Plan, mut answer: Answer, limit: Limit) -> Result<ExtractedPage, StepError> {
     if answer.matched == 0 && has_selectors(plan) {
         let what = match &plan.rows {
             Some(rows) => format!("nothing matches `rows`, which is {rows}, on `{}`", answer.r#where.href),
@@ -193,9 +213,22 @@ async fn read_now(
         };
         return Err(StepError::passing(FailureCode::NoMatch, what));
     }
+    for (at, _) in plan.fields.iter().enumerate().filter(|(_, (_, field))| field.is_article()) {
+        for html in answer.rows.iter_mut().filter_map(|row| row.get_mut(at)) {
+            *html = article(html.take(), &answer.r#where.href, limit.elements).await?;
+        }
+    }
     let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row));
     let rows: Vec<Value> = rows.map(|row| row.map(Value::Object)).collect::<Result<_, _>>()?;
     Ok(ExtractedPage { rows, place: answer.r#where })
+}
+
+/// The main content of a page, which is here as HTML.
+async fn article(html: Value, url: &str, most: usize) -> Result<Value, StepError> {
+    let Value::String(html) = html else { return Ok(Value::Null) };
+    let failed = |message: String| StepError::new(FailureCode::InvalidResult, message);
+    let reading = Reading::of_html(html, url.to_owned(), most).await.map_err(|error| failed(error.to_string()))?;
+    serde_json::to_value(reading).map_err(|error| failed(error.to_string()))
 }
 
 fn has_selectors(plan: &Plan) -> bool {

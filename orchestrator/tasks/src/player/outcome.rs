@@ -16,6 +16,8 @@ pub(crate) struct Limits {
     pub(crate) step_timeout: Duration,
     /// Time for a page to load, for a `navigate` step that names none.
     pub(crate) navigation_timeout: Duration,
+    /// Elements of a page whose main content is read.
+    pub(crate) max_elements: usize,
     /// Size of the whole output as JSON, in bytes.
     pub(crate) max_output: u64,
     /// Number of artifacts.

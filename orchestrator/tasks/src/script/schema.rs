@@ -44,6 +44,13 @@ pub(crate) struct Field {
     pub(crate) default: Value,
 }
 
+impl Field {
+    /// Whether it is the page's main content, which is made of the page's HTML.
+    pub(crate) const fn is_article(&self) -> bool {
+        matches!(self.shape, Shape::Builtin(Builtin::Article))
+    }
+}
+
 /// What a field is.
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
@@ -129,6 +136,8 @@ pub(crate) enum Builtin {
     Meta,
     Links,
     Tables,
+    /// Its main content as Markdown, with title, byline, links and metadata.
+    Article,
 }
 
 #[derive(Deserialize)]
@@ -182,6 +191,9 @@ pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
         return Err(wrong(&join(at, "schema"), "must name at least one field, unless there are `builtins`"));
     }
     let rows = given.rows.map(|rows| Selectors::parse(&join(at, "rows"), &rows)).transpose()?;
+    if rows.is_some() && fields.iter().any(|(_, field)| field.is_article()) {
+        return Err(wrong(&join(at, "rows"), "cannot be given together with `article`, which is of the whole page"));
+    }
     let validate = given.validate.map(|schema| check(&join(at, "validate"), &schema)).transpose()?;
     Ok(Plan { rows, fields, validate })
 }
@@ -278,9 +290,11 @@ fn shape(
         "meta" => Shape::Builtin(Builtin::Meta),
         "links" => Shape::Builtin(Builtin::Links),
         "tables" => Shape::Builtin(Builtin::Tables),
+        "article" if depth == 0 => Shape::Builtin(Builtin::Article),
+        "article" => return Err(wrong(&join(at, "type"), "is of the page, and so of no field in another")),
         _ => {
             let types = "text, html, attribute, number, boolean, date, list, table, nested, nested_list, regex, json_ld, \
-                open_graph, meta, links or tables";
+                open_graph, meta, links, tables or article";
             return Err(wrong(&join(at, "type"), &format!("must be {types}, and is `{kind}`")));
         }
     })

@@ -180,6 +180,7 @@ impl TaskSpec {
             task_timeout: Duration::from_millis(self.timeout_ms),
             step_timeout: tasks.step_timeout,
             navigation_timeout: tasks.navigation_timeout,
+            max_elements: config.pages.max_elements,
             max_output: tasks.max_output.bytes(),
             max_artifacts: tasks.max_artifacts,
             max_artifact_bytes: tasks.max_artifact_size.bytes(),

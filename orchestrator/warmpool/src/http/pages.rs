@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -26,7 +27,10 @@ use crate::dropin::browserless;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
-use warmpool_pages::{AnswerBody, ContentBody, PageCall, PdfBody, ReadBody, Reading, ScrapeBody, ScreenshotBody};
+use warmpool_pages::{
+    AnswerBody, ContentBody, Extract, PageCall, PdfBody, ReadAnswer, ReadBody, ScrapeBody, ScreenshotBody,
+};
+use warmpool_tasks::extraction::Extraction;
 
 /// What a query may say. `dropin::browserless` reads what it has in common with a websocket's, and refuses all others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -58,36 +62,63 @@ const FAILURES: &[Code] = &[Code::PageTimeout, Code::PageFailed, Code::SessionEn
 /// A call on a page: how its body becomes one.
 trait PageBody: DeserializeOwned {
     /// Checks the body for a browser of this engine.
-    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error>;
+    fn call(self, engine: Engine, app: &App) -> Result<PageCall, Error>;
+}
+
+/// The language of extractions, for calls on pages.
+#[derive(Debug)]
+struct TaskLanguage {
+    extraction: Extraction,
+    max_elements: usize,
+}
+
+impl Extract for TaskLanguage {
+    fn function(&self) -> String {
+        Extraction::function()
+    }
+
+    fn arguments(&self, limit: u64) -> Vec<Value> {
+        self.extraction.arguments(limit)
+    }
+
+    fn results(&self, answer: Value) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let mut results = self.extraction.results(answer, self.max_elements).await?;
+            Ok(if self.extraction.has_rows() { Value::Array(results) } else { results.pop().unwrap_or_default() })
+        })
+    }
 }
 
 impl PageBody for ContentBody {
-    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
-        PageCall::content(self, engine)
+    fn call(self, engine: Engine, _: &App) -> Result<PageCall, Error> {
+        Ok(PageCall::content(self, engine)?)
     }
 }
 
 impl PageBody for ReadBody {
-    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
-        PageCall::read(self, engine)
+    fn call(mut self, engine: Engine, app: &App) -> Result<PageCall, Error> {
+        let extraction = self.take_extract().map(|members| Extraction::parse("extract", members)).transpose()?;
+        let max_elements = app.config.pages.max_elements;
+        let extract = extraction.map(|extraction| Box::new(TaskLanguage { extraction, max_elements }) as Box<_>);
+        Ok(PageCall::read(self, extract, engine)?)
     }
 }
 
 impl PageBody for PdfBody {
-    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
-        PageCall::pdf(self, engine)
+    fn call(self, engine: Engine, _: &App) -> Result<PageCall, Error> {
+        Ok(PageCall::pdf(self, engine)?)
     }
 }
 
 impl PageBody for ScreenshotBody {
-    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
-        PageCall::screenshot(self, engine)
+    fn call(self, engine: Engine, _: &App) -> Result<PageCall, Error> {
+        Ok(PageCall::screenshot(self, engine)?)
     }
 }
 
 impl PageBody for ScrapeBody {
-    fn call(self, engine: Engine) -> Result<PageCall, warmpool_pages::Error> {
-        PageCall::scrape(self, engine)
+    fn call(self, engine: Engine, _: &App) -> Result<PageCall, Error> {
+        Ok(PageCall::scrape(self, engine)?)
     }
 }
 
@@ -118,7 +149,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
             answer::<ReadBody>,
             operation("read_page", "What a page says, as Markdown")
                 .reads::<ReadBody>(example(json!({})))
-                .writes::<Reading>("The main content as Markdown, with title, links and metadata."),
+                .writes::<ReadAnswer>("The main content as Markdown, with title, links and metadata.")
+                .fails(&[Code::RefusedByRobots]),
         )
         .post(
             "/pdf",
@@ -222,7 +254,7 @@ async fn answer<B: PageBody + Send + 'static>(
     let limit = query.timeout.map_or(app.config.pages.timeout, Duration::from_millis);
     let most = app.config.pages.max_body.bytes();
     let mut text = body::json_text(&app, &parts.headers, body, most, "pages.max_body").await?;
-    let call = text.parse::<B>()?.call(engine)?;
+    let call = text.parse::<B>()?.call(engine, &app)?;
     let pages = warmpool_pages::Pages::new(app.sessions.clone(), app.config.clone());
     let answer = pages.perform(key, options, call, limit).await?;
     drop(text);

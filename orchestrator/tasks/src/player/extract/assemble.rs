@@ -110,7 +110,7 @@ fn builtin_value(builtin: Builtin, read: &Value) -> Value {
             Value::Array(objects)
         }
         Builtin::OpenGraph | Builtin::Meta => Value::Object(pairs(list)),
-        Builtin::Links => read.clone(),
+        Builtin::Links | Builtin::Article => read.clone(),
         Builtin::Tables => Value::Array(list.iter().map(|one| table(one, true)).collect()),
     }
 }

@@ -95,6 +95,8 @@ const extract = (() => {
       rel: link.rel,
     })),
     tables: () => [...document.querySelectorAll('table')].map(table),
+    // The daemon finds the main content in it.
+    article: () => take(document.documentElement.outerHTML),
   };
 
   function locate(selectors, root) {

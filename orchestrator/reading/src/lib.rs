@@ -1,31 +1,66 @@
 //! What a page says, without what stands around it: its main content as Markdown, its title, links and metadata.
 //!
-//! `dom_smoothie` finds the content, as Mozilla's Readability does. The page is hostile, and nothing here runs what it has:
-//! the HTML is parsed in the daemon, on a thread that may block, and what is nested deeper than any honest page is refused,
-//! since the library's functions call themselves for each level.
+//! [`Reading::of_html`] reads one page, and [`robots`] says whether its site wants that. Calls on pages, tasks and tools of agents use it; it knows none of them.
+//!
+//! # Decisions
+//!
+//! - *A library finds the content*, `dom_smoothie`, as Mozilla's Readability does: others took years to get it right.
+//! - *It gets HTML, and never a page that runs.* The page is hostile, and nothing here runs what it has. The HTML is parsed in the
+//!   daemon, on a thread that may block, and what is nested deeper than any honest page is refused, since the library's functions
+//!   call themselves for each level. The parser itself takes longer the deeper an element is, so it is stopped on the way.
+//! - *`robots.txt` is read by a library*, `texting_robots`, which millions of real files were tried on.
+
+pub mod robots;
 
 use std::collections::HashSet;
 
 use dom_query::Document;
 use dom_smoothie::{Article, Config, Readability, ReadabilityError, TextMode};
+use html5ever::tendril::TendrilSink as _;
+use html5ever::tree_builder::TreeBuilderOpts;
+use html5ever::{ParseOpts, parse_document};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use crate::Error;
-use warmpool_core::error::ServiceError;
-
 /// Elements nested deeper are no page's.
 const DEEPEST: usize = 600;
-/// A page of more elements is not read: what parsers do for odd ones grows faster than their number.
-const MOST_ELEMENTS: usize = 50_000;
 /// So many links are listed.
 const MOST_LINKS: usize = 500;
+/// HTML is parsed so many bytes at a time, and looked at in between: what a parser does for an element grows with how deep it is.
+const PIECE: usize = 16 << 10;
 /// So many pages are read at once, so that the rest of the daemon keeps its processors. The others wait.
 static READERS: Semaphore = Semaphore::const_new(2);
 /// The stack of the thread that reads: many times what the deepest page takes.
 const STACK: usize = 64 << 20;
+
+/// Why a page is not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It is no page that anybody reads.
+    #[error(
+        "the page cannot be read: it nests elements deeper than {DEEPEST} levels, or has more than {most} elements \
+         (`pages.max_elements`); ask for its HTML by `/content`"
+    )]
+    TooMuch {
+        /// `pages.max_elements`.
+        most: usize,
+    },
+    /// The library does not take it.
+    #[error("the page cannot be read: {reason}")]
+    Unread {
+        /// Why, in the library's words.
+        reason: String,
+    },
+    /// The host has no thread for it, or it was lost.
+    #[error("the page cannot be read now: {reason}")]
+    NoThread {
+        /// Why.
+        reason: String,
+    },
+}
 
 /// A page, as it is read.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -73,33 +108,29 @@ pub struct ReadMetadata {
 }
 
 impl Reading {
-    /// Reads the HTML of a page at `url`, on a thread that may take its time.
-    /// Errors: `Failed` when it is nested too deep or has too many elements.
-    pub async fn of_html(html: String, url: String) -> Result<Self, Error> {
+    /// Reads the HTML of a page at `url`, on a thread that may take its time. What parsers do for odd pages grows faster than the
+    /// number of their elements, so one that has more than `most` is not read.
+    /// Errors: [`ReadError`].
+    pub async fn of_html(html: String, url: String, most: usize) -> Result<Self, ReadError> {
         // Each begins with an opening bracket, and most have one at their end.
-        if html.bytes().filter(|byte| *byte == b'<').count() > 3 * MOST_ELEMENTS {
-            return Err(too_much());
+        if html.bytes().filter(|byte| *byte == b'<').count() > most.saturating_mul(3) {
+            return Err(ReadError::TooMuch { most });
         }
-        let place = READERS.acquire().await.map_err(ServiceError::internal)?;
+        let place = READERS.acquire().await.map_err(|error| lost(&error))?;
         let (sender, read) = tokio::sync::oneshot::channel();
         let work = move || {
-            let _ = sender.send(Self::parse(&html, url));
+            let _ = sender.send(Self::parse(&html, url, most));
             drop(place);
         };
-        std::thread::Builder::new()
-            .name("read".to_owned())
-            .stack_size(STACK)
-            .spawn(work)
-            .map_err(ServiceError::internal)?;
-        read.await.map_err(ServiceError::internal)?
+        let thread = std::thread::Builder::new().name("read".to_owned()).stack_size(STACK);
+        thread.spawn(work).map_err(|error| lost(&error))?;
+        read.await.map_err(|error| lost(&error))?
     }
 
-    fn parse(html: &str, url: String) -> Result<Self, Error> {
-        let document = Document::from(html);
-        check(&document)?;
+    fn parse(html: &str, url: String, most: usize) -> Result<Self, ReadError> {
+        let document = parse(html, most)?;
         let language = document.select_single("html").attr("lang").map(|lang| lang.to_string());
-        let config =
-            Config { max_elements_to_parse: MOST_ELEMENTS, text_mode: TextMode::Markdown, ..Config::default() };
+        let config = Config { max_elements_to_parse: most, text_mode: TextMode::Markdown, ..Config::default() };
         // A page without an address of its own has no links that lead on.
         let base = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let mut reader = Readability::with_document(document, base.as_ref().map(Url::as_str), Some(config))
@@ -157,39 +188,50 @@ fn links(document: &Document, base: Option<&Url>) -> Vec<ReadLink> {
     links.take(MOST_LINKS).collect()
 }
 
+/// Parses HTML, and stops where it is refused.
+fn parse(html: &str, most: usize) -> Result<Document, ReadError> {
+    let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
+    let mut parser = parse_document(Document::default(), ParseOpts { tree_builder, ..ParseOpts::default() });
+    let mut rest = html;
+    while !rest.is_empty() {
+        let end = (PIECE..rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+        let (piece, others) = rest.split_at(end);
+        parser.process(piece.into());
+        check(&parser.tokenizer.sink.sink, most)?;
+        rest = others;
+    }
+    Ok(parser.finish())
+}
+
 /// Refuses what would take the library's functions too deep, or too long.
-fn check(document: &Document) -> Result<(), Error> {
+fn check(document: &Document, most: usize) -> Result<(), ReadError> {
     let mut level = vec![document.root()];
     let (mut depth, mut elements) = (0, 0);
     while !level.is_empty() {
         depth += 1;
         elements += level.len();
-        if depth > DEEPEST || elements > MOST_ELEMENTS {
-            return Err(too_much());
+        if depth > DEEPEST || elements > most {
+            return Err(ReadError::TooMuch { most });
         }
         level = level.iter().flat_map(|node| node.children()).collect();
     }
     Ok(())
 }
 
-fn too_much() -> Error {
-    let message = format!(
-        "the page cannot be read: it nests elements deeper than {DEEPEST} levels, or has more than {MOST_ELEMENTS} elements; ask \
-         for its HTML by `/content`"
-    );
-    Error::Failed { message }
+fn unread(error: &ReadabilityError) -> ReadError {
+    ReadError::Unread { reason: error.to_string() }
 }
 
-fn unread(error: &ReadabilityError) -> Error {
-    Error::Failed { message: format!("the page cannot be read: {error}") }
+fn lost(error: &dyn std::error::Error) -> ReadError {
+    ReadError::NoThread { reason: error.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(html: &str) -> Result<Reading, Error> {
-        Reading::parse(html, "https://tea.example/a/page".to_owned())
+    fn read(html: &str) -> Result<Reading, ReadError> {
+        Reading::parse(html, "https://tea.example/a/page".to_owned(), 50_000)
     }
 
     #[test]
@@ -220,8 +262,8 @@ mod tests {
 
     #[test]
     fn nobody_takes_the_daemon_down_by_nesting() {
-        for tag in ["<div>", "<b>", "<blockquote>", "<ul><li>", "<table><tr><td>"] {
-            assert!(matches!(read(&tag.repeat(20_000)), Err(Error::Failed { .. })), "{tag}");
+        for tag in ["<div>", "<b>", "<i></b>", "<blockquote>", "<ul><li>", "<table><tr><td>"] {
+            assert!(matches!(read(&tag.repeat(20_000)), Err(ReadError::TooMuch { .. })), "{tag}");
         }
         read(&"<p>tea".repeat(10_000)).unwrap();
     }

@@ -1,0 +1,61 @@
+//! An extraction without a task: for somebody who has a page open, and reads it by the same language.
+
+use serde_json::{Value, json};
+
+use super::super::page::{FUNCTIONS, understand};
+use super::{FUNCTION, Limit, plan_json, results};
+use crate::Error;
+use crate::script::schema::{self, Plan};
+use crate::script::template;
+use crate::script::{FailureCode, StepError};
+use warmpool_api::Members;
+use warmpool_core::error::FieldFault as _;
+
+/// What is read of a page, checked.
+#[derive(Debug)]
+pub struct Extraction(Plan);
+
+impl Extraction {
+    /// Reads `schema`, `rows`, `builtins` and `validate`, as an extraction has them.
+    /// Errors: `Field`, named below `at`.
+    pub fn parse(at: &str, members: Members) -> Result<Self, Error> {
+        let given = Value::Object(members.0);
+        let mut slots = std::collections::BTreeSet::new();
+        template::slots(&given, &mut slots);
+        if let Some(slot) = slots.first() {
+            return Err(Error::invalid(at, format!("has the template `{slot}`, and no inputs: only tasks have them")));
+        }
+        schema::parse(at, &given).map(Self)
+    }
+
+    /// The function that reads the page, in JavaScript.
+    #[must_use]
+    pub fn function() -> String {
+        format!("function (plan, limit) {{\n{FUNCTIONS}\n{FUNCTION}\nreturn extract(plan, limit);\n}}")
+    }
+
+    /// What that function takes; `limit` is the most bytes that are read.
+    #[must_use]
+    pub fn arguments(&self, limit: u64) -> Vec<Value> {
+        vec![plan_json(&self.0), json!(limit)]
+    }
+
+    /// The results, of what the function answered. `elements` are the most of a page whose main content is wanted.
+    /// Errors: what is wrong, in words.
+    pub async fn results(&self, answer: Value, elements: usize) -> Result<Vec<Value>, String> {
+        let said = |error: StepError| match error.code {
+            FailureCode::TooLarge => "the page has more than the answer may have".to_owned(),
+            _ => error.message,
+        };
+        let answer = understand(Ok(answer)).map_err(said)?;
+        let rows = results(&self.0, answer, Limit { bytes: 0, elements }).await.map_err(said)?.rows;
+        super::validate(self.0.validate.as_ref(), &rows).map_err(said)?;
+        Ok(rows)
+    }
+
+    /// Whether there is one result for each of several elements.
+    #[must_use]
+    pub const fn has_rows(&self) -> bool {
+        self.0.rows.is_some()
+    }
+}
