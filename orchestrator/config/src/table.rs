@@ -71,10 +71,10 @@ settings! {
         failed_sign_ins: usize = Is("10");
     }
 
-    /// The Docker engine that runs the workers.
+    /// The engine that runs the workers: Docker or Podman.
     docker: Docker {
-        /// Socket of the Docker engine, as `unix:///path`.
-        host: DockerHost = Computed(default::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
+        /// Socket of the engine, as `unix:///path`.
+        host: DockerHost = Computed(default::docker_host, "DOCKER_HOST, else the socket of Docker, of Podman, or of the user's own Podman", "unix:///var/run/docker.sock");
         /// Network of agents that use TCP, which they leave at once; created when it is missing. Other workers have none.
         network: String = Is("warmpool-workers");
         /// Timeout for a request to the engine, to the last byte of its response.
@@ -83,7 +83,7 @@ settings! {
         work_timeout: Duration = Is("60s"), min "1s";
         /// Interval at which the engine's containers are compared with the pool.
         reconcile_interval: Duration = Is("30s"), min "1s";
-        /// Container runtime of the workers; the engine's default when unset.
+        /// Container runtime of the workers; the engine's default when unset. Podman has it in containers.conf instead.
         runtime: Option<String> = Unset("crun");
     }
 
