@@ -13,6 +13,7 @@ use warmpool_tests::captcha::{ACCOUNT, Service};
 use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 use crate::live::{message, say, socket};
+use crate::webhooks::verified;
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -167,15 +168,20 @@ async fn a_services_faults_are_distinguished(stage: Stage) -> Result<()> {
 
 async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
     let (webhook, secret) = (Service::webhook().await?, file_with(SECRET)?);
+    let own = Service::webhook().await?;
+    let address = format!("{}/own", own.url());
     let settings = Settings::on_demand()
         .set("CAPTCHA_MODE", "person")
+        .set("WEBHOOKS_NETWORKS", "127.0.0.1/32")
+        .set("WEBHOOKS_RETRY_DELAY", "100ms")
         .set("CAPTCHA_WEBHOOK_URL", format!("{}/hook", webhook.url()))
         .set("CAPTCHA_WEBHOOK_SECRET_FILE", secret.path().display())
         .set("CAPTCHA_MAX_PER_SESSION", "5")
         .set("CAPTCHA_PERSON_TIMEOUT", "60s");
     let daemon = Daemon::start(settings).await?;
     let site = stage.site_for(&daemon).await?;
-    let session = daemon.session(json!({"headless": true, "advanced": {"solve_captchas": true}})).await?;
+    let body = json!({"headless": true, "advanced": {"solve_captchas": true}, "webhook_url": address});
+    let session = daemon.session(body).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
     let url = |name: &str, kind: &str| format!("{site}/captchas/person-{name}?kind={kind}&key=site");
@@ -248,7 +254,40 @@ async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
     }
     ensure!(waited >= 5, "{messages:?}");
     session.delete().await?.ok()?;
+    clients_hear_who_waits(&daemon, &own, &url("task", "turnstile"), &session).await?;
     daemon.assert_idle().await
+}
+
+/// The client of the session heard of what waited in it, and who sends a task hears of what waits there.
+async fn clients_hear_who_waits(daemon: &Daemon, own: &Service, page: &str, session: &Session) -> Result<()> {
+    let secret = daemon.api().get("/webhooks/secret").await?.ok()?["secret"].as_str().context("secret")?.to_owned();
+    let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 30_000});
+    let steps = json!([{"type": "navigate", "url": page}, wait]);
+    let body = json!({"recording": {"title": "Waits", "steps": steps}, "advanced": {"solve_captchas": true},
+        "webhook_url": format!("{}/own", own.url()), "timeout": 120_000});
+    let task = crate::history::id(&daemon.api().post("/lam/run", &body).await?.ok()?)?;
+    let message = async |kind: &str| -> Result<Value> {
+        let found = eventually!(format!("{kind} arrives"), 40, {
+            let messages = verified(own, &secret)?;
+            messages.into_iter().map(|(_, message)| message).find(|message| message["type"] == kind)
+        });
+        found.context(kind.to_owned())
+    };
+    for kind in ["session.waiting", "session.ended"] {
+        let message = message(kind).await?;
+        ensure!(message["data"]["session_id"] == session.id.as_str(), "{message}");
+    }
+    let waiting = message("task.waiting").await?;
+    ensure!(waiting["data"]["task_id"] == task && waiting["data"]["captcha"]["kind"] == "turnstile", "{waiting}");
+    let view = waiting["data"]["livestream_url"].as_str().context("livestream_url")?;
+    ensure!(daemon.api().get(view).await?.status == 200, "{view}");
+    daemon.api().delete(&format!("/lam/tasks/{task}")).await?.ok()?;
+    let ended = message("task.ended").await?;
+    ensure!(ended["data"]["taskId"] == task && ended["data"]["status"] == "cancelled", "{ended}");
+    let sessions = verified(own, &secret)?;
+    let ends = sessions.iter().filter(|(_, message)| message["type"] == "session.ended").count();
+    ensure!(ends == 1, "whoever sends a task hears of the task: {sessions:?}");
+    Ok(())
 }
 
 /// WebKit's scripts say themselves that a document has gone, and come back with one that its visitor comes back to.

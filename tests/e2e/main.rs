@@ -60,6 +60,7 @@ modules! {
     egress,
     leaks,
     captchas,
+    webhooks,
     page_isolation,
     readme,
     relay,

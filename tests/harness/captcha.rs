@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use axum::Router;
@@ -22,6 +23,7 @@ pub const ACCOUNT: &str = "0123456789abcdef-account";
 #[derive(Default)]
 struct Seen {
     requests: Mutex<Vec<(HeaderMap, Value)>>,
+    refuses: AtomicBool,
 }
 
 /// A running service; it stops when this is dropped.
@@ -59,6 +61,11 @@ impl Service {
         format!("http://{}", self.address)
     }
 
+    /// Whether a receiver of webhooks refuses every message from now on.
+    pub fn refuse(&self, refuses: bool) {
+        self.seen.refuses.store(refuses, Ordering::Relaxed);
+    }
+
     /// The requests so far: their headers and bodies.
     #[must_use]
     pub fn requests(&self) -> Vec<(HeaderMap, Value)> {
@@ -76,7 +83,11 @@ async fn take(State(seen): State<Arc<Seen>>, headers: HeaderMap, body: Bytes) ->
     let mut requests = seen.requests.lock();
     // Kept as the text that was signed.
     requests.push((headers, Value::from(String::from_utf8_lossy(&body).into_owned())));
-    if requests.len() == 1 { http::StatusCode::SERVICE_UNAVAILABLE } else { http::StatusCode::NO_CONTENT }
+    if requests.len() == 1 || seen.refuses.load(Ordering::Relaxed) {
+        http::StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        http::StatusCode::NO_CONTENT
+    }
 }
 
 async fn solve(State(seen): State<Arc<Seen>>, Path(method): Path<String>, headers: HeaderMap, body: Bytes) -> Response {

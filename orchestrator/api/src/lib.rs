@@ -12,6 +12,7 @@
 //! | [`session`] | sessions: created, listed and one by one |
 //! | [`status`] | how the daemon is |
 //! | [`task`] | tasks, the items of fleets, and the files that they made |
+//! | [`webhook`] | webhooks |
 //! | [`world`] | worlds |
 //!
 //! It depends on core and on the worker image's protocol, and on nothing else of the daemon. Three decisions hold for all
@@ -31,6 +32,7 @@ pub mod profile;
 pub mod session;
 pub mod status;
 pub mod task;
+pub mod webhook;
 pub mod world;
 
 pub use object::{Members, Object};

@@ -28,7 +28,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     session(config, layers);
     tasks(config, layers);
     ads(config, layers);
-    captcha(config, layers);
+    services(config, layers);
     traces(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
         let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
@@ -102,21 +102,27 @@ fn ads(config: &Sections, layers: &mut Layers<'_>) {
     faults(layers, "ads.lists", "write paths of files that can", what);
 }
 
-fn captcha(config: &Sections, layers: &mut Layers<'_>) {
+fn services(config: &Sections, layers: &mut Layers<'_>) {
     let captcha = &config.captcha;
-    for (name, url) in [("captcha.webhook_url", &captcha.webhook_url), ("captcha.solver_url", &captcha.solver_url)] {
+    for (name, url) in [
+        ("captcha.webhook_url", &captcha.webhook_url),
+        ("captcha.solver_url", &captcha.solver_url),
+        ("webhooks.url", &config.webhooks.url),
+    ] {
         if url.as_ref().is_some_and(|url| !matches!(url.scheme(), "http" | "https") || url.host_str().is_none()) {
             layers.fault(name, "is no address of http or https", "write one such as https://api.example.com");
         }
     }
     let solver = (captcha.mode == CaptchaMode::Solver, "captcha.mode = \"solver\"");
     let webhook = (captcha.webhook_url.is_some(), "captcha.webhook_url");
+    let own = (config.webhooks.url.is_some(), "webhooks.url");
     let key = "name a file with the key of your account";
     let secret = "name a file with a secret, such as one made with `openssl rand -base64 32`";
     for (name, present, (wanted, because), remedy) in [
         ("captcha.solver_url", captcha.solver_url.is_some(), solver, "name the service's address"),
         ("captcha.solver_key_file", captcha.solver_key_file.is_some(), solver, key),
         ("captcha.webhook_secret_file", captcha.webhook_secret_file.is_some(), webhook, secret),
+        ("webhooks.secret_file", config.webhooks.secret_file.is_some(), own, secret),
     ] {
         faults(layers, name, remedy, (wanted && !present).then(|| format!("is wanted with {because}")));
     }

@@ -21,7 +21,7 @@ use super::{
 };
 
 use DefaultValue::{Computed, Is, Unset};
-pub(crate) use features::{Ads, Mcp, Pages, Tasks, World};
+pub(crate) use features::{Ads, Mcp, Pages, Tasks, Webhooks, World};
 pub use features::{Captcha, Profiles, Recording};
 
 settings! {
@@ -372,6 +372,7 @@ sections! {
     tasks: Tasks,
     pages: Pages,
     mcp: Mcp,
+    webhooks: Webhooks,
     profiles: Profiles,
     world: World,
     ads: Ads,

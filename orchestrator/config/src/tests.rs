@@ -279,6 +279,7 @@ fn every_text_of_the_table_is_sound() {
             "server.tls_cert" => Some(("server.tls_key", "/k")),
             "server.tls_key" => Some(("server.tls_cert", "/c")),
             "captcha.webhook_url" => Some(("captcha.webhook_secret_file", "/s")),
+            "webhooks.url" => Some(("webhooks.secret_file", "/s")),
             _ => None,
         };
         let all: Vec<_> = std::iter::once(pair).chain(partner).collect();

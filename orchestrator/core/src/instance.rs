@@ -10,12 +10,13 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::ids::random_bytes;
+use crate::signature;
 
 /// The file's name in the data directory.
 const FILE: &str = "instance.json";
@@ -172,6 +173,11 @@ impl Instance {
         self.derive(&["patients' names"])
     }
 
+    /// The secret that signs messages to the addresses that a key's clients name.
+    pub fn webhook_secret(&self, key_id: &str) -> String {
+        format!("{}{}", signature::ENCODED, STANDARD.encode(self.derive(&["webhooks", key_id])))
+    }
+
     /// The key that encrypts the keys of profiles.
     pub fn profiles_key(&self) -> [u8; 32] {
         self.derive(&["profiles' keys"])
@@ -220,6 +226,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let instance = Instance::load_or_create(dir.path()).unwrap();
         assert_ne!(instance.worker_secret("a"), instance.worker_secret("b"));
+        assert_ne!(instance.webhook_secret("a"), instance.webhook_secret("b"));
         assert_ne!(instance.session_token("ab", "c"), instance.session_token("a", "bc"));
         assert_ne!(instance.session_token("a", "stream"), instance.session_token("a", "devtools"));
         let other = tempfile::tempdir().unwrap();

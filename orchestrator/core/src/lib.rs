@@ -15,6 +15,7 @@
 //! | `instance` | the daemon's id, and the secret that others are derived from |
 //! | `metadata` | labels that clients put on their sessions and tasks, with their limits |
 //! | `secret`   | texts that no log shows, and the comparison of secrets |
+//! | `signature` | signatures of messages to other people's servers |
 //! | `sort`     | the order of a list |
 //! | `tcp`      | keep-alive probes and timeouts of TCP connections |
 //! | `tls`      | the daemon's certificate, reloaded when its files change, and TLS to other servers |
@@ -43,6 +44,7 @@ pub mod ids;
 pub mod instance;
 pub mod metadata;
 pub mod secret;
+pub mod signature;
 pub mod sort;
 pub mod tcp;
 pub mod tls;

@@ -30,6 +30,7 @@ mod share;
 mod state;
 mod supervise;
 mod table;
+mod webhook;
 
 pub(crate) use active::DriverOpening;
 /// The parsers of this module, for the fuzzer.
@@ -52,7 +53,8 @@ pub use names::OpenedSession;
 pub(crate) use record::Record;
 pub use record::{Options, SessionQuery, SortKey};
 pub use request::{
-    APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, launch,
+    APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, check_webhook,
+    launch,
 };
 pub use services::SessionServices;
 pub use share::Share;

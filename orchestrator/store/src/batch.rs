@@ -76,6 +76,8 @@ tables! {
     ProfileKeys = "profile_keys",
     /// Who is signed in to the console, by the hash of the cookie's value.
     SignIns = "sign_ins",
+    /// Messages of webhooks that have not arrived yet, by receiver and id.
+    Webhooks = "webhooks",
 }
 
 impl Table {

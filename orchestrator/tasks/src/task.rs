@@ -47,6 +47,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod view;
+mod webhook;
 mod workers;
 
 pub use accept::SubmitOptions;

@@ -71,6 +71,7 @@ mod tasks;
 mod thumbnail;
 mod viewer;
 mod webdriver;
+mod webhooks;
 mod worlds;
 
 use std::sync::Arc;
@@ -127,6 +128,7 @@ fn routes() -> Routes {
         operations,
         pages,
         profiles::routes(),
+        webhooks::routes(),
         grid::routes(),
         browserless::routes(),
         json::routes(),

@@ -15,6 +15,7 @@
 //! | [`warmpool_runtime`]  | containers: the engine of this host, or a swarm |
 //! | [`warmpool_keys`]     | service keys, and integration keys, which ask for worlds |
 //! | [`warmpool_workers`]  | workers and their pool, what leaves them, ads and CAPTCHAs |
+//! | [`warmpool_webhooks`] | messages to other people's servers about what ended |
 //! | [`warmpool_sessions`] | sessions, the relay, WebDriver, the live view, recordings |
 //! | [`warmpool_tasks`]    | scripts, their player, the queue of tasks and its history |
 //! | [`warmpool_worlds`]   | worlds, and the log of requests for them |

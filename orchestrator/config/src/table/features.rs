@@ -100,6 +100,24 @@ settings! {
         max_log: usize = Is("1000"), min "1";
     }
 
+    /// Webhooks: messages about ended sessions, ended tasks, and challenges that wait for a person.
+    webhooks: Webhooks {
+        /// URL that hears of the sessions and tasks of all keys, in addition to the `webhook_url` of each; no policy judges it.
+        url: Option<Url> = Unset("https://app.example.com/hooks");
+        /// File with the secret that signs messages to `url` according to Standard Webhooks. Clients' own are at `GET /webhooks/secret`.
+        secret_file: Option<PathBuf> = Unset("/etc/warmpool/webhook.secret");
+        /// Private networks that a client's `webhook_url` may lead to; public addresses are allowed unless `egress.deny` names them.
+        networks: Vec<IpNet> = Unset("10.20.0.0/16");
+        /// Timeout for a receiver to take a message.
+        timeout: Duration = Is("10s"), min "100ms";
+        /// Pause before a message is sent again; each further pause is twice as long, up to an hour.
+        retry_delay: Duration = Is("5s"), min "100ms";
+        /// Time after which a message is given up that nobody takes.
+        keep_trying: Duration = Is("1d"), min "1s";
+        /// Maximum number of messages of one key, or of `url`, that wait; further ones are dropped.
+        queue_length: usize = Is("1000"), min "1";
+    }
+
     /// Profiles, which keep logins from one session to the next.
     profiles: Profiles {
         /// Maximum number of profiles of one key.

@@ -46,19 +46,23 @@ impl Journal {
         Ok(self.store.commit(batch, Durability::Process).await?)
     }
 
-    /// Writes the end, after all that was persisted; tries until the store has taken it.
+    /// Writes the end, and these changes with it, after all that was persisted; tries until the store has taken it.
     /// Errors: the store is gone.
-    pub(super) async fn close(&self, record: &Record) -> Result<(), Error> {
+    pub(super) async fn close(&self, record: &Record, with: Batch) -> Result<(), Error> {
         let mut closed = self.closed.lock().await;
         *closed = true;
         let held = |error: &_| tracing::warn!(session = %record.session_id, %error, "the end of a session waits");
-        Ok(self.store.commit_with_retry(written(record)?, Durability::Process, held).await?)
+        Ok(self.store.commit_with_retry(written_with(record, with)?, Durability::Process, held).await?)
     }
 }
 
 /// The change that writes a record.
 pub(super) fn written(record: &Record) -> Result<Batch, Error> {
-    let mut batch = Batch::new();
+    written_with(record, Batch::new())
+}
+
+/// The change that writes a record, beside others.
+pub(super) fn written_with(record: &Record, mut batch: Batch) -> Result<Batch, Error> {
     batch.put(Table::Sessions, record.store_key(), serde_json::to_vec(record).map_err(Error::internal)?);
     if record.ended.is_some() {
         // A nearly full disk stops new sessions; the ends of old ones are still recorded.
@@ -115,7 +119,7 @@ mod tests {
         let completed = record(Some(&Ending::ClientFinished));
         let closing = {
             let (journal, completed) = (Arc::clone(&journal), completed.clone());
-            tokio::spawn(async move { journal.close(&completed).await })
+            tokio::spawn(async move { journal.close(&completed, Batch::new()).await })
         };
         tokio::task::yield_now().await;
         gate.open();
@@ -149,7 +153,7 @@ mod tests {
             Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))
         ));
         let completed = record(Some(&Ending::ClientFinished));
-        let (closed, ()) = tokio::join!(journal.close(&completed), async {
+        let (closed, ()) = tokio::join!(journal.close(&completed, Batch::new()), async {
             while faults.calls(Point::Apply) == 1 && kept(&store).await.ended.is_none() {
                 faults.set_free_bytes(1000);
             }

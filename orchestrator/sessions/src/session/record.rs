@@ -15,7 +15,7 @@ use warmpool_api::captcha::CaptchaRecord;
 use warmpool_api::session::{EgressSummary, Kind, SessionView, Status};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
-use warmpool_core::ids::{SessionId, WorkerId};
+use warmpool_core::ids::{SessionId, TaskId, WorkerId};
 use warmpool_core::metadata::{Label, Metadata};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
@@ -67,6 +67,12 @@ pub struct Options {
     /// The profile that its browser begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileChoice>,
+    /// Where its client wants to hear of its end, and of what waits for a person. No answer shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
+    /// The task that it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
     /// What its browser begins with. It is nowhere on the disk.
     #[serde(skip)]
     pub state: Option<GivenState>,

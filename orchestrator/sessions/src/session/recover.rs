@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use warmpool_protocol::WorkerState;
 
-use super::journal::written;
+use super::journal::written_with;
 use super::record::Ended;
 use super::table::SessionEntry;
 use super::{Ending, Kind, Record, Session, Sessions};
@@ -19,7 +19,7 @@ use crate::Error;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::ids::SessionId;
 use warmpool_runtime::RuntimeError;
-use warmpool_store::{Durability, KeyRange, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Table};
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;
@@ -164,12 +164,19 @@ impl Sessions {
         self.shared.held_profiles.lock().remove(id);
         self.changed();
         tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
-        let store = self.shared.store.clone();
+        let (store, sessions) = (self.shared.store.clone(), self.clone());
         Some(self.shared.drain.spawn(async move {
-            let outcome =
-                async { Ok::<_, Error>(store.commit_with_retry(written(&ended)?, Durability::Process, |_| {}).await?) };
-            if let Err(error) = outcome.await {
-                tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
+            let mut batch = Batch::new();
+            let enclosed = sessions.enclose_end(&mut batch, &ended);
+            let outcome = async {
+                let batch = written_with(&ended, batch)?;
+                Ok::<_, Error>(store.commit_with_retry(batch, Durability::Process, |_| {}).await?)
+            };
+            match outcome.await {
+                Ok(()) => sessions.shared.webhooks.send(enclosed),
+                Err(error) => {
+                    tracing::error!(session = %ended.session_id, %error, "the end of a session was not written")
+                }
             }
         }))
     }

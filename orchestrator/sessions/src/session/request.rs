@@ -22,6 +22,7 @@ use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{FieldError, FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::{ProfileChoice, check_name};
+use warmpool_webhooks::{MAX_ADDRESS, check_address};
 use warmpool_workers::egress::{Location, Upstreams};
 
 /// The field that only one of the two create calls has.
@@ -75,6 +76,9 @@ pub struct CreateRequest {
     pub(super) state: Option<Object<StorageState>>,
     /// The profile that the browser begins with, and whether it is saved.
     pub(super) profile: Option<Object<ProfileChoice>>,
+    /// Where signed messages go when the session ends, and when a challenge in it waits for a person: see `GET /webhooks/secret`.
+    #[schemars(length(max = MAX_ADDRESS))]
+    pub(super) webhook_url: Option<String>,
 }
 
 /// The body of `POST /sessions/create`: the same without [`APP_NAME`].
@@ -242,6 +246,8 @@ impl CreateRequest {
             metadata: Metadata::check(self.metadata.map(|members| members.0).unwrap_or_default())?,
             app_name: check_text("app_name", self.app_name)?,
             profile,
+            webhook_url: check_webhook(self.webhook_url, config)?,
+            task: None,
             state,
         })
     }
@@ -334,6 +340,16 @@ fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
     page_address(&text).map_err(|wrong| Error::invalid("url", wrong.to_string()))
 }
 
+/// Checks the address of a webhook.
+/// Errors: `Field`.
+pub fn check_webhook(address: Option<String>, config: &Config) -> Result<Option<String>, Error> {
+    let check = |text: String| match check_address(&text, config) {
+        Ok(_) => Ok(text),
+        Err(wrong) => Err(Error::invalid("webhook_url", wrong.to_string())),
+    };
+    address.map(check).transpose()
+}
+
 /// Checks a text that stays with a record.
 /// Errors: `Field` when it is too long.
 pub fn check_text(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
@@ -396,6 +412,7 @@ mod tests {
             (json!({"settings": {"timezone": "Berlin"}}), "settings.timezone"),
             (json!({"settings": {"geolocation": {"latitude": 0, "longitude": 181}}}), "settings.geolocation.longitude"),
             (json!({"browser_type": "webkit", "settings": {"permissions": ["camera"]}}), "settings.permissions[0]"),
+            (json!({"webhook_url": "http://10.0.0.1/"}), "webhook_url"),
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
             (json!({"advanced": {"proxy": true}}), "advanced.proxy"),

@@ -57,6 +57,9 @@ impl Sessions {
 /// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let told = tokio::spawn(follow_worker(sessions.clone(), Arc::clone(&session)));
+    let telling = sessions
+        .tells_who_waits(&session)
+        .then(|| tokio::spawn(Sessions::tell_who_waits(sessions.clone(), Arc::clone(&session))));
     let saving = session.saves_while_running().then(|| {
         tokio::spawn(Sessions::keep_saving(Arc::clone(&session), sessions.shared.config.profiles.save_interval))
     });
@@ -65,6 +68,9 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     // The first reason holds, and it may not be the one found here.
     let ending = session.ended().await;
     told.abort();
+    if let Some(telling) = telling {
+        telling.abort();
+    }
     if let Some(saving) = saving {
         // One that is under way ends: it holds no lock that the last one could wait for in vain.
         saving.abort();

@@ -24,7 +24,8 @@ use warmpool_core::instance::Instance;
 use warmpool_core::secret;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_profiles::{Profiles, Writer};
-use warmpool_store::Store;
+use warmpool_store::{Batch, Store};
+use warmpool_webhooks::Webhooks;
 use warmpool_workers::ads::AdLists;
 use warmpool_workers::captcha::Captchas;
 use warmpool_workers::egress::EgressContext;
@@ -51,6 +52,7 @@ pub(super) struct Shared {
     pub(super) egress_context: EgressContext,
     pub(super) captchas: Captchas,
     pub(super) profiles: Profiles,
+    pub(super) webhooks: Webhooks,
     /// Rights to write profiles, of sessions whose workers have not been found again yet.
     pub(super) held_profiles: Mutex<HashMap<SessionId, Writer>>,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
@@ -111,7 +113,7 @@ impl Sessions {
     ) -> Self {
         let table = Mutex::new(HashMap::new());
         let ads = AdLists::new(config.ads.lists.clone());
-        let SessionServices { egress_context, captchas, profiles } = services;
+        let SessionServices { egress_context, captchas, profiles, webhooks } = services;
         let shared = Shared {
             config,
             instance,
@@ -123,6 +125,7 @@ impl Sessions {
             egress_context,
             captchas,
             profiles,
+            webhooks,
             held_profiles: Mutex::default(),
             table,
             grid_ids: GridIds::default(),
@@ -360,10 +363,13 @@ impl Sessions {
 
     /// Writes the end. A slow store holds up neither the worker nor those who wait for the end.
     async fn record_end(&self, session: Arc<Session>, record: Record) {
-        let id = session.id.clone();
+        let (id, sessions) = (session.id.clone(), self.clone());
         let writing = self.shared.drain.spawn(async move {
-            if let Err(error) = session.journal.close(&record).await {
-                tracing::error!(session = %session.id, %error, "the end of a session was not written");
+            let mut batch = Batch::new();
+            let enclosed = sessions.enclose_end(&mut batch, &record);
+            match session.journal.close(&record, batch).await {
+                Ok(()) => sessions.shared.webhooks.send(enclosed),
+                Err(error) => tracing::error!(session = %session.id, %error, "the end of a session was not written"),
             }
         });
         if timeout(RECORD_TIMEOUT, writing).await.is_err() {

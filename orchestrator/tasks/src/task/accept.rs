@@ -166,6 +166,7 @@ pub(super) fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Reco
             .fleet
             .as_ref()
             .map(|fleet| ItemCounts::none_done(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
+        webhook_url: spec.webhook_url.clone(),
         retry_of: None,
         idempotency: None,
         waiting: None,

@@ -89,13 +89,19 @@ impl Tasks {
         record.waiting = None;
         record.ended_ms = Some(unix_ms().max(record.started_ms.unwrap_or(0)));
         let written = match batch_of(&record) {
-            Ok(batch) => self.inner.storage.write(task, batch, Durability::Process).await,
+            Ok(mut batch) => {
+                let enclosed = self.enclose_end(&mut batch, &record);
+                self.inner.storage.write(task, batch, Durability::Process).await.map(|()| enclosed)
+            }
             Err(error) => Err(error),
         };
-        if let Err(error) = written {
-            tracing::error!(task = %task.id, %error, "the end of a task was not written");
-            self.suspend(task);
-            return;
+        match written {
+            Ok(enclosed) => self.inner.webhooks.send(enclosed),
+            Err(error) => {
+                tracing::error!(task = %task.id, %error, "the end of a task was not written");
+                self.suspend(task);
+                return;
+            }
         }
         task.change(|now| now.clone_from(&record));
         self.inner.table.end(&record);

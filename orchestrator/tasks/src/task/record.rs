@@ -123,6 +123,9 @@ pub struct Record {
     /// The items of a fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<ItemCounts>,
+    /// Where its sender wants to hear of its end. No answer shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
     /// The task whose failed items it tries again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<TaskId>,

@@ -13,6 +13,7 @@ use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_api::task::Kind;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::ids::TaskId;
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::ProfileChoice;
 use warmpool_sessions::session::{Kind as SessionKind, Options};
@@ -53,6 +54,9 @@ pub struct TaskSpec {
     /// What its sender calls it.
     #[serde(default)]
     pub name: Option<String>,
+    /// Where its sender wants to hear of its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
     /// Where its pages are to be asked for, if through an upstream proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Location>,
@@ -149,7 +153,7 @@ impl TaskSpec {
         }
     }
 
-    pub(super) fn session(&self, config: &Config) -> Options {
+    pub(super) fn session(&self, task: TaskId, config: &Config) -> Options {
         let items = u32::try_from(self.per_session(config)).unwrap_or(u32::MAX);
         let life = self.life().saturating_mul(items);
         Options {
@@ -169,6 +173,8 @@ impl TaskSpec {
             screen: None,
             proxy: self.proxy.clone(),
             profile: self.profile.clone(),
+            webhook_url: self.webhook_url.clone(),
+            task: Some(task),
             state: None,
         }
     }

@@ -21,7 +21,7 @@ use warmpool_core::error::{FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::{ProfileChoice, ProfileMode, check_name};
 use warmpool_protocol::Launch;
-use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, launch};
+use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, check_webhook, launch};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -90,6 +90,7 @@ impl SubmitRequest {
         let service_passcode = check_text("service_passcode", common.service_passcode.take())?;
         let metadata = Metadata::check(common.metadata.take().map(|members| members.0).unwrap_or_default())?;
         let name = check_text("name", common.name.take())?;
+        let webhook_url = check_webhook(common.webhook_url.take(), config)?;
         let mut spec = TaskSpec {
             kind,
             work_kind: kind,
@@ -103,6 +104,7 @@ impl SubmitRequest {
             service_passcode,
             metadata,
             name,
+            webhook_url,
             proxy: advanced.proxy,
             profile,
             fleet: None,

@@ -23,6 +23,7 @@ use warmpool_core::instance::Instance;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_sessions::session::Sessions;
 use warmpool_store::Store;
+use warmpool_webhooks::Webhooks;
 use warmpool_workers::pool::Pool;
 
 /// Every task there is and was. Clones share it.
@@ -39,6 +40,7 @@ pub(super) struct Components {
     pub(super) storage: TaskStorage,
     pub(super) workers: Workers,
     pub(super) idempotency: Idempotency,
+    pub(super) webhooks: Webhooks,
 }
 
 /// A task that was found.
@@ -72,6 +74,7 @@ impl Tasks {
         store: Store,
         drain: Drain,
     ) -> Self {
+        let webhooks = sessions.webhooks().clone();
         let inner = Components {
             table: TaskTable::default(),
             storage: TaskStorage::new(&config, Arc::clone(&instance), store, drain.clone()),
@@ -80,6 +83,7 @@ impl Tasks {
             config,
             keys,
             drain,
+            webhooks,
         };
         Self { inner: Arc::new(inner) }
     }

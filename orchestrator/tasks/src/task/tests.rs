@@ -22,6 +22,7 @@ use warmpool_runtime::Runtime;
 use warmpool_sessions::session::{SessionServices, Sessions};
 use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
 use warmpool_store::{Batch, Durability, Store, StoreOptions};
+use warmpool_webhooks::Webhooks;
 use warmpool_workers::pool::Pool;
 
 struct Bench {
@@ -67,6 +68,7 @@ impl Bench {
         let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let profiles = Profiles::none(config.profiles.clone(), data, store.clone());
+        let webhooks = Webhooks::nowhere(&config, &instance, &keys, &store);
         let sessions = Sessions::new(
             config_too,
             instance_too,
@@ -74,7 +76,7 @@ impl Bench {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            SessionServices::nowhere(&config, profiles),
+            SessionServices::nowhere(&config, profiles, webhooks),
         );
         (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain)
     }

@@ -69,7 +69,7 @@ impl Workers {
         spec: &TaskSpec,
         state: Option<&GivenState>,
     ) -> Result<Arc<Session>, Error> {
-        let options = Options { state: state.cloned(), ..spec.session(&self.config) };
+        let options = Options { state: state.cloned(), ..spec.session(task.id, &self.config) };
         let deadline = Instant::now() + WORKER_TIMEOUT;
         loop {
             while spec.fleet.is_some() && self.clients_waiting() > 0 {

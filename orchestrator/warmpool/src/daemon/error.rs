@@ -6,6 +6,7 @@ use warmpool_core::instance::InstanceError;
 use warmpool_keys::KeyError;
 use warmpool_runtime::RuntimeError;
 use warmpool_store::StoreError;
+use warmpool_webhooks::WebhookError;
 use warmpool_workers::captcha::CaptchaError;
 use warmpool_worlds::PatientsError;
 
@@ -48,6 +49,9 @@ pub(crate) enum StartError {
     /// The secrets of `captcha` cannot be used.
     #[error(transparent)]
     Captchas(#[from] CaptchaError),
+    /// The secret of `webhooks` cannot be used, or what is kept of them not be read.
+    #[error(transparent)]
+    Webhooks(#[from] WebhookError),
     /// The system's certificates cannot be used.
     #[error("the system's certificates: {0}")]
     Certificates(std::io::Error),

@@ -23,6 +23,7 @@ use warmpool_sessions::targets::Targets;
 use warmpool_sessions::video::Recorder;
 use warmpool_store::{Opened, Store, StoreOptions};
 use warmpool_tasks::task::Tasks;
+use warmpool_webhooks::Webhooks;
 use warmpool_workers::captcha::Captchas;
 use warmpool_workers::egress::{EgressContext, Upstreams};
 use warmpool_workers::pool::Pool;
@@ -64,6 +65,10 @@ impl Daemon {
         let limits = config.profiles.clone();
         let profiles = Profiles::open(limits, data_dir, min_free, instance.profiles_key(), store.clone()).await;
         let profiles = profiles.map_err(StartError::Profiles)?;
+        let tls = Arc::clone(&egress_context.tls);
+        let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
+        let webhooks = Webhooks::open(config_too, instance_too, keys.clone(), store.clone(), resolver.share(), tls)?;
+        webhooks.resume().await?;
         let sessions = Sessions::new(
             Arc::clone(&config),
             Arc::clone(&instance),
@@ -71,7 +76,7 @@ impl Daemon {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            SessionServices { egress_context, captchas, profiles: profiles.clone() },
+            SessionServices { egress_context, captchas, profiles: profiles.clone(), webhooks: webhooks.clone() },
         );
         sessions.load().await.map_err(StartError::Records)?;
         let integration_keys = IntegrationKeys::load(store.clone()).await?;
@@ -113,6 +118,7 @@ impl Daemon {
             sessions,
             profiles,
             tasks,
+            webhooks,
             worlds,
             sign_ins: http::SignIns::load(store.clone(), config.console.sign_in_timeout).await?,
             console: http::Console::new(&config),

@@ -21,6 +21,7 @@ use warmpool_sessions::targets::Targets;
 use warmpool_sessions::video::Recorder;
 use warmpool_store::{Recovery, Store};
 use warmpool_tasks::task::Tasks;
+use warmpool_webhooks::Webhooks;
 use warmpool_workers::pool::Pool;
 use warmpool_worlds::Worlds;
 
@@ -35,6 +36,8 @@ pub(crate) struct App {
     pub tasks: Tasks,
     /// The MCP sessions of agents.
     pub mcp: Mcp,
+    /// Messages to other people's servers.
+    pub webhooks: Webhooks,
     pub worlds: Worlds,
     /// The console's sign-ins.
     pub sign_ins: SignIns,

@@ -68,6 +68,8 @@ pub(super) const METRICS: &[Metric] = &[
     seconds("warmpool_task_seconds", LIVES, "From a task's beginning to its end"),
     gauge("warmpool_tasks", "Tasks by state: queued, running, kept in the history"),
     counter("warmpool_tasks_ended_total", "Tasks that ended, by type and status"),
+    gauge("warmpool_webhooks_pending", "Messages of webhooks that have not arrived yet"),
+    counter("warmpool_webhooks_total", "Messages of webhooks that are done with, by event and result"),
     counter("warmpool_worker_boot_failures_total", "Workers that never became warm, by engine"),
     seconds("warmpool_worker_boot_seconds", BOOTS, "From a worker's start until it is warm"),
     gauge("warmpool_workers", "Workers by engine, mode, preset and state"),

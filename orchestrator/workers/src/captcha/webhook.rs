@@ -4,12 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
-use sha2::Sha256;
 use tokio::time::sleep;
 use url::Url;
 
@@ -17,13 +13,12 @@ use super::client::Client;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::ids::random_bytes;
 use warmpool_core::secret::Secret;
+use warmpool_core::signature::sign;
 
 /// How many times a message is sent at most.
 const TRIES: u32 = 5;
 /// The pause before the second attempt; each further pause is twice as long.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The prefix of secrets in base64.
-const ENCODED: &str = "whsec_";
 
 /// Where messages go. Clones share it.
 #[derive(Debug, Clone)]
@@ -76,27 +71,5 @@ impl Webhook {
             Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
         };
         pairs.into_iter().filter_map(header).collect()
-    }
-}
-
-/// The signature of a message, in base64.
-fn sign(secret: &str, id: &str, seconds: u64, body: &str) -> String {
-    let decoded = secret.strip_prefix(ENCODED).and_then(|text| STANDARD.decode(text).ok());
-    let key = decoded.unwrap_or_else(|| secret.as_bytes().to_vec());
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return String::new() };
-    mac.update(format!("{id}.{seconds}.{body}").as_bytes());
-    STANDARD.encode(mac.finalize().into_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_signature_is_the_standards() {
-        // The example of the standard's own libraries.
-        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-        let signed = sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, r#"{"test": 2432232314}"#);
-        assert_eq!(signed, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 }

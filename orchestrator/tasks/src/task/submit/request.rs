@@ -14,6 +14,7 @@ use warmpool_core::browser::Engine;
 use warmpool_profiles::ProfileChoice;
 use warmpool_protocol::StorageState;
 use warmpool_sessions::session::{Advanced, Settings};
+use warmpool_webhooks::MAX_ADDRESS;
 
 /// What all three bodies have beside the work. Every member may be left out or null.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -47,6 +48,9 @@ pub(super) struct Common {
     /// What to call the task in the history.
     #[schemars(length(max = 1024))]
     pub(super) name: Option<String>,
+    /// Where signed messages go when the task ends, and when a challenge in it waits for a person: see `GET /webhooks/secret`.
+    #[schemars(length(max = MAX_ADDRESS))]
+    pub(super) webhook_url: Option<String>,
     /// Milliseconds for the task, or for one item of a fleet.
     #[schemars(range(min = 1))]
     pub(super) timeout: Option<i64>,
@@ -81,7 +85,7 @@ pub(super) struct Common {
 }
 
 /// The members of [`Common`] that all three bodies have.
-pub(super) const COMMON_MEMBERS: [&str; 14] = [
+pub(super) const COMMON_MEMBERS: [&str; 15] = [
     "browser_type",
     "headless",
     "settings",
@@ -93,6 +97,7 @@ pub(super) const COMMON_MEMBERS: [&str; 14] = [
     "service_passcode",
     "metadata",
     "name",
+    "webhook_url",
     "timeout",
     "safe_to_repeat",
     "wait",
