@@ -61,6 +61,7 @@ modules! {
     leaks,
     captchas,
     webhooks,
+    logs,
     page_isolation,
     readme,
     relay,

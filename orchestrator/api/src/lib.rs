@@ -7,6 +7,7 @@
 //! | [`error`] | the body of a call that failed |
 //! | [`integration`] | integration keys, and the log of their requests |
 //! | [`list`] | where in a list a page of it is |
+//! | [`log`] | what happened in a session |
 //! | `object` | a part of a body that is an object and nothing else |
 //! | [`profile`] | profiles, their versions and what these hold |
 //! | [`session`] | sessions: created, listed and one by one |
@@ -27,6 +28,7 @@ pub mod captcha;
 pub mod error;
 pub mod integration;
 pub mod list;
+pub mod log;
 mod object;
 pub mod profile;
 pub mod session;

@@ -223,6 +223,9 @@ pub struct SessionView {
     pub keep_alive: bool,
     /// Whether it is recorded.
     pub recording: bool,
+    /// Whether what happens in it is written down.
+    #[serde(default)]
+    pub logs: bool,
     /// What its browser sent, got and was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<EgressSummary>,

@@ -22,7 +22,7 @@ use super::{
 
 use DefaultValue::{Computed, Is, Unset};
 pub(crate) use features::{Ads, Mcp, Pages, Tasks, Webhooks, World};
-pub use features::{Captcha, Profiles, Recording};
+pub use features::{Captcha, Logs, Profiles, Recording};
 
 settings! {
     /// The address clients connect to, TLS, and limits on requests.
@@ -368,6 +368,7 @@ sections! {
     relay: Relay,
     live: Live,
     recording: Recording,
+    logs: Logs,
     webdriver: WebDriver,
     tasks: Tasks,
     pages: Pages,

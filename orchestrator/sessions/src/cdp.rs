@@ -87,10 +87,43 @@ impl fmt::Debug for Listener {
     }
 }
 
+/// Somebody who reads events of all targets, and of the browser itself.
+#[derive(Debug)]
+struct GeneralListener {
+    events: mpsc::Sender<(String, CdpEvent)>,
+    wanted: fn(&str) -> bool,
+    missed: Arc<AtomicU64>,
+}
+
+/// Events of all targets. The target of what the browser itself says is empty.
+#[derive(Debug)]
+pub(crate) struct GeneralEvents {
+    events: mpsc::Receiver<(String, CdpEvent)>,
+    missed: Arc<AtomicU64>,
+    closed: CancellationToken,
+}
+
+impl GeneralEvents {
+    /// The next event; none once the connection has ended.
+    pub(crate) async fn next(&mut self) -> Option<(String, CdpEvent)> {
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            () = self.closed.cancelled() => None,
+        }
+    }
+
+    /// How many events came too fast since the last call.
+    pub(crate) fn take_missed(&self) -> u64 {
+        self.missed.swap(0, Ordering::Relaxed)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     listeners: Mutex<HashMap<String, Listener>>,
+    general: Mutex<Option<GeneralListener>>,
     /// Notifies when a tab was opened, closed or changed its title or address.
     targets: Notify,
 }
@@ -187,6 +220,14 @@ impl Cdp {
         receiver
     }
 
+    /// Subscribes to some of the events of all targets, of which `most` may wait to be read; further ones are counted.
+    pub(crate) fn listen_to_all(&self, most: usize, wanted: fn(&str) -> bool) -> GeneralEvents {
+        let (events, receiver) = mpsc::channel(most);
+        let missed = Arc::<AtomicU64>::default();
+        *self.shared.general.lock() = Some(GeneralListener { events, wanted, missed: Arc::clone(&missed) });
+        GeneralEvents { events: receiver, missed, closed: self.closed.clone() }
+    }
+
     /// Waits until a tab is opened, closed or changed.
     pub(crate) async fn targets_changed(&self) {
         self.shared.targets.notified().await;
@@ -240,6 +281,13 @@ impl Shared {
         let Some(method) = message["method"].as_str() else { return };
         if method.starts_with("Target.target") {
             self.targets.notify_one();
+            return;
+        }
+        if let Some(listener) = self.general.lock().as_ref().filter(|listener| (listener.wanted)(method)) {
+            let (target, method) = (message["sessionId"].as_str().unwrap_or_default().to_owned(), method.to_owned());
+            if listener.events.try_send((target, CdpEvent { method, params: message["params"].take() })).is_err() {
+                listener.missed.fetch_add(1, Ordering::Relaxed);
+            }
             return;
         }
         let Some(session) = message["sessionId"].as_str() else { return };

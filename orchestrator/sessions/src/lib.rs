@@ -8,13 +8,14 @@
 //! | [`webdriver`] | WebDriver commands between a client and a driver |
 //! | [`live`]      | the live view: people watch a session and take control of it |
 //! | [`video`]     | recordings of sessions |
-//! | [`cdp`]       | a DevTools connection of the daemon's own, for the live view and for calls on pages |
+//! | [`logs`]      | what happened in sessions that ask for it: console, page errors, requests, downloads |
+//! | [`cdp`]       | a DevTools connection of the daemon's own, for the live view, logs and calls on pages |
 //! | `net_errors`  | the network's errors by their names, in what Chromium and its driver say |
 //! | [`targets`]   | the pages of browsers, as debugging ports list them |
 //! | `zipped`      | files of a session as a zip |
 //! | `error`       | what can go wrong with sessions |
 //!
-//! `relay`, `webdriver`, `live` and `targets` use `session`, which knows none of them; `video` takes the pictures of a
+//! `relay`, `webdriver`, `live` and `targets` use `session`, which knows none of them; it begins a session's `logs`; `video` takes the pictures of a
 //! headless browser from `live`, which does not know of recordings. The crate may use `warmpool-workers`, what that stands
 //! on, `warmpool-profiles` and `warmpool-store`. It knows neither tasks nor worlds.
 //!
@@ -114,6 +115,7 @@
 pub mod cdp;
 mod error;
 pub mod live;
+pub mod logs;
 mod net_errors;
 pub mod relay;
 pub mod session;

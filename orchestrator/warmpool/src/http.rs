@@ -41,6 +41,7 @@ mod integration;
 mod json;
 mod json_size;
 mod live;
+mod logs;
 mod mcp;
 mod openapi;
 mod pages;
@@ -103,7 +104,8 @@ const DESCRIPTION: Policy = Policy::rest(Access::Open, &[]).suggested();
 
 /// Every route there is, with its description.
 fn routes() -> Routes {
-    let sessions = thumbnail::routes(state::routes(sessions::routes(create::routes(Routes::new("Sessions")))));
+    let sessions =
+        thumbnail::routes(logs::routes(state::routes(sessions::routes(create::routes(Routes::new("Sessions"))))));
     let sockets = devtools::routes(Routes::new("Websockets"));
     let driver = webdriver::routes(Routes::new("WebDriver"));
     let live = recording::routes(shares::routes(live::routes(Routes::new("Live view"))));

@@ -32,6 +32,16 @@ settings! {
         reserve: ByteSize = Is("1GiB"), min "1MiB";
     }
 
+    /// Logs of sessions that request one: console, page errors, requests, downloads. They are in memory alone.
+    logs: Logs {
+        /// Maximum number of entries of one session's log; the oldest are dropped first.
+        max_entries: usize = Is("2000"), min "1";
+        /// Maximum size of one session's log; the oldest entries are dropped first.
+        max_size: ByteSize = Is("2MiB"), min "1KiB";
+        /// Number of logs kept of sessions that have ended; the oldest are dropped first.
+        keep_ended: usize = Is("20");
+    }
+
     /// Tasks (runs, extracts and fleets) and their history.
     tasks: Tasks {
         /// Maximum number of workers that tasks use; the others are left to clients.

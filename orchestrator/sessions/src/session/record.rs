@@ -52,6 +52,9 @@ pub struct Options {
     /// Whether it is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recording: bool,
+    /// Whether what happens in it is written down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub logs: bool,
     /// Where its requests come from, if through an upstream proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Location>,
@@ -204,6 +207,7 @@ impl Record {
             idle_timeout: options.idle_timeout,
             keep_alive: options.keep_alive,
             recording: options.recording,
+            logs: options.logs,
             egress: self.egress.clone(),
             ads: None,
             captcha: None,

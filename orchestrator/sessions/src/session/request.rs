@@ -67,6 +67,10 @@ pub struct CreateRequest {
     /// Whether the session is recorded.
     #[schemars(extend("default" = false))]
     pub(super) recording: Option<bool>,
+    /// Whether the session's console, page errors, requests and downloads are written down, for `GET /sessions/{id}/logs` and
+    /// `/har`.
+    #[schemars(extend("default" = false))]
+    pub(super) logs: Option<bool>,
     /// Whether the display shows pages alone, without the browser's tabs and address bar. Needs a display.
     #[schemars(extend("default" = false))]
     pub(super) kiosk: Option<bool>,
@@ -242,6 +246,7 @@ impl CreateRequest {
             screen: None,
             proxy: advanced.proxy,
             recording: self.recording.unwrap_or(false),
+            logs: self.logs.unwrap_or(false),
             service_passcode: check_text("service_passcode", self.service_passcode)?,
             metadata: Metadata::check(self.metadata.map(|members| members.0).unwrap_or_default())?,
             app_name: check_text("app_name", self.app_name)?,

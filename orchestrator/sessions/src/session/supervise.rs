@@ -49,6 +49,7 @@ impl Sessions {
             engine = %session.options.engine,
             "session running"
         );
+        self.write_down(&session);
         self.shared.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
         session
     }

@@ -15,6 +15,7 @@ use super::record::Ended;
 use super::services::SessionServices;
 use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Status};
 use crate::Error;
+use crate::logs::KeptBooks;
 use warmpool_api::session::Ads;
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     pub(super) captchas: Captchas,
     pub(super) profiles: Profiles,
     pub(super) webhooks: Webhooks,
+    pub(super) books: KeptBooks,
     /// Rights to write profiles, of sessions whose workers have not been found again yet.
     pub(super) held_profiles: Mutex<HashMap<SessionId, Writer>>,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
@@ -126,6 +128,7 @@ impl Sessions {
             captchas,
             profiles,
             webhooks,
+            books: KeptBooks::default(),
             held_profiles: Mutex::default(),
             table,
             grid_ids: GridIds::default(),

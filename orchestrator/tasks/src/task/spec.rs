@@ -164,6 +164,7 @@ impl TaskSpec {
             session_timeout: life.min(config.session.max_timeout).as_secs(),
             idle_timeout: None,
             recording: false,
+            logs: false,
             keep_alive: true,
             service_passcode: self.service_passcode.clone(),
             metadata: self.metadata.clone(),

@@ -112,6 +112,10 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
                     create_body.set("advanced.block_ads", name, json!(true));
                 }
             }
+            "logs" => {
+                let wanted = flag(name, &value)?;
+                create_body.set("logs", name, json!(wanted));
+            }
             "keep_alive" => {
                 let keep = flag(name, &value)?;
                 create_body.set("keep_alive", name, json!(keep));
@@ -144,7 +148,7 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             }
             _ => {
                 let known = "expected token, session, timeout, launch, headless, trackingId, blockAds, slowMo, \
-                             idle_timeout, keep_alive, or a browser's switch such as --lang";
+                             idle_timeout, keep_alive, logs, or a browser's switch such as --lang";
                 return Err(Error::unknown(name, known));
             }
         }

@@ -53,6 +53,8 @@ struct BrowserQuery {
     idle_timeout: Option<u64>,
     /// Whether the session outlives this connection.
     keep_alive: Option<bool>,
+    /// `logs`.
+    logs: Option<bool>,
     /// Whether the browser has no display: `true` where it is left out.
     headless: Option<String>,
     /// `advanced.block_ads`.

@@ -110,9 +110,8 @@ fn read_option(
             create_body.set("recording", place, json!(wanted));
         }
         "enableLog" => {
-            if flag(&place, &value)? {
-                create_body.warnings.push(no_log(&place));
-            }
+            let wanted = flag(&place, &value)?;
+            create_body.set("logs", place, json!(wanted));
         }
         "videoName" | "videoScreenSize" | "videoFrameRate" | "videoCodec" | "logName" | "logLevel" | "s3KeyPattern"
         | "pattern" | "labels" | "skin" => {}
@@ -180,10 +179,6 @@ fn flag(place: &str, value: &Value) -> Result<bool, Error> {
 
 fn text(place: &str, value: Value) -> Result<Value, Error> {
     if value.is_string() { Ok(value) } else { Err(refused(place, "must be a string")) }
-}
-
-fn no_log(place: &str) -> String {
-    format!("`{place}` has no effect: a session's log is the operator's")
 }
 
 /// An empty name asks for nothing, as with Selenoid.

@@ -1,0 +1,115 @@
+//! The log of a session: what its pages said, asked for and saved, also after its end; and the requests as HAR.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    group!(None, quick: [], full: [a_log_says_what_happened])
+}
+
+/// The entries of this type whose texts have these words.
+fn found<'a>(log: &'a Value, kind: &str, words: &str) -> Vec<&'a Value> {
+    let entries = log["entries"].as_array().into_iter().flatten();
+    entries.filter(|entry| entry["type"] == kind && entry.to_string().contains(words)).collect()
+}
+
+async fn log(session: &Session, daemon: &Daemon) -> Result<Value> {
+    daemon.api().get(&format!("/sessions/{}/logs", session.id)).await?.ok()
+}
+
+async fn a_log_says_what_happened(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let session = daemon.session(json!({"headless": true, "logs": true, "url": "about:blank"})).await?;
+    let follow = {
+        let (api, path) = (api.clone(), format!("/sessions/{}/logs?follow=true", session.id));
+        tokio::spawn(async move { api.get(&path).await })
+    };
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/form?shown=1")})).await?;
+    eventually!("the page is in the log", 20, !found(&log(&session, &daemon).await?, "request", "shown=1").is_empty())?;
+    for script in [
+        "console.warn('a word of', {of: 1}, 7)",
+        "setTimeout(() => { throw new Error('a fault of the page') }, 0)",
+        "fetch('/nowhere', {method: 'POST', body: 'private', headers: {'x-api-key': 'hidden', authorization: 'Bearer hidden'}})
+            .then(answer => answer.status)",
+        "void (new Image().src = 'http://127.0.0.1:9/refused.png')",
+    ] {
+        cdp.evaluate(&page, script).await?;
+    }
+    cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/downloads")})).await?;
+    eventually!("the page of downloads is there", 20, cdp.evaluate(&page, "document.links.length > 0").await? == true)?;
+    cdp.evaluate(&page, "document.links[0].click()").await?;
+    let wanted = [
+        ("console", "a word of"),
+        ("page_error", "a fault of the page"),
+        ("request", "/nowhere"),
+        ("request", "refused.png"),
+        ("download", "/file.bin"),
+    ];
+    let all = async || -> Result<Option<Value>> {
+        let log = log(&session, &daemon).await?;
+        Ok(wanted.iter().all(|(kind, words)| !found(&log, kind, words).is_empty()).then_some(log))
+    };
+    let kept = eventually!("all of it is in the log", 20, all().await?);
+    let kept = match kept {
+        Ok(kept) => kept,
+        Err(error) => return Err(error.context(log(&session, &daemon).await?)),
+    };
+    ensure!(kept["dropped"] == 0 && kept["left_out"] == json!([]), "{kept}");
+    let request = found(&kept, "request", "/nowhere")[0];
+    ensure!(request["method"] == "POST" && request["status"] == 404, "{request}");
+    let refused = found(&kept, "request", "refused.png")[0];
+    ensure!(refused["failure"].is_string() && refused["status"].is_null(), "{refused}");
+    ensure!(found(&kept, "console", "a word of")[0]["level"] == "warning", "{kept}");
+
+    let har = api.get(&format!("/sessions/{}/har", session.id)).await?.ok()?;
+    ensure!(!har.to_string().contains("hidden") && !har.to_string().contains("private"), "{har}");
+    ensure!(har["log"]["version"] == "1.2" && har["log"]["creator"]["name"] == "Warmpool", "{har}");
+    ensure!(
+        har["log"]["browser"]["version"].as_str().is_some_and(|version| !version.is_empty()),
+        "{}",
+        har["log"]["browser"]
+    );
+    let entries = har["log"]["entries"].as_array().context("entries")?;
+    for entry in entries {
+        let timings = &entry["timings"];
+        let parts = ["send", "wait", "receive"].map(|part| timings[part].as_f64());
+        ensure!(parts.iter().all(|part| part.is_some_and(|part| part >= 0.0)), "{entry}");
+        ensure!(
+            entry["startedDateTime"].as_str().is_some_and(|at| at.starts_with("20") && at.ends_with('Z')),
+            "{entry}"
+        );
+        ensure!(entry["response"]["status"].is_u64() && entry["request"]["headers"].is_array(), "{entry}");
+    }
+    let form =
+        entries.iter().find(|entry| entry["request"]["url"].as_str().is_some_and(|url| url.ends_with("shown=1")));
+    let form = form.context("the page")?;
+    ensure!(form["response"]["status"] == 200, "{form}");
+    ensure!(form["request"]["queryString"] == json!([{"name": "shown", "value": "1"}]), "{form}");
+
+    // Nobody else reads it; its owner does after its end as well, and the stream ends with it.
+    let other = api.with_key(daemon.cli_ok(&["key", "create", "other"]).await?.trim().to_owned());
+    other.get(&format!("/sessions/{}/logs", session.id)).await?.fault(404)?;
+    session.delete().await?.ok()?;
+    let followed = follow.await??.text();
+    ensure!(followed.contains("event: entry") && followed.contains("a fault of the page"), "{followed}");
+    ensure!(followed.trim_end().ends_with("data: {}") && followed.contains("event: end"), "{followed}");
+    ensure!(!found(&log(&session, &daemon).await?, "page_error", "a fault").is_empty());
+
+    let silent = daemon.session(json!({"headless": true})).await?;
+    let fault = api.get(&format!("/sessions/{}/logs", silent.id)).await?.fault(409)?;
+    ensure!(fault.message.contains("\"logs\": true"), "{fault:?}");
+    silent.delete().await?.ok()?;
+
+    // What an engine cannot tell is named.
+    for engine in ["firefox", "webkit"] {
+        let session = daemon.webdriver(json!({"browser_type": engine, "headless": true, "logs": true})).await?;
+        let log = log(&session, &daemon).await?;
+        ensure!(log["left_out"] == json!(["console", "page_error", "request"]), "{engine}: {log}");
+        session.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
+}
