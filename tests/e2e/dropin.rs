@@ -1,9 +1,9 @@
 //! Clients of Selenium Grid, Selenoid and browserless, and Playwright's and Puppeteer's short forms: one URL changes.
 
-use anyhow::{Result, ensure};
-use serde_json::Value;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
 use warmpool_tests::programs::Program;
-use warmpool_tests::{Group, Settings, Stage, flows, group};
+use warmpool_tests::{Cdp, Group, Settings, Stage, eventually, flows, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
@@ -26,6 +26,7 @@ pub(crate) fn group() -> Group {
             selenium_python_on_webkit,
             puppeteer_on_firefox,
             playwrights_own_protocol_is_refused_in_words,
+            selenoids_addresses_lead_to_the_session,
         ],
     )
 }
@@ -138,5 +139,50 @@ async fn puppeteer_on_firefox(stage: Stage) -> Result<()> {
 
 async fn playwrights_own_protocol_is_refused_in_words(stage: Stage) -> Result<()> {
     node(&stage, "playwrightConnect").await?.results().await?;
+    Ok(())
+}
+
+/// Downloads, DevTools and the log by Selenoid's addresses, and the grid as KEDA's scaler sees it.
+async fn selenoids_addresses_lead_to_the_session(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
+    let wanted = json!({"browserName": "chrome", "selenoid:options": {"enableLog": true}});
+    let body = json!({"capabilities": {"alwaysMatch": wanted}});
+    let reply = api.post("/wd/hub/session", &body).await?.ok()?;
+    let id = reply["value"]["sessionId"].as_str().context("sessionId")?.to_owned();
+    // Who has the id needs no key.
+    let stranger = api.without_key();
+    let grid = stranger.post("/graphql", &json!({"query": "{ grid { sessionCount } }"})).await?.ok()?["data"].clone();
+    let node = &grid["nodesInfo"]["nodes"][0];
+    ensure!(grid["grid"]["sessionCount"].as_u64() >= Some(1) && node["status"] == "UP", "{grid}");
+    let capabilities = node["sessions"][0]["capabilities"].as_str().context("capabilities")?;
+    ensure!(serde_json::from_str::<Value>(capabilities)?["browserName"].is_string(), "{capabilities}");
+    ensure!(!grid.to_string().contains(&id), "an id opens its session");
+
+    let socket = format!("{}/devtools/{id}", daemon.url().replacen("http", "ws", 1));
+    for address in [socket.clone(), format!("{socket}/page")] {
+        let mut cdp = Cdp::connect(&address).await?;
+        let page = cdp.first_page().await?;
+        ensure!(cdp.evaluate(&page, "console.log('by Selenoid') || 1 + 1").await? == 2);
+        cdp.disconnect().await?;
+    }
+    stranger.post(&format!("/wd/hub/session/{id}/url"), &json!({"url": format!("{site}/downloads")})).await?.ok()?;
+    let click = json!({"script": "document.links[0].click()", "args": []});
+    stranger.post(&format!("/wd/hub/session/{id}/execute/sync"), &click).await?.ok()?;
+    let listed = async || -> Result<Value> { stranger.get(&format!("/download/{id}")).await?.ok() };
+    eventually!("the download is listed", 20, listed().await? == json!(["file.bin"]))?;
+    let file = eventually!("the download is whole", 20, {
+        let file = stranger.get(&format!("/download/{id}/file.bin")).await?;
+        (file.status == 200).then_some(file)
+    })?;
+    ensure!(!file.body.is_empty());
+    let log = stranger.get(&format!("/logs/{id}")).await?;
+    ensure!(log.status == 200 && log.text().contains("console by Selenoid"), "{log}");
+    ensure!(stranger.delete(&format!("/download/{id}/file.bin")).await?.status == 204);
+    for path in ["download", "logs"] {
+        stranger.get(&format!("/{path}/nonsense")).await?.fault(401)?;
+    }
+    stranger.delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
+    stranger.get(&format!("/download/{id}")).await?.fault(404)?;
     Ok(())
 }

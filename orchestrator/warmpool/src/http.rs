@@ -31,6 +31,7 @@ mod files;
 mod forwarded_body;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod graphql;
 mod grid;
 mod guard;
 mod headers;
@@ -56,6 +57,7 @@ mod revocation;
 mod right;
 mod rotation;
 mod route;
+mod selenoid;
 mod server;
 mod sessions;
 mod shares;
@@ -132,6 +134,8 @@ fn routes() -> Routes {
         profiles::routes(),
         webhooks::routes(),
         grid::routes(),
+        graphql::routes(),
+        selenoid::routes(),
         browserless::routes(),
         json::routes(),
         mcp::routes(),

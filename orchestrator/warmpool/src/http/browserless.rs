@@ -13,9 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
-use super::auth::{KeyToken, StatusCaller, verify};
+use super::auth::{GridKey, KeyToken, StatusCaller, verify};
 use super::create;
 use super::devtools::{self, TARGET};
+use super::grid::driven;
 use super::headers::wants;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
@@ -23,12 +24,13 @@ use super::query::Query;
 use super::reply::{json_reply, unknown_path};
 use super::route::{Policy, Segment, Traffic};
 use super::site;
+use super::webdriver;
 use crate::dropin::browserless::read;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::relay;
-use warmpool_sessions::session::Options;
+use warmpool_sessions::session::{Options, is_grid_id};
 
 /// Tells the client of an implicit session which one it has.
 const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
@@ -67,10 +69,11 @@ struct BrowserQuery {
     launch: Option<String>,
 }
 
+/// The target's kind in a path, or a grid's session, which its id opens.
+const KIND: Segment = Segment::secret("kind", "The target's kind, such as `page`; or the id of a grid's session.");
+
 /// Websockets that make their session.
-const SOCKET: Policy =
-    Policy::rest(Access::Socket, &[Segment::new("kind", "The target's kind, such as `page`."), TARGET])
-        .takes_at_least::<BrowserQuery>();
+const SOCKET: Policy = Policy::rest(Access::Socket, &[KIND, TARGET]).takes_at_least::<BrowserQuery>();
 
 /// Paths that are not served.
 const REFUSAL: Policy = Policy::rest(Access::Open, &[Segment::new("browser", "The browser's name.")]).takes_anything();
@@ -121,6 +124,14 @@ pub(super) fn routes() -> Routes {
         .undescribed("/edge", any(edge), REFUSAL)
         .undescribed("/playwright", any(playwright), REFUSAL)
         .undescribed("/playwright/{browser}", any(playwright), REFUSAL)
+        .get(
+            "/devtools/{kind}",
+            selenoid,
+            Operation::new("connect_selenoid_devtools", "DevTools of a grid's session, where Selenoid has it", by_key)
+                .upgrades("The websocket is open.")
+                .fails(&[Code::UnknownSession, Code::SessionEnded])
+                .fails(devtools::SOCKET_FAILURES),
+        )
         .get(
             "/devtools/{kind}/{target}",
             target,
@@ -235,6 +246,13 @@ async fn target(
     request: Request,
 ) -> Result<Response, Error> {
     relay::check_handshake(request.headers())?;
+    if is_grid_id(&kind) {
+        // Selenoid's `/devtools/<session>/browser` and `/page`: either is the browser, whose targets the client attaches to.
+        if !matches!(target.as_str(), "browser" | "page") {
+            return Err(warmpool_sessions::Error::UnknownTarget.into());
+        }
+        return of_grid(&app, &kind, token.as_deref(), request).await;
+    }
     let session = match token.as_deref().and_then(|token| app.sessions.opened_by(token)) {
         Some(session) => session,
         None => {
@@ -243,6 +261,24 @@ async fn target(
         }
     };
     devtools::connect_target(&app, session, &format!("{kind}/{target}"), request).await
+}
+
+/// `GET /devtools/<session>`, as Selenoid has it.
+async fn selenoid(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(KeyToken { token }): Query<KeyToken>,
+    request: Request,
+) -> Result<Response, Error> {
+    relay::check_handshake(request.headers())?;
+    of_grid(&app, &id, token.as_deref(), request).await
+}
+
+/// The browser of a grid's session.
+async fn of_grid(app: &App, id: &str, token: Option<&str>, request: Request) -> Result<Response, Error> {
+    let key = GridKey::read(app, request.headers(), token)?;
+    let (session, driver_id) = driven(app, id, &key)?;
+    webdriver::attach(app, session, &driver_id, request).await
 }
 
 async fn rest_helper(parts: Parts) -> Error {

@@ -195,7 +195,7 @@ async fn new_session(
 }
 
 /// The session that a path names, and the driver's own id of it.
-fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
+pub(super) fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
     let session = app.sessions.of_grid(id, key.0.as_ref());
     let session = session
         .map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown.into() } else { Error::MissingKey })?;

@@ -1,0 +1,151 @@
+//! Selenoid's own addresses beside WebDriver: downloads and the log of a session. The id in them opens the session, as a grid's
+//! ids do.
+
+use std::fmt::Write as _;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue};
+
+use super::App;
+use super::auth::GridKey;
+use super::files::{FILE, refused};
+use super::grid::driven;
+use super::openapi::{Access, Operation, Routes};
+use super::reply::{download, json_reply};
+use super::route::{Policy, Segment};
+use crate::http::error::Error;
+use warmpool_api::log::{LogEntry, LogEvent};
+use warmpool_core::error::Code;
+use warmpool_protocol::FileSource;
+
+/// A session in a path: its id opens it.
+const ID: Segment =
+    Segment::secret("id", "The session's id, as the answer to the new session has it. It opens the session.");
+/// Calls about a session.
+const POLICY: Policy = Policy::rest(Access::Grid, &[ID, FILE]);
+
+pub(super) fn routes() -> Routes {
+    let operation =
+        |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownSession, Code::SessionEnded]);
+    let worker = [Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
+    Routes::new("Selenium Grid")
+        .get(
+            "/download/{id}",
+            list,
+            operation("list_selenoid_downloads", "List downloads, where Selenoid has them")
+                .writes::<Vec<String>>("The names of the files.")
+                .fails(&worker),
+        )
+        .get(
+            "/download/{id}/{name}",
+            fetch,
+            operation("get_selenoid_download", "Fetch a download, where Selenoid has it")
+                .writes_bytes("application/octet-stream", "The file.")
+                .fails(&[Code::UnknownFile])
+                .fails(&worker),
+        )
+        .delete(
+            "/download/{id}/{name}",
+            remove,
+            operation("delete_selenoid_download", "Remove a download, where Selenoid has it")
+                .writes_nothing("The file is gone.")
+                .fails(&[Code::UnknownFile, Code::Conflict])
+                .fails(&worker),
+        )
+        .get(
+            "/logs/{id}",
+            log,
+            operation("get_selenoid_log", "Read what happened in a session, where Selenoid has its log")
+                .about("Of a session that asked for it by `enableLog`, one entry a line.")
+                .writes_text("text/plain", "The log.")
+                .fails(&[Code::Conflict]),
+        )
+}
+
+/// `GET /download/<id>`
+async fn list(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
+    let (session, _) = driven(&app, &id, &key)?;
+    let _busy = session.busy();
+    match session.worker.agent.files().await {
+        Ok(files) => {
+            let downloads = files.into_iter().filter(|file| file.source == FileSource::Download);
+            Ok(json_reply(StatusCode::OK, &downloads.map(|file| file.name).collect::<Vec<_>>()))
+        }
+        Err(error) => Err(refused(&app, &session, "", error).await),
+    }
+}
+
+/// `GET /download/<id>/<name>`
+async fn fetch(
+    State(app): State<App>,
+    key: GridKey,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Error> {
+    let (session, _) = driven(&app, &id, &key)?;
+    let _busy = session.busy();
+    match session.worker.agent.read_file(&name).await {
+        Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
+        Err(error) => Err(refused(&app, &session, &name, error).await),
+    }
+}
+
+/// `DELETE /download/<id>/<name>`
+async fn remove(
+    State(app): State<App>,
+    key: GridKey,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<StatusCode, Error> {
+    let (session, _) = driven(&app, &id, &key)?;
+    let _busy = session.busy();
+    match session.worker.agent.remove_file(&name).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(refused(&app, &session, &name, error).await),
+    }
+}
+
+/// `GET /logs/<id>`
+async fn log(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
+    let (session, _) = driven(&app, &id, &key)?;
+    let log = app.sessions.find_log(session.id.as_str(), &session.owner)?;
+    let text: String = log.read(0).await.entries.iter().map(line).collect();
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    Ok(response)
+}
+
+/// An entry as a line: the time, the type, and what there is to say.
+fn line(entry: &LogEntry) -> String {
+    let (kind, said) = match &entry.event {
+        LogEvent::Console { text, .. } => ("console", text.clone()),
+        LogEvent::PageError { text, .. } => ("page_error", text.clone()),
+        LogEvent::Request { method, url, status, failure, .. } => {
+            let outcome = status.map(|status| status.to_string()).or_else(|| failure.clone()).unwrap_or_default();
+            ("request", format!("{method} {url} {outcome}"))
+        }
+        LogEvent::Download { name, .. } => ("download", name.clone()),
+    };
+    let mut line = format!("{} {kind} ", entry.time);
+    // What a page says may have lines of its own.
+    for part in said.split_inclusive(['\n', '\r']) {
+        let _ = write!(line, "{}", part.trim_end_matches(['\n', '\r']));
+        if part.ends_with(['\n', '\r']) {
+            line.push(' ');
+        }
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_one_line() {
+        let event = LogEvent::PageError { text: "Error: no\n  at x\r\n".to_owned(), url: None, line: None };
+        assert_eq!(line(&LogEntry { seq: 1, time: 7, event }), "7 page_error Error: no   at x  \n");
+    }
+}
