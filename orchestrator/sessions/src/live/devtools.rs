@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_millis(100);
 /// The longest selection to copy, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
+/// A key goes through the display's server, the browser and the page.
+const KEY_STATIONS: usize = 3;
 
 /// A browser that the daemon watches over its own DevTools connection.
 #[derive(Debug)]
@@ -109,6 +111,15 @@ impl DevTools {
     pub(super) async fn finish_input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         self.cdp.call(Some(&attached), method, params).await.map(drop)
+    }
+
+    /// Asks a tab for nothing, once for each station of a key.
+    pub(super) async fn keep_up(&self, tab: &str) -> Result<(), CdpError> {
+        let attached = self.attach(tab).await?;
+        for _ in 0..KEY_STATIONS {
+            self.cdp.call(Some(&attached), "Runtime.evaluate", json!({"expression": "0"})).await?;
+        }
+        Ok(())
     }
 
     /// Brings a tab to the front.

@@ -36,8 +36,10 @@ const SILENCE_BEATS: u32 = 3;
 const SILENCE_SLACK: Duration = Duration::from_secs(5);
 /// Messages that may wait to be sent.
 const NOTES: usize = 8;
-/// How long a key may take through a display. Text waits for it, because it reaches the page on another path.
+/// How long a key takes through a display, at least. Text waits for it, because it reaches the page on another path.
 const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
+/// After this time, a key has come whatever the machine is doing.
+const KEY_HAS_COME: Duration = Duration::from_secs(2);
 /// How long closing may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
@@ -276,7 +278,7 @@ impl Viewer {
                 Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Request>(&said) {
                     Ok(request) => {
                         if self.picture == Picture::Display && matches!(request, Request::Input(_)) {
-                            sleep_until(last_key + KEY_ON_ITS_WAY).await;
+                            self.wait_for_keys(last_key).await;
                         }
                         self.handle(request, input, &notes).await;
                     }
@@ -301,6 +303,19 @@ impl Viewer {
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_)))) => {}
                 _ => return,
             }
+        }
+    }
+
+    /// Waits until the last key has come through the display, as far as anybody can tell. A browser on a busy machine takes
+    /// longer for both paths, so its answers on the one tell how long the other may take.
+    async fn wait_for_keys(&self, last: Instant) {
+        sleep_until(last + KEY_ON_ITS_WAY).await;
+        let left = KEY_HAS_COME.saturating_sub(last.elapsed());
+        if let (Some(browser), Some(tab), false) = (self.room().browser(), self.tab(), left.is_zero())
+            && let Ok(devtools) = browser.devtools()
+        {
+            // A page that is held up by a dialog does not answer.
+            let _ = timeout(left, devtools.keep_up(&tab)).await;
         }
     }
 
