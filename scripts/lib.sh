@@ -287,7 +287,7 @@ start_podman() {
       as_root cgroupfs-mount
     fi
     # crun refuses a machine that has both versions of control groups; runc does not.
-    if grep -qs . /sys/fs/cgroup/unified/cgroup.controllers; then
+    if [ -e /sys/fs/cgroup/unified/cgroup.controllers ]; then
       need runc:runc
       runtime=(--runtime runc)
     fi
