@@ -15,7 +15,7 @@ pub(crate) fn group() -> Group {
     let settings = Settings::new()
         .set("MCP_MAX_SESSIONS_PER_KEY", "3")
         .set("MCP_IDLE_TIMEOUT", "4s")
-        .set("MCP_NAVIGATION_TIMEOUT", "10s")
+        .set("MCP_NAVIGATION_TIMEOUT", "20s")
         .set("MCP_ACTION_TIMEOUT", "10s");
     group!(Some(settings),
         quick: [],
@@ -213,7 +213,7 @@ async fn sessions_are_their_keys_own(stage: Stage) -> Result<()> {
     ensure!(deaf.code == "not_acceptable" && deaf.message.contains("text/event-stream"), "{deaf:?}");
 
     // A page that never comes, and one that nobody may reach.
-    let never = agent.call("browser_navigate", json!({"url": format!("{site}/slow?ms=20000")})).await?;
+    let never = agent.call("browser_navigate", json!({"url": format!("{site}/slow?ms=40000")})).await?;
     ensure!(never["isError"] == true && never.to_string().contains("did not load in time"), "{never}");
     let wrong = agent.call("browser_navigate", json!({"url": 1})).await?;
     ensure!(wrong["isError"] == true && wrong.to_string().contains("url"), "{wrong}");
