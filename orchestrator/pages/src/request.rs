@@ -4,6 +4,7 @@
 pub(crate) mod check;
 pub(crate) mod length;
 pub(crate) mod pdf;
+mod robots;
 pub(crate) mod scrape;
 pub(crate) mod screenshot;
 pub(crate) mod wire;
@@ -15,10 +16,10 @@ use url::Url;
 
 pub(crate) use check::PageRequest;
 pub(crate) use pdf::Pdf;
+pub(crate) use robots::{Robots, checked_reader};
 pub(crate) use scrape::Scrape;
 pub(crate) use screenshot::Screenshot;
 pub use wire::{ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
-pub(crate) use wire::{Robots, checked_reader};
 
 /// What a page is made of.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
 use super::input::Command;
@@ -22,6 +22,8 @@ const REST: Duration = Duration::from_millis(100);
 const MAX_SELECTION: usize = 1 << 20;
 /// A key goes through the display's server, the browser and the page.
 const KEY_STATIONS: usize = 3;
+/// After this time, it has come whatever the machine is doing.
+const KEY_HAS_COME: Duration = Duration::from_secs(2);
 
 /// A browser that the daemon watches over its own DevTools connection.
 #[derive(Debug)]
@@ -113,13 +115,21 @@ impl DevTools {
         self.cdp.call(Some(&attached), method, params).await.map(drop)
     }
 
-    /// Asks a tab for nothing, once for each station of a key.
-    pub(super) async fn keep_up(&self, tab: &str) -> Result<(), CdpError> {
-        let attached = self.attach(tab).await?;
-        for _ in 0..KEY_STATIONS {
-            self.cdp.call(Some(&attached), "Runtime.evaluate", json!({"expression": "0"})).await?;
+    /// Asks a tab for nothing, once for each station of a key that was sent to its display at `last`. On a busy machine both
+    /// ways take longer, so the answers on this one tell how long the key may take on the other.
+    pub(super) async fn keep_up(&self, tab: &str, last: Instant) {
+        if last.elapsed() >= KEY_HAS_COME {
+            return;
         }
-        Ok(())
+        let answers = async {
+            let attached = self.attach(tab).await?;
+            for _ in 0..KEY_STATIONS {
+                self.cdp.call(Some(&attached), "Runtime.evaluate", json!({"expression": "0"})).await?;
+            }
+            Ok::<(), CdpError>(())
+        };
+        // A page that is held up by a dialog does not answer.
+        let _ = timeout_at(last + KEY_HAS_COME, answers).await;
     }
 
     /// Brings a tab to the front.

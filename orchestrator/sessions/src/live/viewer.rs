@@ -38,8 +38,6 @@ const SILENCE_SLACK: Duration = Duration::from_secs(5);
 const NOTES: usize = 8;
 /// How long a key takes through a display, at least. Text waits for it, because it reaches the page on another path.
 const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
-/// After this time, a key has come whatever the machine is doing.
-const KEY_HAS_COME: Duration = Duration::from_secs(2);
 /// How long closing may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
@@ -306,16 +304,12 @@ impl Viewer {
         }
     }
 
-    /// Waits until the last key has come through the display, as far as anybody can tell. A browser on a busy machine takes
-    /// longer for both paths, so its answers on the one tell how long the other may take.
+    /// Waits until the last key has come through the display, as far as anybody can tell.
     async fn wait_for_keys(&self, last: Instant) {
         sleep_until(last + KEY_ON_ITS_WAY).await;
-        let left = KEY_HAS_COME.saturating_sub(last.elapsed());
-        if let (Some(browser), Some(tab), false) = (self.room().browser(), self.tab(), left.is_zero())
-            && let Ok(devtools) = browser.devtools()
-        {
-            // A page that is held up by a dialog does not answer.
-            let _ = timeout(left, devtools.keep_up(&tab)).await;
+        let (Some(browser), Some(tab)) = (self.room().browser(), self.tab()) else { return };
+        if let Ok(devtools) = browser.devtools() {
+            devtools.keep_up(&tab, last).await;
         }
     }
 
