@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
 use super::input::Command;
@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_millis(100);
 /// The longest selection to copy, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
+/// How long a key takes through a display, at least. Text waits for it, because it reaches the page on another path.
+const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// A key goes through the display's server, the browser and the page.
 const KEY_STATIONS: usize = 3;
 /// After this time, it has come whatever the machine is doing.
@@ -121,6 +123,7 @@ impl DevTools {
         if last.elapsed() >= KEY_HAS_COME {
             return;
         }
+        sleep_until(last + KEY_ON_ITS_WAY).await;
         let answers = async {
             let attached = self.attach(tab).await?;
             for _ in 0..KEY_STATIONS {

@@ -36,8 +36,6 @@ const SILENCE_BEATS: u32 = 3;
 const SILENCE_SLACK: Duration = Duration::from_secs(5);
 /// Messages that may wait to be sent.
 const NOTES: usize = 8;
-/// How long a key takes through a display, at least. Text waits for it, because it reaches the page on another path.
-const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// How long closing may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
@@ -275,8 +273,12 @@ impl Viewer {
             match message {
                 Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Request>(&said) {
                     Ok(request) => {
-                        if self.picture == Picture::Display && matches!(request, Request::Input(_)) {
-                            self.wait_for_keys(last_key).await;
+                        if self.picture == Picture::Display
+                            && matches!(request, Request::Input(_))
+                            && let (Some(browser), Some(tab)) = (self.room().browser(), self.tab())
+                            && let Ok(devtools) = browser.devtools()
+                        {
+                            devtools.keep_up(&tab, last_key).await;
                         }
                         self.handle(request, input, &notes).await;
                     }
@@ -301,15 +303,6 @@ impl Viewer {
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_)))) => {}
                 _ => return,
             }
-        }
-    }
-
-    /// Waits until the last key has come through the display, as far as anybody can tell.
-    async fn wait_for_keys(&self, last: Instant) {
-        sleep_until(last + KEY_ON_ITS_WAY).await;
-        let (Some(browser), Some(tab)) = (self.room().browser(), self.tab()) else { return };
-        if let Ok(devtools) = browser.devtools() {
-            devtools.keep_up(&tab, last).await;
         }
     }
 
