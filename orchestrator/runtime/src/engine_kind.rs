@@ -100,7 +100,7 @@ impl EngineKind {
         matches!(self, Self::Podman)
     }
 
-    /// Gives a container these folders in memory.
+    /// Mounts these folders of a container in memory.
     pub(crate) fn put_tmpfs(self, host: &mut HostConfig, folders: &[Tmpfs]) {
         let mut folders: Vec<_> = folders.iter().map(|folder| (folder.path, folder.size, folder.private)).collect();
         if let (Self::Podman, Some(&(_, size, _))) = (self, folders.first()) {
