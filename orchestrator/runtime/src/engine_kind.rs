@@ -1,4 +1,4 @@
-//! What differs between the engines that speak Docker's API. Nothing else in this crate asks which one it has.
+//! What differs between the engines that speak Docker's API: how containers are made for each, and what each says of itself.
 
 mod podman;
 

@@ -40,10 +40,12 @@ impl Seccomp {
         if !kind.reads_seccomp_file() {
             return Ok(PROFILE.to_owned());
         }
+        // Workers that start at once write it one after another.
+        let folder_on_host = self.folder_on_host.write();
         self.write().map_err(|error| {
             RuntimeError::Seccomp(format!("{}/{FILE} cannot be written: {error}", self.folder.display()))
         })?;
-        Ok(self.folder_on_host.read().join(FILE).display().to_string())
+        Ok(folder_on_host.join(FILE).display().to_string())
     }
 
     /// Writes the file, unless it holds this very profile. An engine never reads half of one.
@@ -76,6 +78,11 @@ mod tests {
         }
         seccomp.known_to_the_engine_below(Path::new("/volumes/pool"));
         assert_eq!(seccomp.option(EngineKind::Podman).unwrap(), "/volumes/pool/seccomp.json");
+        fs::remove_file(data.path().join(FILE)).unwrap();
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| seccomp.option(EngineKind::Podman))).collect();
+            writers.into_iter().for_each(|writer| drop(writer.join().unwrap().unwrap()));
+        });
         let gone = Seccomp::below(&data.path().join("absent")).option(EngineKind::Podman);
         assert!(gone.unwrap_err().to_string().contains("cannot be written"));
     }
