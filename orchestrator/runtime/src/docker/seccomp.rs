@@ -78,11 +78,15 @@ mod tests {
         }
         seccomp.known_to_the_engine_below(Path::new("/volumes/pool"));
         assert_eq!(seccomp.option(EngineKind::Podman).unwrap(), "/volumes/pool/seccomp.json");
-        fs::remove_file(data.path().join(FILE)).unwrap();
-        std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| seccomp.option(EngineKind::Podman))).collect();
-            writers.into_iter().for_each(|writer| drop(writer.join().unwrap().unwrap()));
-        });
+        let gate = std::sync::Barrier::new(4);
+        for _ in 0..50 {
+            fs::remove_file(data.path().join(FILE)).unwrap();
+            let write = || {
+                gate.wait();
+                seccomp.option(EngineKind::Podman).unwrap();
+            };
+            std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(write))));
+        }
         let gone = Seccomp::below(&data.path().join("absent")).option(EngineKind::Podman);
         assert!(gone.unwrap_err().to_string().contains("cannot be written"));
     }
