@@ -25,7 +25,7 @@ pub(super) struct RunTask {
     /// What a new task does.
     kind: Option<Kind>,
     /// What a new task is to do: the body of POST /lam/run, /lam/extract or /lam/fleet, such as
-    /// {"url": "https://example.com/", "schema": {"title": "h1"}} for `extract`.
+    /// `{"url": "https://example.com/", "schema": {"title": "h1"}}` for `extract`.
     #[schemars(with = "Option<Map<String, Value>>")]
     order: Option<Members>,
     /// In place of both, a task that has not ended yet.
