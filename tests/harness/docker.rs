@@ -1,13 +1,17 @@
-//! The container engine, through its command line as an operator uses it.
+//! The container engine, mostly through its command line as an operator uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, ensure};
+use bollard::ClientVersion;
+use bollard::models::ContainerSummary;
+use bollard::query_parameters::ListContainersOptionsBuilder;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::process::Command;
 
 use crate::eventually;
@@ -17,6 +21,12 @@ pub const INSPECTOR: &str = "1000:0";
 
 /// Label that names the daemon a container belongs to.
 pub const INSTANCE_LABEL: &str = "warmpool.instance";
+
+/// Seconds within which an engine answers.
+const ANSWERS_WITHIN: u64 = 60;
+
+/// The version of its interface that each engine speaks, by the engine's socket.
+static VERSIONS: Mutex<BTreeMap<String, ClientVersion>> = Mutex::new(BTreeMap::new());
 
 /// Where an engine listens; by default the machine's own.
 #[derive(Clone, Debug, Default)]
@@ -120,17 +130,37 @@ impl Docker {
         Ok(())
     }
 
-    /// The containers of one daemon, in any state.
+    /// The containers of one daemon, in any state. Many cases wait for what it returns, so it asks the engine itself: the
+    /// command would take longer to start than the engine to answer.
     pub async fn containers(&self, instance: &str) -> Result<Vec<Container>> {
-        let filter = format!("label={INSTANCE_LABEL}={instance}");
-        let format = "{{.ID}}\t{{.State}}\t{{.Labels}}";
-        let listed = self.run(&["ps", "--all", "--no-trunc", "--filter", &filter, "--format", format]).await?;
-        listed.lines().map(|line| container(line).with_context(|| line.to_owned())).collect()
+        let label = format!("{INSTANCE_LABEL}={instance}");
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&HashMap::from([("label", vec![label])]));
+        let listed = self.client().await?.list_containers(Some(options.build())).await?;
+        listed.into_iter().map(container).collect()
     }
 
     /// Process id, on this machine, of a container's first process.
     pub async fn first_pid(&self, container: &str) -> Result<i32> {
-        Ok(self.run(&["inspect", "--format", "{{.State.Pid}}", container]).await?.parse()?)
+        let state = self.client().await?.inspect_container(container, None).await?.state.context("a state")?;
+        Ok(state.pid.context("a process")?.try_into()?)
+    }
+
+    /// A client of this engine. Each case has a runtime of its own, so no connection is kept.
+    async fn client(&self) -> Result<bollard::Docker> {
+        let host = match &self.host {
+            Some(host) => host.clone(),
+            None => std::env::var("DOCKER_HOST").unwrap_or_else(|_| "/var/run/docker.sock".to_owned()),
+        };
+        let socket = host.strip_prefix("unix://").unwrap_or(&host);
+        let known = VERSIONS.lock().get(socket).copied();
+        let version = known.as_ref().unwrap_or(bollard::API_DEFAULT_VERSION);
+        let client = bollard::Docker::connect_with_unix(socket, ANSWERS_WITHIN, version)?;
+        if known.is_some() {
+            return Ok(client);
+        }
+        let client = client.negotiate_version().await?;
+        VERSIONS.lock().insert(socket.to_owned(), client.client_version());
+        Ok(client)
     }
 
     /// A file of a container, as this machine sees it. To open it takes root.
@@ -176,10 +206,8 @@ impl Docker {
     }
 }
 
-fn container(line: &str) -> Option<Container> {
-    let mut parts = line.split('\t');
-    let (id, state) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-    let labels = parts.next().unwrap_or_default().split(',').filter_map(|pair| pair.split_once('='));
-    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Some(Container { id, state, labels })
+fn container(listed: ContainerSummary) -> Result<Container> {
+    let state = listed.state.context("a state")?.to_string();
+    let labels = listed.labels.unwrap_or_default().into_iter().collect();
+    Ok(Container { id: listed.id.context("an id")?, state, labels })
 }
