@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 
+use crate::eventually;
 use crate::wire::{self, Socket, Trusted};
+
+/// What a new tab shows at first.
+const EMPTY: &str = "about:blank";
 
 /// How long to wait for an event.
 const EVENT_LIMIT: Duration = Duration::from_secs(20);
@@ -103,10 +107,20 @@ impl Cdp {
         }
     }
 
-    /// Opens a tab and returns the id of a session attached to it.
+    /// Opens a tab and returns the id of a session attached to it, once its page has taken the place of the empty one that
+    /// each tab begins with: a script that came sooner would run there.
     pub async fn open(&mut self, url: &str) -> Result<String> {
         let target = self.call("Target.createTarget", json!({"url": url})).await?;
-        self.attach(&target["targetId"]).await
+        let page = self.attach(&target["targetId"]).await?;
+        if url != EMPTY {
+            // A page that goes has no context for a moment.
+            let shows = json!({"expression": format!("document.URL !== '{EMPTY}'"), "returnByValue": true});
+            eventually!(format!("a tab shows {url}"), 30, {
+                let answer = self.call_in(&page, "Runtime.evaluate", shows.clone()).await;
+                answer.is_ok_and(|answer| answer["result"]["value"] == true)
+            })?;
+        }
+        Ok(page)
     }
 
     /// Attaches to the first page there is.
