@@ -177,8 +177,11 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads, captchas, kiosk, folder, storage } = launch;
+        let Launch { url, settings, block_ads, captchas, kiosk, folder, storage, playwright } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        if let Some(playwright) = &playwright {
+            self.engine.check_playwright(playwright)?;
+        }
         let ad_rules = self.ad_rules.lock().take();
         let ad_rules = if block_ads {
             Some(ad_rules.ok_or_else(|| ApiError::bad_request("block_ads: PUT /ads brings the rules first"))?)
@@ -208,8 +211,13 @@ impl Claimed {
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
-        let resume_first =
-            !holds || ad_rules.is_some() || captchas.is_some() || kiosk || profile.is_some() || state.is_some();
+        let resume_first = !holds
+            || ad_rules.is_some()
+            || captchas.is_some()
+            || kiosk
+            || profile.is_some()
+            || state.is_some()
+            || playwright.is_some();
         if was_frozen && resume_first {
             freeze::resume();
         }
@@ -232,6 +240,9 @@ impl Claimed {
         }
         if let Some(state) = state {
             warnings.extend(self.engine.write_storage(state).await?);
+        }
+        if let Some(playwright) = playwright {
+            self.engine.start_playwright(playwright).await?;
         }
         if was_frozen && !resume_first {
             // A dozen processes wake up and compete for the processor, so the answer goes first.

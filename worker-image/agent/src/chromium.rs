@@ -17,6 +17,7 @@ mod file_input;
 mod first_page;
 mod folder;
 mod overrides;
+pub(crate) mod playwright;
 mod profile;
 mod session;
 mod storage;
@@ -85,6 +86,8 @@ pub(crate) struct Chromium {
     context_proxies: Arc<ContextProxies>,
     /// The browser context that the agent has opened, if there is one.
     context: tokio::sync::Mutex<Option<String>>,
+    /// Playwright's own server, where a client speaks its protocol.
+    playwright: OnceLock<LocalPort>,
 }
 
 impl Chromium {
@@ -107,6 +110,7 @@ impl Chromium {
             has_folder: AtomicBool::new(false),
             kiosk: OnceLock::new(),
             context: tokio::sync::Mutex::default(),
+            playwright: OnceLock::new(),
         }
     }
 

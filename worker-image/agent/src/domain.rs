@@ -17,6 +17,8 @@ use landlock::{
 pub(crate) const LOADERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
 /// What the X server compiles its keymap with.
 pub(crate) const XKBCOMP: &str = "/usr/local/bin/xkbcomp";
+/// What hands the pipe of DevTools to the agent.
+pub(crate) const DEVTOOLS_PIPE: &str = "/usr/local/bin/devtools-pipe";
 const CHROMIUM: &str = "/usr/lib/chromium/chromium";
 const CRASHPAD: &str = "/usr/lib/chromium/chrome_crashpad_handler";
 
@@ -31,6 +33,7 @@ pub(crate) enum Domain {
     Geckodriver,
     Webkit,
     WebkitDriver,
+    Playwright,
     /// Everything, for tests that start programs of their own.
     #[cfg(test)]
     Open,
@@ -38,7 +41,7 @@ pub(crate) enum Domain {
 
 impl Domain {
     /// Every domain that there is in some image.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Display,
         Self::Encoder,
         Self::Chromium,
@@ -47,6 +50,7 @@ impl Domain {
         Self::Geckodriver,
         Self::Webkit,
         Self::WebkitDriver,
+        Self::Playwright,
     ];
 
     /// The programs that may be executed, the one that the agent starts first.
@@ -67,6 +71,8 @@ impl Domain {
                 "/usr/local/lib/gstreamer/gst-plugin-scanner",
             ],
             Self::WebkitDriver => &["/usr/local/bin/WebKitWebDriver"],
+            // It takes the second for its browser.
+            Self::Playwright => &["/usr/local/bin/node", DEVTOOLS_PIPE],
             #[cfg(test)]
             Self::Open => &[""],
         }

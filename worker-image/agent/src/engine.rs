@@ -11,13 +11,13 @@ use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
 use warmpool_protocol::folder::FolderEngine;
-use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size, StorageState};
+use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, PlaywrightLaunch, Settings, Size, StorageState};
 
 use crate::ads::AdRules;
 use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
-use crate::chromium::Chromium;
+use crate::chromium::{Chromium, playwright};
 use crate::error::{ApiError, BootError};
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
@@ -191,6 +191,31 @@ impl Engine {
     /// the browser, WebDriver BiDi, or WebKit's inspector.
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         each!(self, engine => engine.devtools(path))
+    }
+
+    /// Fails when this image has no server of that version.
+    pub(crate) fn check_playwright(&self, wanted: &PlaywrightLaunch) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(_) => playwright::check(wanted),
+            Self::Firefox(_) | Self::Webkit(_) => Err(ApiError::not_supported(playwright::OTHER_ENGINE)),
+        }
+    }
+
+    /// Starts Playwright's own server over the browser.
+    pub(crate) async fn start_playwright(&self, wanted: PlaywrightLaunch) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.start_playwright(wanted).await,
+            Self::Firefox(_) | Self::Webkit(_) => Err(ApiError::not_supported(playwright::OTHER_ENGINE)),
+        }
+    }
+
+    /// The websocket of that server.
+    /// Fails when none was started.
+    pub(crate) fn playwright(&self) -> Result<Endpoint, ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.playwright(),
+            Self::Firefox(_) | Self::Webkit(_) => Err(ApiError::not_found(playwright::OTHER_ENGINE)),
+        }
     }
 
     /// The browser's debugging port.

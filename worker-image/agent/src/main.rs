@@ -104,6 +104,13 @@
 //! has ended by itself. Chromium's cookies are written by another of its processes, so the agent waits for that one, too. Scripts
 //! that a service worker has compiled are compiled again, because machine code is nothing that an archive may bring.
 //!
+//! *Playwright's own protocol.* A client of `connect` needs Playwright's own server of its very minor version. The image that has them
+//! is Chromium's with Node on top, so the worker is warm as before, and the server starts with the client, in a fifth of a second. It
+//! can only serve a browser that it has launched. It could attach by `connectOverCDP` and be made to serve that, but by insides that
+//! change with each version; so a small program takes the browser's place and hands over its pipe (`chromium/playwright.rs`), which is
+//! public interface alone. What a client makes the server do stays in the worker: the server may execute nothing but itself and
+//! that program, and its requests leave by the browser's way out.
+//!
 //! *What was left out.* Playwright on Firefox needs Playwright's own server, Node, and its very version beside the browser;
 //! with stock Firefox, newer versions need a layer that pretends that some emulations worked. Contexts and trusted input on
 //! WebKit need Playwright's patched build. Neither would be honest or robust, so Warmpool has neither.

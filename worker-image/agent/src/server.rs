@@ -128,6 +128,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
                     engine.devtools(rest.as_deref())?
                 }
                 "bidi" => engine.bidi(format!("/{rest}{query}"))?,
+                "playwright" => engine.playwright()?,
                 _ => return Err(ApiError::not_found("no such path")),
             };
             attach::open(request, endpoint)

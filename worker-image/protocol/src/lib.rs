@@ -12,6 +12,7 @@
 //! | `storage` | what a browser keeps for sites, and its checks |
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
+//! | `playwright` | Playwright's own server beside the browser |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
 //! | [`folder`] | a browser's own profile folder, packed, and what may be in it |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
@@ -36,6 +37,7 @@ pub mod fuzzing {
     pub use crate::switches::fuzzing as switches;
 }
 mod pages;
+mod playwright;
 mod ports;
 pub mod preferences;
 mod probe;
@@ -52,6 +54,7 @@ pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DEVTOOLS_COMMANDS, DriverMode, NewDriverSession, Window, passes_agent};
 pub use files::{File, FileSource, StoredFile};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
+pub use playwright::{PlaywrightLaunch, PlaywrightProxy, playwright_minor};
 pub use ports::{
     ATTACH_PROTOCOL, Attached, ClientSaid, DriverPort, Heeded, Heeds, LONGEST_COMMAND, LONGEST_LINE, PORT_PROTOCOL,
 };

@@ -7,6 +7,7 @@ use icu_locale_core::Locale;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::captcha::CaptchaSolver;
+use crate::playwright::PlaywrightLaunch;
 
 pub use geolocation::Geolocation;
 pub use media::{ColorScheme, ReducedMotion};
@@ -129,6 +130,9 @@ pub struct Launch {
     /// Whether the browser begins with the state of an earlier `PUT /storage`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub storage: bool,
+    /// Playwright's own server, where the client speaks its protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub playwright: Option<PlaywrightLaunch>,
 }
 
 /// Answer to `POST /launch`.

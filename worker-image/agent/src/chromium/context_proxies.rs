@@ -18,9 +18,9 @@ use crate::egress::Egress;
 use crate::socks::Site;
 
 /// The member that names the proxies.
-const PROXIES: &str = "proxyServer";
+pub(super) const PROXIES: &str = "proxyServer";
 /// The member that lists hosts without a proxy.
-const BYPASS: &str = "proxyBypassList";
+pub(super) const BYPASS: &str = "proxyBypassList";
 /// The proxy that stands for none.
 const DIRECT: &str = "direct://";
 /// Ends Chromium's own rule by which a page reaches the loopback ports of its container without the proxy.
