@@ -70,6 +70,7 @@ modules! {
     live_screens,
     pages,
     page_calls,
+    playwright,
     page_call_limits,
     page_call_engines,
     live_durability,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use humantime::format_duration;
 use url::Url;
 use warmpool_protocol::firefox::{arguments, prefs};
-use warmpool_protocol::{preferences::may_be_allowed, switches::check_allowed};
+use warmpool_protocol::{playwright_minor, preferences::may_be_allowed, switches::check_allowed};
 
 use super::{
     BUILT_IN_AD_LIST,
@@ -24,6 +24,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     docker(config, layers);
     swarm(config, layers);
     worker(config, layers);
+    playwright(config, layers);
     pool(config, layers);
     session(config, layers);
     tasks(config, layers);
@@ -248,6 +249,13 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
     let unknown = |name: &str| arguments::class(name, &[]) == arguments::Class::Unknown;
     let problem = "is known: it has its effect already, or would weaken the fence";
     faults(layers, "worker.firefox_args", "leave it out", named(&worker.firefox_args, unknown, problem));
+}
+
+fn playwright(config: &Sections, layers: &mut Layers<'_>) {
+    let versions = config.playwright.versions.iter();
+    let wrong = versions.filter(|version| playwright_minor(version) != Some(version.as_str()));
+    let what = wrong.map(|version| format!("{version:?} is no minor version"));
+    faults(layers, "playwright.versions", "write major and minor version alone, such as 1.65", what);
 }
 
 fn pool(config: &Sections, layers: &mut Layers<'_>) {

@@ -22,7 +22,7 @@ use super::{
 
 use DefaultValue::{Computed, Is, Unset};
 pub(crate) use features::{Ads, Mcp, Pages, Tasks, Webhooks, World};
-pub use features::{Captcha, Logs, Profiles, Recording};
+pub use features::{Captcha, Logs, Playwright, Profiles, Recording};
 
 settings! {
     /// The address clients connect to, TLS, and limits on requests.
@@ -370,6 +370,7 @@ sections! {
     recording: Recording,
     logs: Logs,
     webdriver: WebDriver,
+    playwright: Playwright,
     tasks: Tasks,
     pages: Pages,
     mcp: Mcp,

@@ -116,6 +116,8 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("worker.firefox_args", "profile", "would weaken the fence"),
         ("worker.cpus", "-1", "is too little"),
         ("worker.chromium_image", " ", "is empty"),
+        ("playwright.versions", "1.64,1.65.1", "\"1.65.1\" is no minor version"),
+        ("playwright.versions", "latest", "is no minor version"),
         ("pool.chromium_headed", "99", "raise it to"),
         (
             "pool.presets",

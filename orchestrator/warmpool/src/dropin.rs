@@ -1,7 +1,7 @@
 //! What clients of other services ask for, as the body of a create call.
 //!
-//! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL, and `hosted`
-//! the bodies of browsers as a service. All of them make a [`CreateBody`], which the daemon then checks as any other. What has no counterpart here is
+//! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL, `playwright`
+//! what a client of Playwright's own protocol says, and `hosted` the bodies of browsers as a service. All of them make a [`CreateBody`], which the daemon then checks as any other. What has no counterpart here is
 //! refused by the name that the client used, or named in a warning. Nothing here waits or touches a worker.
 
 pub(crate) mod browserless;
@@ -10,6 +10,7 @@ mod duration;
 pub(crate) mod fuzzing;
 pub(crate) mod grid;
 pub(crate) mod hosted;
+pub(crate) mod playwright;
 mod switches;
 
 use serde_json::{Map, Value};

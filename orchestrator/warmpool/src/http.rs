@@ -11,7 +11,7 @@
 //! is, and whose policy (`route`) decides who may call it, which parameters it takes, which form its errors have, what of
 //! its path is secret, whom an operator acts as, and what logs keep. `openapi` makes one document of all operations.
 //!
-//! `grid`, `browserless`, `json` and `hosted` are the URLs that clients of other services know: `dropin` translates what they
+//! `grid`, `browserless`, `playwright`, `json` and `hosted` are the URLs that clients of other services know: `dropin` translates what they
 //! ask. `pages` has
 //! the calls on pages, `mcp` the endpoint for agents.
 
@@ -47,6 +47,7 @@ mod mcp;
 mod openapi;
 mod pages;
 mod peer;
+mod playwright;
 mod profiles;
 mod public_url;
 mod query;
@@ -136,6 +137,7 @@ fn routes() -> Routes {
         grid::routes(),
         graphql::routes(),
         selenoid::routes(),
+        playwright::routes(),
         browserless::routes(),
         json::routes(),
         mcp::routes(),

@@ -42,6 +42,13 @@ settings! {
         keep_ended: usize = Is("20");
     }
 
+    /// Playwright's own protocol, at `/playwright/chromium`.
+    playwright: Playwright {
+        /// Minor versions of Playwright whose clients are served. The image that `worker.chromium_image` names has their
+        /// servers: `scripts/images --playwright` builds it. Without a version the protocol is not served.
+        versions: Vec<String> = Unset("1.65");
+    }
+
     /// Tasks (runs, extracts and fleets) and their history.
     tasks: Tasks {
         /// Maximum number of workers that tasks use; the others are left to clients.

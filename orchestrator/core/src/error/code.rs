@@ -161,6 +161,8 @@ codes! {
     UnknownFile = "unknown_file", 404, "unknown error", Client;
     /// The path is a websocket.
     UpgradeRequired = "upgrade_required", 426, "unknown error", Client;
+    /// No server of Playwright has the client's version (`playwright.versions`).
+    PlaywrightVersion = "playwright_version", 428, "session not created", Client;
     /// The state of things does not allow this now.
     Conflict = "conflict", 409, "session not created", Client;
     /// The body is longer than its limit.

@@ -22,6 +22,7 @@ use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_keys::KeyId;
 use warmpool_profiles::{OpenedFolder, OpenedProfile, Writer};
+use warmpool_protocol::Launch;
 use warmpool_protocol::folder::FolderQuery;
 use warmpool_store::{Batch, Durability, Table};
 use warmpool_workers::ads::AdRules;
@@ -168,6 +169,7 @@ impl Sessions {
         let state = record.options.state.take();
         let left_out = state.as_ref().map(GivenState::left_out).unwrap_or_default();
         let state = state.map(|state| state.bytes().map_err(Error::internal)).transpose()?;
+        let launch = Launch { playwright: record.options.playwright.take(), ..record.options.launch.clone() };
         let mut attempt = 1;
         let mut warnings = loop {
             record.worker = lease.id().clone();
@@ -178,10 +180,10 @@ impl Sessions {
             }
             let packed = folder.as_ref().map(|folder| self.packed(folder));
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
-            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone(), state.clone(), packed);
-            let launch = launch.instrument(tracing::info_span!(target: TRACES, "launch browser"));
+            let launching = worker.agent.launch(&launch, ad_rules.clone(), state.clone(), packed);
+            let launching = launching.instrument(tracing::info_span!(target: TRACES, "launch browser"));
             let commit = self.shared.store.commit(written(&record)?, Durability::Process);
-            let (launched, kept) = tokio::join!(launch, commit);
+            let (launched, kept) = tokio::join!(launching, commit);
             if let Err(error) = kept {
                 // An earlier worker's record may be there.
                 return Err(if attempt == 1 { error.into() } else { self.withdraw(&record, error.into()) });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use warmpool_protocol::{Launch, Size};
+use warmpool_protocol::{Launch, PlaywrightLaunch, Size};
 
 use super::profile::{self, Saved};
 use super::state::GivenState;
@@ -79,6 +79,9 @@ pub struct Options {
     /// What its browser begins with. It is nowhere on the disk.
     #[serde(skip)]
     pub state: Option<GivenState>,
+    /// Playwright's own server for its client. It may hold a proxy's password, and is nowhere on the disk.
+    #[serde(skip)]
+    pub playwright: Option<PlaywrightLaunch>,
 }
 
 impl Options {

@@ -254,6 +254,7 @@ impl CreateRequest {
             webhook_url: check_webhook(self.webhook_url, config)?,
             task: None,
             state,
+            playwright: None,
         })
     }
 }

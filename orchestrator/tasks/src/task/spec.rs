@@ -177,6 +177,7 @@ impl TaskSpec {
             webhook_url: self.webhook_url.clone(),
             task: Some(task),
             state: None,
+            playwright: None,
         }
     }
 

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::hosted::{browserbase, kernel, steel};
-use super::{CreateBody, browserless, grid};
+use super::{CreateBody, browserless, grid, playwright};
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, Fault as _, read_json};
@@ -21,13 +21,17 @@ static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
 
 /// The first byte of an input sets whose client it is.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let inputs: [(u8, &str); 8] = [
+    let inputs: [(u8, &str); 9] = [
         (
             0,
             "token=k&timeout=60000&launch=%7B%22headless%22%3Afalse%2C%22args%22%3A%5B%22--lang%3Dde%22%5D%7D&blockAds&trackingId=a",
         ),
         (0, "session=a&keep_alive=true&idle_timeout=9&--window-size=800,600&stealth=false&launch=eyJhcmdzIjpbXX0="),
         (0, "sessionId=ses_1&apiKey=k"),
+        (
+            5,
+            "token=k&browser=chromium&slowMo=5&launch-options=%7B%22channel%22%3A%22chrome%22%2C%22args%22%3A%5B%22--lang%3Dde%22%5D%2C%22proxy%22%3A%7B%22server%22%3A%22socks5%3A%2F%2Fp.example%22%2C%22bypass%22%3A%22.a%2Cb%22%7D%7D",
+        ),
         (
             1,
             r#"{"capabilities":{"alwaysMatch":{"browserName":"firefox","se:screenResolution":"800x600","selenoid:options":{"enableVNC":true,"sessionTimeout":"1m30s","name":"n"},"se:downloadsEnabled":true}}}"#,
@@ -55,7 +59,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 /// Panics when a client's request is our own fault.
 pub(crate) fn check(bytes: &[u8]) {
     let ([whose, text @ ..], Some(config)) = (bytes, &*CONFIG) else { return };
-    let outcome = match whose % 5 {
+    let outcome = match whose % 6 {
         0 => String::from_utf8(text.to_vec()).ok().map(|query| {
             let query = browserless::read(&query, Engine::Chromium)?;
             query.options(config).map(drop)
@@ -66,7 +70,16 @@ pub(crate) fn check(bytes: &[u8]) {
         }),
         2 => made(text, config, browserbase::CreateSession::create_body),
         3 => made(text, config, steel::CreateSession::create_body),
-        _ => made(text, config, |body: kernel::CreateBrowser| body.create_body(3600)),
+        4 => made(text, config, |body: kernel::CreateBrowser| body.create_body(3600)),
+        _ => {
+            let query = String::from_utf8(text.to_vec()).ok();
+            let read = query.map(|query| playwright::read(None, &query, &http::HeaderMap::new()));
+            let outcome = read.map(|wanted| wanted?.options("1.65".to_owned(), config));
+            if let Some(Err(error)) = outcome {
+                assert_ne!(error.code(), Code::Internal, "{error:?} is our fault");
+            }
+            None
+        }
     };
     if let Some(Err(error)) = outcome {
         assert_ne!(error.code(), Code::Internal, "{error:?} is our fault");

@@ -26,6 +26,7 @@ use super::route::{Policy, Segment, Traffic};
 use super::site;
 use super::webdriver;
 use crate::dropin::browserless::read;
+use crate::dropin::playwright::BROWSER;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
@@ -33,9 +34,9 @@ use warmpool_sessions::relay;
 use warmpool_sessions::session::{Options, is_grid_id};
 
 /// Tells the client of an implicit session which one it has.
-const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
 /// The header by which Playwright's own protocol asks for a browser.
-pub(super) const PLAYWRIGHT: HeaderName = HeaderName::from_static("x-playwright-browser");
+pub(super) const PLAYWRIGHT: HeaderName = HeaderName::from_static(BROWSER);
 
 /// What a query may say. `dropin::browserless` reads it, has the meaning of each, and refuses all others.
 #[derive(Deserialize, JsonSchema)]
@@ -76,7 +77,7 @@ const KIND: Segment = Segment::secret("kind", "The target's kind, such as `page`
 const SOCKET: Policy = Policy::rest(Access::Socket, &[KIND, TARGET]).takes_at_least::<BrowserQuery>();
 
 /// Paths that are not served.
-const REFUSAL: Policy = Policy::rest(Access::Open, &[Segment::new("browser", "The browser's name.")]).takes_anything();
+const REFUSAL: Policy = Policy::rest(Access::Open, &[]).takes_anything();
 
 pub(super) fn routes() -> Routes {
     let socket = |id, summary| {
@@ -122,8 +123,6 @@ pub(super) fn routes() -> Routes {
             .writes_text_at(503, "Every session is in use, and so is every place in the queue."),
         )
         .undescribed("/edge", any(edge), REFUSAL)
-        .undescribed("/playwright", any(playwright), REFUSAL)
-        .undescribed("/playwright/{browser}", any(playwright), REFUSAL)
         .get(
             "/devtools/{kind}",
             selenoid,
@@ -140,9 +139,6 @@ pub(super) fn routes() -> Routes {
                 .fails(&[Code::UnknownTarget, Code::MethodNotAllowed, Code::NotSupported])
                 .fails(devtools::SOCKET_FAILURES),
         );
-    for browser in ["chromium", "chrome", "firefox", "webkit", "edge"] {
-        routes = routes.undescribed(&format!("/{browser}/playwright"), any(playwright), REFUSAL);
-    }
     for helper in ["download", "function", "performance", "unblock"] {
         routes = routes.undescribed(&format!("/{helper}"), post(rest_helper), REFUSAL);
     }
@@ -224,13 +220,10 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     Ok(response)
 }
 
+/// Playwright's own protocol has paths of its own.
 pub(super) fn no_playwright() -> Error {
-    let remedy = "use `chromium.connectOverCDP` on this host, or on `/chromium`";
-    Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served: {remedy}"))
-}
-
-async fn playwright() -> Error {
-    no_playwright()
+    let remedy = "use `chromium.connectOverCDP` on this address, or `chromium.connect` on `/playwright/chromium`";
+    Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served here: {remedy}"))
 }
 
 async fn edge() -> Error {

@@ -99,6 +99,17 @@ pub(crate) enum Error {
         /// When it may try again.
         retry_after: Duration,
     },
+    /// No server of Playwright has the client's version.
+    #[error(
+        "Playwright version mismatch: the client is v{client}, and the server has {versions}: use one of these, or have the \
+         operator add v{client} (`playwright.versions`)"
+    )]
+    PlaywrightVersion {
+        /// The client's version, without its patch.
+        client: String,
+        /// Those that there are.
+        versions: String,
+    },
     /// The session is in a state that does not allow this.
     #[error("{message}")]
     Conflict {
@@ -167,6 +178,7 @@ impl Fault for Error {
             Self::UnknownPath { .. } => Code::UnknownPath,
             Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
             Self::SignInLimit { .. } => Code::SignInLimit,
+            Self::PlaywrightVersion { .. } => Code::PlaywrightVersion,
             Self::Conflict { .. } => Code::Conflict,
             Self::BodyTooLarge { .. } => Code::BodyTooLarge,
             Self::BodyTooHeavy { .. } => Code::BodyTooHeavy,

@@ -26,7 +26,7 @@ pub(super) use warmpool_api::AnyObject;
 use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
-const TAGS: [(&str, &str); 17] = [
+const TAGS: [(&str, &str); 18] = [
     ("Sessions", "One client's use of one browser, from its creation to its one end."),
     ("Websockets", "What clients of a session connect to. Their client libraries do the rest."),
     ("WebDriver", "The WebDriver address of a session. Errors have the form of the W3C standard."),
@@ -42,6 +42,7 @@ const TAGS: [(&str, &str); 17] = [
         "Selenium Grid",
         "The URLs that clients of Selenium Grid and Selenoid know. Errors have the form of the W3C standard.",
     ),
+    ("Playwright", "Playwright's own protocol, for its `connect` and its test runner."),
     ("browserless", "The URLs that clients of browserless and of debugging ports know."),
     (
         "Browserbase",

@@ -71,6 +71,8 @@ pub(super) enum Form {
     Rest,
     /// The one of the W3C WebDriver standard.
     WebDriver,
+    /// Plain text, which clients show as it is.
+    Text,
     /// The one of another service.
     Hosted(Service),
 }
@@ -126,6 +128,12 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
             .into_response(),
         Err(error) => Error::internal(error).into_response(),
     }
+}
+
+fn text_reply(status: StatusCode, error: &Error) -> Response {
+    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    (status, [(CONTENT_TYPE, media_type), (CACHE_CONTROL, HeaderValue::from_static("no-store"))], format!("{error}\n"))
+        .into_response()
 }
 
 /// A file that pages may have made: it must never run as a page of this service.
@@ -209,10 +217,11 @@ impl IntoResponse for Error {
         let mut response = match form {
             Form::Rest => json_reply(status(error.code()), &rest(error, request_id())),
             Form::WebDriver => w3c_reply(webdriver_status(error.code()), &W3cFailure::new(error, request_id())),
+            Form::Text => text_reply(status(error.code()), error),
             Form::Hosted(service) => hosted::failure(service, error, request_id()),
         };
         let (status, headers) = (response.status(), response.headers_mut());
-        if form == Form::Rest && error.code() == Code::UpgradeRequired {
+        if matches!(form, Form::Rest | Form::Text) && error.code() == Code::UpgradeRequired {
             headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         }
         if form == Form::WebDriver && status == StatusCode::UNAUTHORIZED {

@@ -208,6 +208,7 @@ impl Operation {
                 codes.iter().map(|code| format!("- `{}`: {}", code.as_str(), code.about())).collect();
             let schema = match form {
                 Form::Rest => schemas.written(schema_of::<ErrorBody>),
+                Form::Text => schemas.written(text),
                 Form::WebDriver => schemas.written(schema_of::<W3cFailure>),
                 Form::Hosted(Service::Browserbase) => schemas.written(schema_of::<BrowserbaseFailure>),
                 Form::Hosted(Service::Steel) => schemas.written(schema_of::<SteelFailure>),
@@ -217,7 +218,8 @@ impl Operation {
             let retry = matches!(status, 429 | 503 | 507);
             let known = responses.entry(status.to_string()).or_insert_with(|| json!({"headers": headers(retry)}));
             known["description"] = json!(lines.join("\n"));
-            known["content"]["application/json"] = json!({"schema": schema});
+            let media_type = if form == Form::Text { "text/plain" } else { "application/json" };
+            known["content"][media_type] = json!({"schema": schema});
             if self.has_pages {
                 known["content"]["text/html"] = json!({"schema": {"type": "string"}});
             }
