@@ -11,7 +11,6 @@ export default defineConfig({
       wsEndpoint: process.env.ENDPOINT,
       headers: { authorization: `Bearer ${process.env.WARMPOOL_SECRET_KEY}` },
     },
-    screenshot: 'on',
     trace: 'on',
   },
 });
