@@ -2,6 +2,7 @@
 // optional folder for screenshots.
 
 import assert from 'node:assert/strict';
+import { chromium } from 'playwright-core';
 import { api, headers, look, says, signedIn, SIZES, visit } from './console_page.mjs';
 import { accessible, go, open, perform, shot, text } from './live_page.mjs';
 import { until } from './session.mjs';
@@ -44,6 +45,7 @@ async function sessions() {
   await says(page, '#new-session-form .problem', 'session_timeout');
   await page.fill('#ns-timeout', '600');
   await page.check('input[name=keep_alive]');
+  await page.check('input[name=logs]');
   await page.locator('#new-session-form button[type=submit]').click();
   await page.waitForSelector('#session-view', { state: 'visible' });
   const view = page.frameLocator('#session-view');
@@ -53,6 +55,8 @@ async function sessions() {
   await until('a link', async () => (await page.locator('#session-shares input').count()) === 1);
   await page.setInputFiles('#session-upload', { name: '<b>tea.txt', mimeType: 'text/plain', buffer: Buffer.from('Sencha') });
   await says(page, '#session-file-list', '<b>tea.txt');
+  // What its page does from now on is followed.
+  await follows(page);
   await look(page, 'session');
   await visit(page, 'Sessions');
   await until('a thumbnail', () => page.evaluate(() => document.querySelector('#sessions-rows img.thumbnail')?.naturalWidth > 0));
@@ -85,6 +89,24 @@ async function sessions() {
   await page.waitForSelector('#sign-in', { state: 'visible' });
   assert.deepEqual(await page.context().cookies(), []);
   assert.deepEqual(page.problems, []);
+}
+
+/** Has the session's page say and ask for something, and looks for it in the log. */
+async function follows(page) {
+  const session = await api('GET', `/sessions/${page.url().split('/').at(-1)}`);
+  const browser = await chromium.connectOverCDP(session.websocket_url);
+  await browser.contexts()[0].pages()[0].evaluate(async (missing) => {
+    console.warn('The tea is <b>too hot</b>');
+    await fetch(missing);
+    setTimeout(() => { throw new Error('no more tea') });
+  }, `${env.SITE_URL}/nowhere?cup=2`);
+  await browser.close();
+  for (const wanted of ['The tea is <b>too hot</b>', 'no more tea', '/nowhere?cup=2']) await says(page, '#session-log-rows', wanted);
+  await page.fill('#session-log-text', 'no such words');
+  await says(page, '#session-log-empty', 'Nothing matches');
+  await page.fill('#session-log-text', 'CUP=2');
+  await says(page, '#session-log-rows td[data-label=Outcome]', '404');
+  await page.fill('#session-log-text', '');
 }
 
 /** Pastes a recording, tries an extract, sends a fleet. */

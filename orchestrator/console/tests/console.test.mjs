@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { CLIENTS, fitting, linesFor, programFor } from '../src/console/client-lines.ts';
 import { createBody } from '../src/console/create-body.ts';
 import { labelsOf, splitLabels, spreadLabels } from '../src/console/labels.ts';
+import { places, tone } from '../src/console/log-entry.ts';
 import { ago, bytes, counted, duration, percent, shortened, statusTone } from '../src/shared/format.ts';
 
 const session = (browser_type, more) => ({ session_id: 'ses_1', browser_type, protocol: 'cdp', ...more });
@@ -74,4 +75,17 @@ test('labels are read as people write them', () => {
   const query = new URLSearchParams({ page: '1', 'metadata[]': 'a=1, b=2' });
   spreadLabels(query);
   assert.equal(String(query), 'page=1&metadata%5B%5D=a%3D1&metadata%5B%5D=b%3D2');
+});
+
+test('an entry of a log is as bad as what it tells of', () => {
+  const asked = { type: 'request', method: 'GET', url: 'http://a/', resource: 'Document', duration: 4 };
+  assert.equal(tone({ ...asked, status: 304 }), 'good');
+  assert.equal(tone({ ...asked, status: 404 }), 'bad');
+  assert.equal(tone({ ...asked, failure: 'net::ERR_ABORTED' }), 'bad');
+  assert.equal(tone({ type: 'console', level: 'warning', text: '' }), 'wait');
+  assert.equal(tone({ type: 'console', level: 'debug', text: '' }), 'off');
+  assert.equal(tone({ type: 'page_error', text: 'Error' }), 'bad');
+  assert.equal(places({ url: 'http://a/s.js', line: 3 }), 'http://a/s.js:3');
+  assert.equal(places({ url: 'http://a/s.js' }), 'http://a/s.js');
+  assert.equal(places({}), undefined);
 });

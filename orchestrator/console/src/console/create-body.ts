@@ -4,7 +4,7 @@ import { labelsOf } from './labels';
 
 /** Fields that the API wants as numbers. */
 const NUMBERS = ['session_timeout', 'idle_timeout', 'settings.viewport.width', 'settings.viewport.height', 'advanced.proxy.zip'];
-const FLAGS = ['headless', 'keep_alive', 'recording', 'kiosk', 'advanced.block_ads', 'advanced.proxy'];
+const FLAGS = ['headless', 'keep_alive', 'recording', 'logs', 'kiosk', 'advanced.block_ads', 'advanced.proxy'];
 
 /** The changed fields of a form as the body of a create call. */
 export function createBody(values: ReadonlyMap<string, string>): Record<string, unknown> {

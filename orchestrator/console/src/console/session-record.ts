@@ -28,6 +28,7 @@ export interface Session {
   idle_timeout?: number;
   keep_alive: boolean;
   recording: boolean;
+  logs: boolean;
   egress?: { bytes_in: number; bytes_out: number; refused?: { host: string; port: number; reason: string; count: number }[] };
   ads?: { blocked: number };
   service_passcode?: string;

@@ -12,6 +12,7 @@ import { keyNames } from './key-names';
 import type { Failed, Page, Topic } from './page';
 import { labelList } from './labels';
 import { SessionFiles } from './session-files';
+import { SessionLog } from './session-log';
 import { profileFact, SessionProfileNote } from './session-profile';
 import { browserName, lives, type SessionDetail } from './session-record';
 import { SessionRecording } from './session-recording';
@@ -26,6 +27,7 @@ export class SessionPage implements Page {
   readonly #files: SessionFiles;
   readonly #shares: SessionShares;
   readonly #recording: SessionRecording;
+  readonly #log: SessionLog;
   readonly #profile: SessionProfileNote;
   #id = '';
   readonly #answers = new Answers();
@@ -39,6 +41,7 @@ export class SessionPage implements Page {
     this.#files = new SessionFiles(failed);
     this.#shares = new SessionShares(failed);
     this.#recording = new SessionRecording(failed);
+    this.#log = new SessionLog(failed);
     this.#profile = new SessionProfileNote(failed);
     this.#act.addEventListener('change', () => this.#print());
     find('session-end').addEventListener('click', () => terminate(this.#id, () => this.#load()));
@@ -61,6 +64,7 @@ export class SessionPage implements Page {
     this.#closeView();
     this.#forgetPicture();
     this.#recording.clear();
+    this.#log.clear();
     this.#profile.clear();
   }
 
@@ -82,6 +86,7 @@ export class SessionPage implements Page {
         void this.#files.show(id, lives(session));
         void this.#shares.show(id, lives(session));
         void this.#recording.show(id, session.recording, lives(session));
+        void this.#log.show(session, lives(session));
         if (lives(session)) void keepPicture(id);
         else if (!before) void this.#showLast(id);
       }

@@ -1,0 +1,138 @@
+// What the pages of a session said, asked for and saved, followed as it happens.
+
+import { find, make, tell } from '../shared/dom';
+import { follow } from '../shared/events';
+import { bytes, duration, exactMoment, shortMoment } from '../shared/format';
+import { write } from '../shared/list';
+import { download, json, Refusal, request, segment } from '../shared/request';
+import { badge, row } from '../shared/table';
+import { places, type LogEntry, tone } from './log-entry';
+import type { Failed } from './page';
+import { engineName, type SessionDetail } from './session-record';
+
+interface SessionLogAnswer {
+  entries: LogEntry[];
+  dropped: number;
+  left_out: string[];
+}
+
+/** Rows that are drawn; the filters look at all that are kept. */
+const MOST_ROWS = 300;
+/** Entries that the page keeps. */
+const MOST = 5000;
+const LEFT_OUT: Record<string, string> = { console: 'the console', page_error: 'page errors', request: 'requests' };
+
+export class SessionLog {
+  readonly #form = find<HTMLFormElement>('session-log-filters');
+  #path = '';
+  #entries: LogEntry[] = [];
+  #following: AbortController | undefined;
+  #drawing = 0;
+
+  constructor(private readonly failed: Failed) {
+    this.#form.addEventListener('submit', (event) => event.preventDefault());
+    this.#form.addEventListener('input', () => this.#print());
+    this.#form.addEventListener('reset', () => setTimeout(() => this.#print()));
+    find('session-har').addEventListener('click', () => void this.#try(() => download(`${this.#path}/har`, 'session.har')));
+  }
+
+  /** Shows the log of a session, if it keeps one, and follows it while the session lives. */
+  async show(session: SessionDetail, live: boolean): Promise<void> {
+    this.clear();
+    find('session-log').hidden = !session.logs;
+    if (!session.logs) return;
+    const following = new AbortController();
+    this.#following = following;
+    this.#path = `sessions/${segment(session.session_id)}`;
+    await this.#try(async () => {
+      const { entries, dropped, left_out } = await json<SessionLogAnswer>('GET', `${this.#path}/logs`);
+      if (following.signal.aborted) return;
+      this.#entries = entries;
+      const notes = [];
+      if (left_out.length) notes.push(`${engineName(session.browser_type)} tells nothing of ${left_out.map((name) => LEFT_OUT[name] ?? name).join(', ')}.`);
+      if (dropped) notes.push(`${dropped.toLocaleString()} entries were too many to keep.`);
+      write(find('session-log-note'), notes.join(' '));
+      find('session-har').hidden = left_out.includes('request');
+      this.#print();
+      if (live) await this.#follow(following.signal);
+    });
+  }
+
+  clear(): void {
+    this.#following?.abort();
+    this.#following = undefined;
+    this.#entries = [];
+    find('session-log-rows').replaceChildren();
+    write(find('session-log-problem'), '');
+    write(find('session-log-note'), '');
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const after = this.#entries.at(-1)?.seq ?? 0;
+    try {
+      const reply = await request('GET', `${this.#path}/logs?follow=true&after=${after}`, { headers: { accept: 'text/event-stream' }, signal });
+      await follow(reply, ({ type, data }) => {
+        if (type === 'entry' && !signal.aborted) this.#add(JSON.parse(data) as LogEntry);
+      });
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  #add(entry: LogEntry): void {
+    this.#entries.push(entry);
+    if (this.#entries.length > MOST) this.#entries.shift();
+    // Many at once are drawn together.
+    this.#drawing ||= requestAnimationFrame(() => {
+      this.#drawing = 0;
+      this.#print();
+    });
+  }
+
+  #print(): void {
+    const values = new FormData(this.#form);
+    const [kind, outcome, text] = ['kind', 'tone', 'text'].map((name) => String(values.get(name) ?? '').trim().toLowerCase());
+    const found = this.#entries.filter(
+      (entry) => (!kind || entry.type === kind) && (!outcome || tone(entry) === outcome) && (!text || JSON.stringify(entry).toLowerCase().includes(text)),
+    );
+    find('session-log-rows').replaceChildren(...found.slice(-MOST_ROWS).reverse().map(draw));
+    find('session-log-table').hidden = found.length === 0;
+    find('session-log-empty').hidden = found.length > 0;
+    find('session-log-empty').textContent = this.#entries.length ? 'Nothing matches these filters.' : 'Nothing has happened yet.';
+  }
+
+  async #try(act: () => Promise<void>): Promise<void> {
+    const problem = find('session-log-problem');
+    write(problem, '');
+    try {
+      await act();
+    } catch (error) {
+      this.failed(error);
+      if (error instanceof Refusal) tell(problem, error.message);
+    }
+  }
+}
+
+function draw(entry: LogEntry): HTMLElement {
+  const time = make('time', { datetime: new Date(entry.time).toISOString(), title: exactMoment(entry.time) }, shortMoment(entry.time));
+  const none = () => make('span', { class: 'number nothing' }, '–');
+  const cells = (what: Node, outcome: string, took: Node = none(), size: Node = none()) =>
+    row({}, ['Time', time], ['What', what], ['Outcome', badge(outcome, tone(entry))], ['Took', took], ['Size', size]);
+  const name = (text: Node, ...notes: (string | undefined)[]) =>
+    make('span', { class: 'name' }, text, ...notes.filter(Boolean).map((note) => make('span', { class: 'note' }, note ?? '')));
+  switch (entry.type) {
+    case 'console':
+      return cells(name(make('span', { class: 'said' }, entry.text), places(entry)), entry.level);
+    case 'page_error':
+      return cells(name(make('span', { class: 'said' }, entry.text), places(entry)), 'page error');
+    case 'request':
+      return cells(
+        name(make('code', {}, `${entry.method} ${entry.url}`), entry.resource, entry.failure),
+        entry.status === undefined ? 'failed' : String(entry.status),
+        make('span', { class: 'number' }, duration(entry.duration)),
+        entry.bytes === undefined ? none() : make('span', { class: 'number' }, bytes(entry.bytes)),
+      );
+    case 'download':
+      return cells(name(make('span', {}, entry.name), entry.url), 'download');
+  }
+}
