@@ -34,6 +34,10 @@ async def main() -> None:
         assert brew, page
         clicked = await call("browser_click", element="Brew", target=brew[1])
         assert "clicked 10false" in clicked, clicked
+        data = json.loads(await call("read", extract={"schema": {"button": "button"}}))
+        assert data == {"button": "Brew"}, data
+        wrong = await session.call_tool("read", {"extract": {"schema": {"button": 7}}})
+        assert wrong.is_error and "extract.schema" in wrong.content[0].text, wrong
         print(json.dumps({"server": session.server_info.name, "tools": sorted(tools), "read": await call("read")}))
 
 

@@ -10,15 +10,17 @@ use regex::Regex;
 use rmcp::model::ContentBlock;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{Reply, ToolError, place, shown};
 use crate::agent::{Agent, Browsing};
 use crate::observer::{Level, Observer};
+use warmpool_api::Members;
 use warmpool_core::error::FieldError;
 use warmpool_reading::Reading;
 use warmpool_tasks::control::{PictureFormat, PicturePart};
+use warmpool_tasks::extraction::Extraction;
 
 /// The longest time that is waited for, in seconds.
 const LONGEST_WAIT: f64 = 30.0;
@@ -151,6 +153,10 @@ pub(super) struct PdfSave {
 pub(super) struct Read {
     /// An address to open first.
     url: Option<String>,
+    /// Data to read in place of the main content: `schema`, `rows`, `builtins` and `validate` of POST /lam/extract, such as
+    /// `{"schema": {"title": "h1"}}`.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    extract: Option<Members>,
 }
 
 pub(super) async fn snapshot(agent: &Arc<Agent>, given: Snapshot) -> Reply {
@@ -268,12 +274,17 @@ pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
 }
 
 pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
+    let extraction = given.extract.map(|members| Extraction::parse("extract", members)).transpose()?;
     let mut browsing = agent.browser().await?;
     if let Some(url) = &given.url {
         browsing.control.navigate(url).await?;
     }
+    let max_elements = agent.inner.config.pages.max_elements;
+    if let Some(extraction) = extraction {
+        return bounded(agent, browsing.control.extract(&extraction, max_elements).await?.to_string());
+    }
     let (url, html) = browsing.control.html().await?;
-    let reading = Reading::of_html(html, url, agent.inner.config.pages.max_elements).await?;
+    let reading = Reading::of_html(html, url, max_elements).await?;
     let mut text = reading.markdown;
     // The rest is short, and follows as data.
     let rest = json!({

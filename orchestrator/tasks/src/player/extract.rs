@@ -30,11 +30,11 @@ const FUNCTION: &str = include_str!("extract/extract.js");
 
 /// How much of a page is read.
 #[derive(Debug, Clone, Copy)]
-struct Limit {
+pub(in crate::player) struct Limit {
     /// Bytes of what is read.
-    bytes: u64,
+    pub(in crate::player) bytes: u64,
     /// Elements, where the page's main content is wanted.
-    elements: usize,
+    pub(in crate::player) elements: usize,
 }
 
 /// The results of one page.

@@ -82,10 +82,7 @@ impl Extract for TaskLanguage {
     }
 
     fn results(&self, answer: Value) -> BoxFuture<'_, Result<Value, String>> {
-        Box::pin(async move {
-            let mut results = self.extraction.results(answer, self.max_elements).await?;
-            Ok(if self.extraction.has_rows() { Value::Array(results) } else { results.pop().unwrap_or_default() })
-        })
+        Box::pin(self.extraction.data(answer, self.max_elements))
     }
 }
 

@@ -1,10 +1,11 @@
 //! What is read from a page: pictures, documents, its HTML, and its size.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Control, ControlError};
 use crate::player::browser::DriverCommand;
+use crate::player::extract::{Extraction, Limit};
 use crate::player::page::Readiness;
 use crate::player::steps::{capture, viewport};
 use crate::script::StepError;
@@ -128,6 +129,16 @@ impl Control {
         .await;
         match read {
             Ok(Html { html, url }) => Ok((url, html)),
+            Err(error) => Err(self.why(error).await),
+        }
+    }
+
+    /// Data of the page as it is now. `elements` are the most of a page whose main content is wanted.
+    pub async fn extract(&mut self, extraction: &Extraction, elements: usize) -> Result<Value, ControlError> {
+        self.ready().await?;
+        let limit = Limit { bytes: self.limits.max_answer, elements };
+        match extraction.read(&self.page, limit).await {
+            Ok(data) => Ok(data),
             Err(error) => Err(self.why(error).await),
         }
     }

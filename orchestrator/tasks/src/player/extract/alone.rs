@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::page::{FUNCTIONS, understand};
-use super::{FUNCTION, Limit, plan_json, results};
+use super::super::page::{FUNCTIONS, Page, understand};
+use super::{FUNCTION, Limit, plan_json, read_now, results};
 use crate::Error;
 use crate::script::schema::{self, Plan};
 use crate::script::template;
@@ -40,22 +40,26 @@ impl Extraction {
         vec![plan_json(&self.0), json!(limit)]
     }
 
-    /// The results, of what the function answered. `elements` are the most of a page whose main content is wanted.
+    /// The data, of what the function answered: an object, or one for each of `rows`. `elements` are the most of a page whose
+    /// main content is wanted.
     /// Errors: what is wrong, in words.
-    pub async fn results(&self, answer: Value, elements: usize) -> Result<Vec<Value>, String> {
+    pub async fn data(&self, answer: Value, elements: usize) -> Result<Value, String> {
         let said = |error: StepError| match error.code {
             FailureCode::TooLarge => "the page has more than the answer may have".to_owned(),
             _ => error.message,
         };
         let answer = understand(Ok(answer)).map_err(said)?;
         let rows = results(&self.0, answer, Limit { bytes: 0, elements }).await.map_err(said)?.rows;
-        super::validate(self.0.validate.as_ref(), &rows).map_err(said)?;
-        Ok(rows)
+        self.checked(rows).map_err(said)
     }
 
-    /// Whether there is one result for each of several elements.
-    #[must_use]
-    pub const fn has_rows(&self) -> bool {
-        self.0.rows.is_some()
+    /// The data of the page as it is now.
+    pub(in crate::player) async fn read(&self, page: &Page, limit: Limit) -> Result<Value, StepError> {
+        self.checked(read_now(page, &self.0, &plan_json(&self.0), limit).await?.rows)
+    }
+
+    fn checked(&self, mut rows: Vec<Value>) -> Result<Value, StepError> {
+        super::validate(self.0.validate.as_ref(), &rows)?;
+        Ok(if self.0.rows.is_some() { Value::Array(rows) } else { rows.pop().unwrap_or_default() })
     }
 }
