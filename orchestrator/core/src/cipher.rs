@@ -1,7 +1,9 @@
 //! Encryption with one key: ChaCha20-Poly1305, each text with a nonce of its own.
 
+mod file;
 mod stream;
 
+pub use file::SealedFile;
 pub use stream::{OpeningReader, SealingWriter};
 
 use base64::Engine as _;

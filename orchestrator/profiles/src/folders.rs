@@ -2,14 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncRead;
-use tokio::sync::mpsc;
 use tokio_util::io::SyncIoBridge;
 use warmpool_protocol::folder::{FolderEngine, FolderError, FolderManifest, read_folder};
 
@@ -21,16 +19,12 @@ use crate::{Error, ProfileKind, Profiles};
 use warmpool_api::profile::ProfileView;
 use warmpool_core::blocking::blocking;
 use warmpool_core::browser::Engine;
-use warmpool_core::cipher::{Cipher, OpeningReader, SealingWriter};
+use warmpool_core::cipher::{Cipher, SealedFile, SealingWriter};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::{ProfileId, SessionId};
 use warmpool_keys::KeyId;
 use warmpool_store::write_whole_with;
 
-/// Bytes that are read at once.
-const CHUNK: usize = 64 << 10;
-/// Chunks on their way between a thread that reads a file and whoever takes them.
-const CHUNKS: usize = 4;
 /// How much longer an archive may be than the files in it.
 const SLACK: u64 = 1 << 20;
 
@@ -45,8 +39,7 @@ pub(crate) struct StoredFolder {
 /// A folder to begin with. It stays readable when a later save takes its place.
 #[derive(Clone)]
 pub struct OpenedFolder {
-    file: Arc<File>,
-    cipher: Cipher,
+    file: SealedFile,
     manifest: FolderManifest,
 }
 
@@ -65,45 +58,7 @@ impl OpenedFolder {
 
     /// The archive, from its beginning. A file that is damaged ends with an error.
     pub fn stream(&self) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin + 'static {
-        let (sender, receiver) = mpsc::channel(CHUNKS);
-        let folder = self.clone();
-        tokio::task::spawn_blocking(move || {
-            let read = folder.reader().and_then(|mut reader| {
-                loop {
-                    let mut chunk = vec![0; CHUNK];
-                    let count = reader.read(&mut chunk)?;
-                    chunk.truncate(count);
-                    // Nobody takes it any more.
-                    if count == 0 || sender.blocking_send(Ok(Bytes::from(chunk))).is_err() {
-                        return Ok(());
-                    }
-                }
-            });
-            if let Err(error) = read {
-                let _ = sender.blocking_send(Err(error));
-            }
-        });
-        Box::pin(futures_util::stream::unfold(receiver, async |mut receiver| {
-            receiver.recv().await.map(|chunk| (chunk, receiver))
-        }))
-    }
-
-    fn reader(&self) -> io::Result<OpeningReader<FromStart>> {
-        self.cipher.open_from(FromStart { file: Arc::clone(&self.file), at: 0 })
-    }
-}
-
-/// A file that several readers read, each from its start.
-struct FromStart {
-    file: Arc<File>,
-    at: u64,
-}
-
-impl Read for FromStart {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.at)?;
-        self.at += count as u64;
-        Ok(count)
+        self.file.stream()
     }
 }
 
@@ -183,10 +138,11 @@ impl Files {
         folder: &FolderVersion,
     ) -> Result<OpenedFolder, ServiceError> {
         let path = self.folder(profile).join(&version.file);
-        let file = blocking(move || File::open(path)).await?;
+        let cipher = cipher.clone();
+        let file = blocking(move || SealedFile::open(&path, cipher)).await?;
         let engine = FolderEngine::named(folder.engine.as_str()).unwrap_or(FolderEngine::Chromium);
         let manifest = FolderManifest { engine, browser: folder.browser.clone() };
-        Ok(OpenedFolder { file: Arc::new(file), cipher: cipher.clone(), manifest })
+        Ok(OpenedFolder { file, manifest })
     }
 
     /// What a file without a record is, if it is a whole folder.
