@@ -99,6 +99,13 @@ pub const PREF_FILE: Parser = Parser {
     check: warmpool_protocol::fuzzing::pref_file::check,
 };
 
+/// Browser extensions.
+pub const EXTENSION: Parser = Parser {
+    name: "extension",
+    seeds: warmpool_protocol::fuzzing::extension::seeds,
+    check: warmpool_protocol::fuzzing::extension::check,
+};
+
 /// Packed profile folders.
 pub const FOLDER: Parser = Parser {
     name: "folder",
@@ -170,7 +177,7 @@ pub const PICTURE: Parser = Parser {
 };
 
 /// All of them.
-pub const PARSERS: [Parser; 23] = [
+pub const PARSERS: [Parser; 24] = [
     FRAMES,
     RFB,
     MATROSKA,
@@ -184,6 +191,7 @@ pub const PARSERS: [Parser; 23] = [
     SWITCHES,
     FIREFOX_PROFILE,
     PREF_FILE,
+    EXTENSION,
     FOLDER,
     STORAGE,
     SOCKS,

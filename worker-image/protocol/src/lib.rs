@@ -14,6 +14,7 @@
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
 //! | `playwright` | Playwright's own server beside the browser |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
+//! | [`extension`] | what a browser extension may be, and how its archive is read |
 //! | [`folder`] | a browser's own profile folder, packed, and what may be in it |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
 //! | [`socks`] | the messages by which a browser's connections name their sites |
@@ -23,6 +24,7 @@
 mod captcha;
 mod claim;
 mod driver;
+pub mod extension;
 mod files;
 pub mod firefox;
 pub mod folder;
@@ -30,6 +32,7 @@ pub mod folder;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing {
+    pub use crate::extension::fuzzing as extension;
     pub use crate::firefox::pref_file::fuzzing as pref_file;
     pub use crate::firefox::profile::fuzzing as firefox_profile;
     pub use crate::folder::fuzzing as folder;
