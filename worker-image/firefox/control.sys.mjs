@@ -7,6 +7,7 @@ import { answerAds, blockAds, connectAds } from "resource://warmpool/ads.sys.mjs
 import { askCaptchas, connectCaptchas, watchCaptchas } from "resource://warmpool/captchas.sys.mjs";
 import { closeContext, openContext, openWindow } from "resource://warmpool/contexts.sys.mjs";
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
+import { loadExtension } from "resource://warmpool/extensions.sys.mjs";
 import { closeFence } from "resource://warmpool/fence.sys.mjs";
 import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
@@ -86,6 +87,7 @@ const METHODS = {
   settings: applySettings,
   trust: trustAuthorities,
   prefs: setPrefs,
+  loadExtension,
   navigate,
   painted,
   pages: listPages,

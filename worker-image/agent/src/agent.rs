@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::{FolderManifest, FolderQuery};
 use warmpool_protocol::{
     CaptchaAction, Claim, Identity, Launch, Launched, Settings, StorageState, WorkerEvent, WorkerState,
@@ -21,6 +22,7 @@ use crate::captchas::Captchas;
 use crate::egress::Egress;
 use crate::engine::Engine;
 use crate::error::{ApiError, BootError};
+use crate::extensions;
 use crate::files::Files;
 use crate::folder;
 use crate::freeze;
@@ -63,6 +65,8 @@ pub(crate) struct Claimed {
     storage: Mutex<Option<StorageState>>,
     /// The profile that `PUT /folder` brought.
     folder: Mutex<Option<PathBuf>>,
+    /// The extensions that `PUT /extensions/{name}` brought, in their order.
+    extensions: Mutex<Vec<PathBuf>>,
     /// The challenges of pages, in a session that looks for them.
     captchas: OnceLock<Arc<Captchas>>,
 }
@@ -104,6 +108,7 @@ impl Agent {
             ad_rules: Mutex::default(),
             storage: Mutex::default(),
             folder: Mutex::default(),
+            extensions: Mutex::default(),
             captchas: OnceLock::new(),
         };
         let claimed = Arc::new(claimed);
@@ -177,7 +182,7 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads, captchas, kiosk, folder, storage, playwright } = launch;
+        let Launch { url, settings, block_ads, captchas, kiosk, folder, extensions, storage, playwright } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         if let Some(playwright) = &playwright {
             self.engine.check_playwright(playwright)?;
@@ -194,6 +199,10 @@ impl Claimed {
         } else {
             None
         };
+        let loaded = std::mem::take(&mut *self.extensions.lock());
+        if extensions && loaded.is_empty() {
+            return Err(ApiError::bad_request("extensions: PUT /extensions/{name} brings them first"));
+        }
         let state = self.storage.lock().take();
         let state = if storage {
             Some(state.ok_or_else(|| ApiError::bad_request("storage: PUT /storage brings the state first"))?)
@@ -211,18 +220,16 @@ impl Claimed {
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
-        let resume_first = !holds
-            || ad_rules.is_some()
-            || captchas.is_some()
-            || kiosk
-            || profile.is_some()
-            || state.is_some()
-            || playwright.is_some();
+        let begins_with_more = extensions || profile.is_some() || state.is_some() || playwright.is_some();
+        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk || begins_with_more;
         if was_frozen && resume_first {
             freeze::resume();
         }
         if let Some(profile) = profile {
             self.engine.open_folder(profile).await?;
+        }
+        if extensions {
+            self.engine.load_extensions(loaded).await?;
         }
         if kiosk {
             self.engine.show_pages_alone(settings.viewport.unwrap_or(self.shared.claim.page)).await?;
@@ -283,6 +290,21 @@ impl Claimed {
         let (engine, profile) = (self.engine.folder_engine(), self.engine.new_profile()?);
         folder::unpack(engine, profile.clone(), body, query.limit).await?;
         *self.folder.lock() = Some(profile);
+        Ok(())
+    }
+
+    /// `PUT /extensions/{name}`: an extension of a later launch.
+    pub(crate) async fn take_extension(
+        &self,
+        name: &str,
+        body: Incoming,
+        limits: ExtensionLimits,
+    ) -> Result<(), ApiError> {
+        let kept = extensions::keep(self.engine.extension_form()?, &self.shared.home, name, body, limits).await?;
+        let mut all = self.extensions.lock();
+        // A daemon whose call was broken off sends it again.
+        all.retain(|place| *place != kept);
+        all.push(kept);
         Ok(())
     }
 

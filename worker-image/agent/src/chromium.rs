@@ -13,6 +13,7 @@ mod context_port;
 mod context_proxies;
 mod downloads;
 mod driver;
+mod extensions;
 mod file_input;
 mod first_page;
 mod folder;
@@ -71,6 +72,8 @@ pub(crate) struct Chromium {
     ad_blocker: OnceLock<(Arc<AdBlocker>, FilteredBy)>,
     /// The challenges of pages, for a browser that comes later.
     captchas: OnceLock<Arc<Captchas>>,
+    /// The folders of its extensions, for a browser that comes later.
+    extensions: OnceLock<Vec<PathBuf>>,
     /// What the session began with, for a browser that comes later.
     storage: OnceLock<StorageState>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
@@ -103,6 +106,7 @@ impl Chromium {
             settings: Mutex::default(),
             ad_blocker: OnceLock::new(),
             captchas: OnceLock::new(),
+            extensions: OnceLock::new(),
             storage: OnceLock::new(),
             reports: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
@@ -193,6 +197,9 @@ impl Chromium {
         let settings = self.settings.lock().clone();
         if !settings.is_empty() {
             browser.targets.apply(&browser.cdp, settings).await.map_err(gone)?;
+        }
+        if let Some(folders) = self.extensions.get() {
+            extensions::load(&browser, folders).await?;
         }
         if let Some((blocker, filtered_by)) = self.ad_blocker.get() {
             ads::block(&browser, blocker, *filtered_by).await.map_err(gone)?;

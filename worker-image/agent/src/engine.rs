@@ -19,6 +19,7 @@ use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::chromium::{Chromium, playwright};
 use crate::error::{ApiError, BootError};
+use crate::extensions::ExtensionForm;
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
 use crate::webkit::Webkit;
@@ -133,6 +134,25 @@ impl Engine {
     /// Puts a state into the browser, before its first page. Returns what was left out, each as a sentence.
     pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
         each!(self, engine => engine.write_storage(state).await)
+    }
+
+    /// How it takes extensions.
+    /// Fails for an engine that has none.
+    pub(crate) fn extension_form(&self) -> Result<ExtensionForm, ApiError> {
+        match self {
+            Self::Chromium(_) => Ok(ExtensionForm::Folder),
+            Self::Firefox(_) => Ok(ExtensionForm::Archive),
+            Self::Webkit(_) => Err(ApiError::not_supported("extension_ids: WebKit loads no extensions")),
+        }
+    }
+
+    /// Loads extensions, in the form that it takes, into this browser and each that comes later.
+    pub(crate) async fn load_extensions(&self, extensions: Vec<PathBuf>) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.load_extensions(extensions).await,
+            Self::Firefox(engine) => engine.load_extensions(extensions).await,
+            Self::Webkit(_) => self.extension_form().map(drop),
+        }
     }
 
     /// The engine as profile folders name it.

@@ -7,6 +7,7 @@ mod captchas;
 mod context;
 mod control;
 mod driver;
+mod extensions;
 mod folder;
 mod options;
 mod profile;
@@ -52,6 +53,8 @@ pub(crate) struct Firefox {
     ad_blocker: OnceLock<Arc<AdBlocker>>,
     /// The challenges of pages, for a browser that comes later.
     captchas: OnceLock<Arc<Captchas>>,
+    /// The archives of its extensions, for a browser that comes later.
+    extensions: OnceLock<Vec<PathBuf>>,
     /// What the session began with, for a browser that comes later.
     storage: OnceLock<StorageState>,
     /// One state after another goes through the file.
@@ -76,6 +79,7 @@ impl Firefox {
             settings: Mutex::default(),
             ad_blocker: OnceLock::new(),
             captchas: OnceLock::new(),
+            extensions: OnceLock::new(),
             storage: OnceLock::new(),
             storage_file: tokio::sync::Mutex::default(),
             sessions: tokio::sync::Mutex::default(),
@@ -130,6 +134,9 @@ impl Firefox {
         let certificates = &self.worker.claim.ca_certificates;
         if !certificates.is_empty() {
             browser.control.call("trust", json!({"certificates": certificates})).await.map_err(gone)?;
+        }
+        if let Some(archives) = self.extensions.get() {
+            extensions::load(&browser, archives).await?;
         }
         if let Some(blocker) = self.ad_blocker.get() {
             browser.control.block_ads(Arc::clone(blocker)).await.map_err(gone)?;

@@ -16,6 +16,7 @@
 //! | `ads` | which requests are for ads, and what pages hide |
 //! | `captchas` | challenges that pages put to their visitors |
 //! | `storage` | what browsers keep for sites, read and written |
+//! | `extensions` | browser extensions, kept until a browser loads them |
 //! | `folder` | a browser's profile folder, unpacked and packed |
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
@@ -129,6 +130,7 @@ mod egress;
 mod engine;
 mod error;
 mod execution;
+mod extensions;
 mod files;
 mod firefox;
 mod folder;

@@ -12,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
+use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{BUILT_IN_LIST, DriverPort, StorageQuery, Window};
 
@@ -97,6 +98,12 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             Ok(nothing())
         }
         ("GET", "ads", "compiled") => Ok(Response::new(full(engine.compiled_ads().await?))),
+        ("PUT", "extensions", name) => {
+            let limits = query.strip_prefix('?').and_then(ExtensionLimits::from_query);
+            let limits = limits.ok_or_else(|| ApiError::bad_request("unpacked, files: numbers wanted"))?;
+            worker.take_extension(name, request.into_body(), limits).await?;
+            Ok(nothing())
+        }
         ("POST", "storage", "") => {
             let StorageQuery { limit, everywhere } = read_json(request.into_body()).await?;
             json(&engine.read_storage(limit, everywhere).await?)

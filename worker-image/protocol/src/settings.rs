@@ -127,6 +127,9 @@ pub struct Launch {
     /// Whether the browser begins with the profile folder of an earlier `PUT /folder`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub folder: bool,
+    /// Whether the browser loads the extensions of earlier `PUT /extensions`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extensions: bool,
     /// Whether the browser begins with the state of an earlier `PUT /storage`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub storage: bool,
