@@ -56,6 +56,7 @@ modules! {
     profiles,
     profile_durability,
     profile_folders,
+    extensions,
     access,
     egress,
     leaks,

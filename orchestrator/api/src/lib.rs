@@ -26,6 +26,7 @@
 
 pub mod captcha;
 pub mod error;
+pub mod extension;
 pub mod integration;
 pub mod list;
 pub mod log;

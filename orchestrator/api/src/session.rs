@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use warmpool_core::browser::Engine;
-use warmpool_core::ids::{KeyId, SessionId};
+use warmpool_core::ids::{ExtensionId, KeyId, SessionId};
 use warmpool_core::metadata::Metadata;
 
 use crate::AnyObject;
@@ -250,6 +250,9 @@ pub struct SessionView {
     /// The profile that it began with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<SessionProfile>,
+    /// The extensions that its browser has loaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extension_ids: Vec<ExtensionId>,
 }
 
 /// The profile that a session began with, and how its saves went.

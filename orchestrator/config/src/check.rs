@@ -17,6 +17,9 @@ use super::{
 /// What a byte of a body takes in memory at least: as text, parsed, and copied.
 const BODY_MEMORY_PER_BYTE: u64 = 4;
 
+/// The same of a file that is not parsed, and may be in a form.
+const UPLOAD_MEMORY_PER_BYTE: u64 = 2;
+
 /// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
 pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
@@ -131,7 +134,7 @@ fn services(config: &Sections, layers: &mut Layers<'_>) {
 
 fn bodies(config: &Sections, layers: &mut Layers<'_>) {
     let memory = config.server.body_memory;
-    for (name, size) in [
+    let parsed = [
         ("server.max_body", config.server.max_body),
         ("webdriver.max_session_body", config.webdriver.max_session_body),
         ("session.max_state", config.session.max_state),
@@ -139,11 +142,13 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
         ("tasks.max_body", config.tasks.max_body),
         ("pages.max_body", config.pages.max_body),
         ("mcp.max_body", config.mcp.max_body),
-    ] {
-        let needs = size.bytes().saturating_mul(BODY_MEMORY_PER_BYTE);
+    ];
+    let parsed = parsed.into_iter().map(|(name, size)| (name, size, BODY_MEMORY_PER_BYTE));
+    let uploads = [("extensions.max_size", config.extensions.max_size, UPLOAD_MEMORY_PER_BYTE)];
+    for (name, size, times) in parsed.chain(uploads) {
+        let needs = size.bytes().saturating_mul(times);
         if layers.sound(&["server.body_memory", name]) && needs > memory.bytes() {
-            let what =
-                format!("{memory} is less than {BODY_MEMORY_PER_BYTE} times {name}, {size}: no such body would fit");
+            let what = format!("{memory} is less than {times} times {name}, {size}: no such body would fit");
             layers.fault("server.body_memory", what, format!("raise it, or lower {name}"));
         }
     }

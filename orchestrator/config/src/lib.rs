@@ -55,7 +55,9 @@ pub use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, HiddenFlags};
 pub use host::{FoundEngine, Host};
 pub use presets::PoolPreset;
-pub use table::{Captcha, Drain as DrainSettings, Logs, Playwright, Profiles, Recording, Sections, Session};
+pub use table::{
+    Captcha, Drain as DrainSettings, Extensions, Logs, Playwright, Profiles, Recording, Sections, Session,
+};
 pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};
 #[cfg(any(test, feature = "testing"))]
 pub use upstreams::upstreams_from;

@@ -22,7 +22,7 @@ use super::{
 
 use DefaultValue::{Computed, Is, Unset};
 pub(crate) use features::{Ads, Mcp, Pages, Tasks, Webhooks, World};
-pub use features::{Captcha, Logs, Playwright, Profiles, Recording};
+pub use features::{Captcha, Extensions, Logs, Playwright, Profiles, Recording};
 
 settings! {
     /// The address clients connect to, TLS, and limits on requests.
@@ -376,6 +376,7 @@ sections! {
     mcp: Mcp,
     webhooks: Webhooks,
     profiles: Profiles,
+    extensions: Extensions,
     world: World,
     ads: Ads,
     console: Console,

@@ -100,6 +100,10 @@ id! {
     ProfileId, "prf_", 16
 }
 id! {
+    /// A browser extension: `ext_` and 128 random bits.
+    ExtensionId, "ext_", 16
+}
+id! {
     /// An integration key, which may ask for worlds. Not secret.
     IntegrationKeyId, "wki_", 9
 }

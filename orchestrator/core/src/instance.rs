@@ -183,6 +183,11 @@ impl Instance {
         self.derive(&["profiles' keys"])
     }
 
+    /// The key that encrypts the keys of browser extensions.
+    pub fn extensions_key(&self) -> [u8; 32] {
+        self.derive(&["extensions' keys"])
+    }
+
     /// HMAC-SHA256 of the parts, each with its length, so that no two lists of parts read the same.
     fn derive(&self, parts: &[&str]) -> [u8; 32] {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]

@@ -20,6 +20,9 @@ pub enum Error {
     /// The profile cannot be used.
     #[error(transparent)]
     Profile(#[from] warmpool_profiles::Error),
+    /// An extension cannot be used.
+    #[error(transparent)]
+    Extension(#[from] warmpool_extensions::Error),
     /// No worker, or no way out for its pages.
     #[error(transparent)]
     Pool(#[from] warmpool_workers::Error),
@@ -118,6 +121,7 @@ impl Fault for Error {
             Self::Service(error) => error.code(),
             Self::Key(error) => error.code(),
             Self::Profile(error) => error.code(),
+            Self::Extension(error) => error.code(),
             Self::Pool(error) => error.code(),
             Self::InvalidBody { .. } => Code::InvalidBody,
             Self::Capability { .. } => Code::CapabilityRefused,
@@ -142,6 +146,7 @@ impl Fault for Error {
             Self::Service(error) => error.field(),
             Self::Key(error) => error.field(),
             Self::Profile(error) => error.field(),
+            Self::Extension(error) => error.field(),
             Self::Pool(error) => error.field(),
             Self::Capability { capability, .. } => Some(capability),
             _ => None,

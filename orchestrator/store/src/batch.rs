@@ -74,6 +74,10 @@ tables! {
     Profiles = "profiles",
     /// Profiles' own keys, encrypted, by the profile's id. See [`Table::is_kept_apart`].
     ProfileKeys = "profile_keys",
+    /// Browser extensions, by their ids.
+    Extensions = "extensions",
+    /// Extensions' own keys, encrypted, by the extension's id. See [`Table::is_kept_apart`].
+    ExtensionKeys = "extension_keys",
     /// Who is signed in to the console, by the hash of the cookie's value.
     SignIns = "sign_ins",
     /// Messages of webhooks that have not arrived yet, by receiver and id.
@@ -85,7 +89,7 @@ impl Table {
     /// encrypted can then be read in no backup once they are deleted.
     #[must_use]
     pub(super) const fn is_kept_apart(self) -> bool {
-        matches!(self, Table::PatientKeys | Table::ProfileKeys)
+        matches!(self, Table::PatientKeys | Table::ProfileKeys | Table::ExtensionKeys)
     }
 
     /// The table of that name, if there is one.

@@ -43,8 +43,8 @@ const SOCKET_PATH_LIMIT: usize = 108;
 const NO_DAEMON: &str = "no daemon runs";
 
 /// The folders whose files a backup can hold.
-pub(crate) const FOLDERS: [Folder; 4] =
-    [task::FOLDER, warmpool_worlds::FOLDER, warmpool_profiles::FOLDER, video::FOLDER];
+pub(crate) const FOLDERS: [Folder; 5] =
+    [task::FOLDER, warmpool_worlds::FOLDER, warmpool_profiles::FOLDER, warmpool_extensions::FOLDER, video::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]

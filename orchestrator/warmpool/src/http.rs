@@ -27,6 +27,7 @@ mod create;
 mod devtools;
 pub(crate) mod error;
 mod export;
+mod extensions;
 mod files;
 mod forwarded_body;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -133,6 +134,7 @@ fn routes() -> Routes {
         operations,
         pages,
         profiles::routes(),
+        extensions::routes(),
         webhooks::routes(),
         grid::routes(),
         graphql::routes(),

@@ -153,6 +153,22 @@ settings! {
         save_timeout: Duration = Is("20s"), min "1s";
     }
 
+    /// Browser extensions that clients upload for their sessions.
+    extensions: Extensions {
+        /// Maximum number of extensions of one key.
+        max_per_key: usize = Is("20"), min "1";
+        /// Maximum total size of one key's extensions, as they were uploaded.
+        max_total: ByteSize = Is("256MiB"), min "1KiB";
+        /// Maximum size of an upload.
+        max_size: ByteSize = Is("16MiB"), min "1KiB";
+        /// Maximum size of an extension's files, unpacked; a worker keeps them in memory.
+        max_unpacked: ByteSize = Is("128MiB"), min "1KiB";
+        /// Maximum number of files and folders of an extension.
+        max_files: usize = Is("5000"), min "1";
+        /// Maximum number of extensions of one session.
+        max_per_session: usize = Is("8"), min "1";
+    }
+
     /// Worlds, which are 360-degree scenes for patients.
     world: World {
         /// Image of renderers, built by `scripts/images --scene`.

@@ -129,6 +129,12 @@ codes! {
     ProfileInUse = "profile_in_use", 409, "session not created", Client, 5;
     /// The key has as many profiles as it may (`profiles.max_per_key`).
     ProfileLimit = "profile_limit", 409, "session not created", Client;
+    /// The upload is no browser extension.
+    InvalidExtension = "invalid_extension", 400, "invalid argument", Client;
+    /// There is no such browser extension, or it belongs to another key.
+    UnknownExtension = "unknown_extension", 404, "invalid argument", Client;
+    /// The key has as many browser extensions as it may (`extensions.max_per_key`, `extensions.max_total`).
+    ExtensionLimit = "extension_limit", 409, "session not created", Client;
     /// There is no such task, or it belongs to another key.
     UnknownTask = "unknown_task", 404, "unknown error", Client;
     /// The task has no such artifact.

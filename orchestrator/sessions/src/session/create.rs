@@ -20,6 +20,7 @@ use warmpool_core::drain::Phase;
 use warmpool_core::error::{Cause, FieldError, FieldFault as _, ServiceError, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
+use warmpool_extensions::OpenedExtension;
 use warmpool_keys::KeyId;
 use warmpool_profiles::{OpenedFolder, OpenedProfile, Writer};
 use warmpool_protocol::Launch;
@@ -87,6 +88,7 @@ impl Sessions {
         }
         let begun = Instant::now();
         // Before a worker is spent on it, too.
+        let extensions = self.shared.extensions.begin(&owner, &options.extensions).await?;
         let (writer, folder) = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
         let settings = &options.launch.settings;
@@ -100,10 +102,9 @@ impl Sessions {
             }
         };
         let sessions = self.clone();
-        let work = self
-            .shared
-            .drain
-            .spawn(async move { sessions.begin(owner, options, lease, writer, folder).await }.in_current_span());
+        let work = self.shared.drain.spawn(
+            async move { sessions.begin(owner, options, lease, writer, folder, extensions).await }.in_current_span(),
+        );
         let created = work.await.map_err(Error::internal)?;
         if let Ok(session) = created.as_ref().map_err(drop).and_then(|created| created.session().map_err(drop)) {
             Span::current().record("warmpool.session", session.id.as_str());
@@ -141,6 +142,7 @@ impl Sessions {
         mut lease: Lease,
         writer: Option<Writer>,
         folder: Option<OpenedFolder>,
+        extensions: Vec<OpenedExtension>,
     ) -> Result<UnconfirmedSession, Error> {
         let now = Now::read();
         let time_left = Duration::from_secs(options.session_timeout);
@@ -180,7 +182,10 @@ impl Sessions {
             }
             let packed = folder.as_ref().map(|folder| self.packed(folder));
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
-            let launching = worker.agent.launch(&launch, ad_rules.clone(), state.clone(), packed);
+            let launching = async {
+                Self::give_extensions(&worker, &extensions).await?;
+                worker.agent.launch(&launch, ad_rules.clone(), state.clone(), packed).await
+            };
             let launching = launching.instrument(tracing::info_span!(target: TRACES, "launch browser"));
             let commit = self.shared.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launching, commit);
@@ -196,7 +201,8 @@ impl Sessions {
                 // Another browser of its kind would refuse the setting as well.
                 Err(AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message }) => {
                     let (setting, reason) = message.split_once(": ").unwrap_or(("", &message));
-                    let error = FieldError::not_supported(setting, reason).within("settings");
+                    let parent = if setting.starts_with("extension_ids") { "advanced" } else { "settings" };
+                    let error = FieldError::not_supported(setting, reason).within(parent);
                     return Err(self.withdraw(&record, error.into()));
                 }
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
@@ -246,6 +252,24 @@ impl Sessions {
         (StreamBody::new(frames).boxed_unsync(), query)
     }
 
+    /// Brings a session's extensions to its worker.
+    async fn give_extensions(worker: &Worker, extensions: &[OpenedExtension]) -> Result<(), AgentError> {
+        for OpenedExtension { id, archive, holds } in extensions {
+            let frames = archive.stream().map_ok(Frame::data).map_err(Cause::from);
+            let given = worker.agent.put_extension(id.as_str(), *holds, StreamBody::new(frames).boxed_unsync()).await;
+            given.map_err(|error| match error {
+                AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => {
+                    not_taken("needs newer images: build them anew")
+                }
+                AgentError::Refused { status: StatusCode::INSUFFICIENT_STORAGE, .. } => {
+                    not_taken("is too large for the worker: name fewer, or raise `worker.tmp`")
+                }
+                error => error,
+            })?;
+        }
+        Ok(())
+    }
+
     /// The rules of a session that blocks ads, for its worker.
     /// Errors: when there are none.
     pub(super) async fn ad_rules(&self, options: &Options, worker: &Worker) -> Result<Option<AdRules>, Error> {
@@ -283,6 +307,11 @@ impl Sessions {
         });
         error
     }
+}
+
+/// Why a worker does not take extensions, as an agent that cannot carry out a setting says it.
+fn not_taken(reason: &str) -> AgentError {
+    AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message: format!("extension_ids: {reason}") }
 }
 
 /// Refuses a folder of a newer browser, which an older one would spoil.

@@ -15,7 +15,7 @@ use warmpool_api::captcha::CaptchaRecord;
 use warmpool_api::session::{EgressSummary, Kind, SessionView, Status};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
-use warmpool_core::ids::{SessionId, TaskId, WorkerId};
+use warmpool_core::ids::{ExtensionId, SessionId, TaskId, WorkerId};
 use warmpool_core::metadata::{Label, Metadata};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
@@ -70,6 +70,9 @@ pub struct Options {
     /// The profile that its browser begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileChoice>,
+    /// The extensions that its browser loads, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<ExtensionId>,
     /// Where its client wants to hear of its end, and of what waits for a person. No answer shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
@@ -222,6 +225,7 @@ impl Record {
                 let saved = Saved { at_ms: self.profile_saved_ms, error: self.profile_error.clone() };
                 profile::view(choice, &saved)
             }),
+            extension_ids: options.extensions.clone(),
         }
     }
 }

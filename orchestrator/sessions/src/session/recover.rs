@@ -194,8 +194,9 @@ async fn wake(sessions: Sessions, session: Arc<Session>) {
         return;
     }
     let launched = async {
-        if session.options.launch.storage || session.options.launch.folder {
-            // Its state was in memory alone, and its client never had an answer.
+        let launch = &session.options.launch;
+        if launch.storage || launch.folder || launch.extensions {
+            // What it begins with was in memory alone, and its client never had an answer.
             return Err(Error::Conflict { message: "its state is gone".to_owned() });
         }
         let ad_rules = sessions.ad_rules(&session.options, &session.worker).await?;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
+use warmpool_protocol::extension::is_name;
 use warmpool_protocol::{
     self as protocol, CaptchaSolver, ColorScheme, Launch, Permission, ReducedMotion, Size, StorageState, check_locales,
     check_timezone,
@@ -20,6 +21,7 @@ use warmpool_api::{AnyObject, Members, Object};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{FieldError, FieldFault as _, read_json};
+use warmpool_core::ids::ExtensionId;
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::{ProfileChoice, check_name};
 use warmpool_webhooks::{MAX_ADDRESS, check_address};
@@ -29,6 +31,8 @@ use warmpool_workers::egress::{Location, Upstreams};
 pub const APP_NAME: &str = "app_name";
 /// The member that asks for an upstream proxy.
 const PROXY: &str = "advanced.proxy";
+/// The member that names extensions.
+pub(super) const EXTENSIONS: &str = "advanced.extension_ids";
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
 
@@ -183,6 +187,8 @@ pub struct Advanced {
     /// The upstream proxy that pages go through: `true` for any, or where it is. WebDriver sessions take a boolean only.
     #[schemars(with = "Option<ProxyChoice>")]
     pub(super) proxy: Option<Value>,
+    /// The extensions that the browser loads, by their ids from `POST /extensions`. WebKit loads none.
+    pub(super) extension_ids: Option<Vec<String>>,
 }
 
 /// What `advanced.proxy` may be. `location` reads it, since its messages depend on the call.
@@ -251,6 +257,7 @@ impl CreateRequest {
             metadata: Metadata::check(self.metadata.map(|members| members.0).unwrap_or_default())?,
             app_name: check_text("app_name", self.app_name)?,
             profile,
+            extensions: advanced.extensions,
             webhook_url: check_webhook(self.webhook_url, config)?,
             task: None,
             state,
@@ -290,7 +297,15 @@ pub fn launch(
     settings.check().map_err(misfit)?;
     engine.check_settings(&settings).map_err(|error| error.within("settings"))?;
     settings.sort_permissions();
-    Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, ..Launch::default() })
+    let extensions = !advanced.extensions.is_empty();
+    if extensions && engine == Engine::Webkit {
+        return Err(Error::not_supported(
+            EXTENSIONS,
+            "is not served by WebKit: leave it out, or choose another engine",
+        ));
+    }
+    let (block_ads, captchas) = (advanced.block_ads, advanced.captchas);
+    Ok(Launch { url, settings, block_ads, captchas, extensions, ..Launch::default() })
 }
 
 /// What `advanced` asks for, checked.
@@ -301,6 +316,8 @@ pub struct AdvancedOptions {
     pub captchas: Option<CaptchaSolver>,
     /// Where pages are to be asked for, if through an upstream proxy.
     pub proxy: Option<Location>,
+    /// The extensions that the browser is to load.
+    pub extensions: Vec<ExtensionId>,
 }
 
 /// Checks `advanced`. What the contract has and this release or the engine does not, is refused and never silently left out.
@@ -309,7 +326,26 @@ pub fn advanced(advanced: Option<Object<Advanced>>, kind: Kind, config: &Config)
     let advanced = advanced.map(|advanced| advanced.0).unwrap_or_default();
     let block_ads = advanced.block_ads == Some(true);
     let captchas = if advanced.solve_captchas == Some(true) { Some(captcha_solver(config)?) } else { None };
-    Ok(AdvancedOptions { block_ads, captchas, proxy: location(advanced.proxy, kind, config)? })
+    let extensions = extensions(advanced.extension_ids.unwrap_or_default(), config)?;
+    Ok(AdvancedOptions { block_ads, captchas, proxy: location(advanced.proxy, kind, config)?, extensions })
+}
+
+/// The ids of extensions. Whether there are such is seen once the session begins.
+fn extensions(ids: Vec<String>, config: &Config) -> Result<Vec<ExtensionId>, Error> {
+    let limit = config.extensions.max_per_session;
+    if ids.len() > limit {
+        return Err(Error::invalid(EXTENSIONS, format!("may have {limit} members (`extensions.max_per_session`)")));
+    }
+    for (index, id) in ids.iter().enumerate() {
+        let at = || format!("{EXTENSIONS}[{index}]");
+        if !is_name(id) {
+            return Err(Error::invalid(at(), "must be an id that POST /extensions has given"));
+        }
+        if ids[..index].contains(id) {
+            return Err(Error::invalid(at(), "is there twice: leave one of them out"));
+        }
+    }
+    Ok(ids.iter().map(|id| ExtensionId::from(id.as_str())).collect())
 }
 
 /// The solver of a session's challenges.
@@ -428,6 +464,10 @@ mod tests {
             (json!({"advanced": {"proxy": {"continent": "eu"}}}), "advanced.proxy.continent"),
             (json!({"advanced": {"proxy": 1}}), "advanced.proxy"),
             (json!({"app_name": "x"}), "app_name"),
+            (json!({"advanced": {"extension_ids": ["../x"]}}), "advanced.extension_ids[0]"),
+            (json!({"advanced": {"extension_ids": ["ext_a", "ext_a"]}}), "advanced.extension_ids[1]"),
+            (json!({"advanced": {"extension_ids": vec!["ext_a"; 9]}}), "advanced.extension_ids"),
+            (json!({"browser_type": "webkit", "advanced": {"extension_ids": ["ext_a"]}}), "advanced.extension_ids"),
         ] {
             let error = check(body.clone(), Kind::DevTools).unwrap_err();
             assert_eq!(error.field(), Some(field), "{body}");

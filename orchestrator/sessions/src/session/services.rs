@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 #[cfg(any(test, feature = "testing"))]
 use warmpool_config::Config;
+use warmpool_extensions::Extensions;
 use warmpool_profiles::Profiles;
 use warmpool_webhooks::Webhooks;
 use warmpool_workers::captcha::Captchas;
@@ -18,6 +19,8 @@ pub struct SessionServices {
     pub captchas: Captchas,
     /// What browsers begin with, and what is saved of them.
     pub profiles: Profiles,
+    /// What browsers load.
+    pub extensions: Extensions,
     /// What tells others of ends.
     pub webhooks: Webhooks,
 }
@@ -26,9 +29,9 @@ pub struct SessionServices {
 impl SessionServices {
     /// Without upstreams and solvers.
     #[expect(clippy::unwrap_used, reason = "only tests use it")]
-    pub fn nowhere(config: &Arc<Config>, profiles: Profiles, webhooks: Webhooks) -> Self {
+    pub fn nowhere(config: &Arc<Config>, profiles: Profiles, extensions: Extensions, webhooks: Webhooks) -> Self {
         let egress_context = EgressContext::nowhere();
         let captchas = Captchas::new(config, &egress_context.tls, egress_context.resolver.share()).unwrap();
-        Self { egress_context, captchas, profiles, webhooks }
+        Self { egress_context, captchas, profiles, extensions, webhooks }
     }
 }

@@ -23,6 +23,7 @@ use warmpool_core::drain::Drain;
 use warmpool_core::ids::SessionId;
 use warmpool_core::instance::Instance;
 use warmpool_core::secret;
+use warmpool_extensions::Extensions;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_profiles::{Profiles, Writer};
 use warmpool_store::{Batch, Store};
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     pub(super) egress_context: EgressContext,
     pub(super) captchas: Captchas,
     pub(super) profiles: Profiles,
+    pub(super) extensions: Extensions,
     pub(super) webhooks: Webhooks,
     pub(super) books: KeptBooks,
     /// Rights to write profiles, of sessions whose workers have not been found again yet.
@@ -115,7 +117,7 @@ impl Sessions {
     ) -> Self {
         let table = Mutex::new(HashMap::new());
         let ads = AdLists::new(config.ads.lists.clone());
-        let SessionServices { egress_context, captchas, profiles, webhooks } = services;
+        let SessionServices { egress_context, captchas, profiles, extensions, webhooks } = services;
         let shared = Shared {
             config,
             instance,
@@ -127,6 +129,7 @@ impl Sessions {
             egress_context,
             captchas,
             profiles,
+            extensions,
             webhooks,
             books: KeptBooks::default(),
             held_profiles: Mutex::default(),

@@ -13,7 +13,7 @@ use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_api::task::Kind;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_core::ids::TaskId;
+use warmpool_core::ids::{ExtensionId, TaskId};
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::ProfileChoice;
 use warmpool_sessions::session::{Kind as SessionKind, Options};
@@ -63,6 +63,9 @@ pub struct TaskSpec {
     /// The profile that its browser begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileChoice>,
+    /// The extensions that its browser loads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<ExtensionId>,
     /// What makes it a fleet.
     #[serde(default)]
     pub fleet: Option<FleetRules>,
@@ -174,6 +177,7 @@ impl TaskSpec {
             screen: None,
             proxy: self.proxy.clone(),
             profile: self.profile.clone(),
+            extensions: self.extensions.clone(),
             webhook_url: self.webhook_url.clone(),
             task: Some(task),
             state: None,

@@ -106,6 +106,7 @@ impl SubmitRequest {
             name,
             webhook_url,
             proxy: advanced.proxy,
+            extensions: advanced.extensions,
             profile,
             fleet: None,
         };

@@ -16,6 +16,7 @@ use warmpool_config::{Config, Flags, Host};
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::ServiceError;
 use warmpool_core::instance::Instance;
+use warmpool_extensions::Extensions;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
@@ -68,6 +69,7 @@ impl Bench {
         let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let profiles = Profiles::none(config.profiles.clone(), data, store.clone());
+        let extensions = Extensions::none(config.extensions.clone(), data, store.clone());
         let webhooks = Webhooks::nowhere(&config, &instance, &keys, &store);
         let sessions = Sessions::new(
             config_too,
@@ -76,7 +78,7 @@ impl Bench {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            SessionServices::nowhere(&config, profiles, webhooks),
+            SessionServices::nowhere(&config, profiles, extensions, webhooks),
         );
         (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain)
     }

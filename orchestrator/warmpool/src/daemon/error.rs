@@ -34,6 +34,9 @@ pub(crate) enum StartError {
     /// The records of tasks cannot be read.
     #[error("the task records: {0}")]
     Tasks(warmpool_tasks::Error),
+    /// The extensions cannot be read.
+    #[error("the extensions: {0}")]
+    Extensions(warmpool_extensions::Error),
     /// The profiles cannot be read.
     #[error("the profiles: {0}")]
     Profiles(warmpool_profiles::Error),

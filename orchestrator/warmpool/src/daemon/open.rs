@@ -13,6 +13,7 @@ use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
 use warmpool_core::tls;
 use warmpool_dial::{Resolver, ResolverLimits};
+use warmpool_extensions::Extensions;
 use warmpool_keys::{IntegrationKeys, Keys};
 use warmpool_mcp::{Mcp, McpServices};
 use warmpool_profiles::Profiles;
@@ -65,6 +66,9 @@ impl Daemon {
         let limits = config.profiles.clone();
         let profiles = Profiles::open(limits, data_dir, min_free, instance.profiles_key(), store.clone()).await;
         let profiles = profiles.map_err(StartError::Profiles)?;
+        let limits = config.extensions.clone();
+        let extensions = Extensions::open(limits, data_dir, min_free, instance.extensions_key(), store.clone()).await;
+        let extensions = extensions.map_err(StartError::Extensions)?;
         let tls = Arc::clone(&egress_context.tls);
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let webhooks = Webhooks::open(config_too, instance_too, keys.clone(), store.clone(), resolver.share(), tls)?;
@@ -76,7 +80,13 @@ impl Daemon {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            SessionServices { egress_context, captchas, profiles: profiles.clone(), webhooks: webhooks.clone() },
+            SessionServices {
+                egress_context,
+                captchas,
+                profiles: profiles.clone(),
+                extensions: extensions.clone(),
+                webhooks: webhooks.clone(),
+            },
         );
         sessions.load().await.map_err(StartError::Records)?;
         let integration_keys = IntegrationKeys::load(store.clone()).await?;
@@ -117,6 +127,7 @@ impl Daemon {
             pool,
             sessions,
             profiles,
+            extensions,
             tasks,
             webhooks,
             worlds,

@@ -12,6 +12,7 @@ use super::sign_ins::SignIns;
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::drain::Drain;
+use warmpool_extensions::Extensions;
 use warmpool_keys::Keys;
 use warmpool_mcp::Mcp;
 use warmpool_profiles::Profiles;
@@ -33,6 +34,7 @@ pub(crate) struct App {
     pub pool: Pool,
     pub sessions: Sessions,
     pub profiles: Profiles,
+    pub extensions: Extensions,
     pub tasks: Tasks,
     /// The MCP sessions of agents.
     pub mcp: Mcp,

@@ -65,6 +65,12 @@ impl Text {
         })
     }
 
+    /// Makes room for a copy of the text itself.
+    /// Errors: `BodyTooHeavy`, `BodyMemory`.
+    pub(super) fn reserve_copy(&mut self) -> Result<(), Error> {
+        self.part.grow(self.bytes.len() as u64)
+    }
+
     /// Makes room for as many more copies of what was made of it.
     /// Errors: `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn reserve_copies(&mut self, times: usize) -> Result<(), Error> {

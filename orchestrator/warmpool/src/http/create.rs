@@ -25,6 +25,7 @@ use warmpool_sessions::session::{APP_NAME, CreateRequest, CreateSession, Kind, S
 /// Why a session may not be made.
 pub(super) const FAILURES: &[Code] = &[
     Code::NotSupported,
+    Code::UnknownExtension,
     Code::QueueFull,
     Code::KeyLimit,
     Code::NoWorker,

@@ -32,6 +32,9 @@ pub(crate) enum Error {
     /// The profile cannot be used.
     #[error(transparent)]
     Profile(#[from] warmpool_profiles::Error),
+    /// The extension cannot be used.
+    #[error(transparent)]
+    Extension(#[from] warmpool_extensions::Error),
     /// The task cannot be used.
     #[error(transparent)]
     Task(#[from] warmpool_tasks::Error),
@@ -167,6 +170,7 @@ impl Fault for Error {
             Self::Page(error) => error.code(),
             Self::Mcp(error) => error.code(),
             Self::Profile(error) => error.code(),
+            Self::Extension(error) => error.code(),
             Self::Task(error) => error.code(),
             Self::World(error) => error.code(),
             Self::InvalidBody { .. } => Code::InvalidBody,
@@ -206,6 +210,7 @@ impl Fault for Error {
             Self::Page(error) => error.field(),
             Self::Mcp(error) => error.field(),
             Self::Profile(error) => error.field(),
+            Self::Extension(error) => error.field(),
             Self::Task(error) => error.field(),
             Self::World(error) => error.field(),
             _ => None,

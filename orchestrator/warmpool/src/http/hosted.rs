@@ -2,9 +2,10 @@
 //!
 //! An SDK whose base address is that of the daemon sends its own paths; `dropin::hosted` knows by the headers whose they are, and
 //! the path gets the service's prefix before it is routed. The handlers do what our own calls do and write it in the service's
-//! shape. `uploads` reads the forms by which their files come. What has no counterpart is refused in words.
+//! shape. `uploads` reads the forms by which their files come, and `extensions` has what two of them share. What has no counterpart is refused in words.
 
 mod browserbase;
+mod extensions;
 mod kernel;
 mod steel;
 mod uploads;
@@ -44,6 +45,8 @@ use warmpool_sessions::zipped_files;
 
 /// A session's id in a path.
 const ID: Segment = Segment { name: "id", about: "The session's id, `ses_…`.", names: Names::Session };
+/// An extension's id in a path.
+const EXTENSION: Segment = Segment::new("extension", "The extension's id, `ext_…`.");
 /// Whatever else a client may ask for.
 const REST: Segment = Segment::new("rest", "What is not served.");
 /// The most sessions that a list has.

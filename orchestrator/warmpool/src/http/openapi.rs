@@ -26,7 +26,7 @@ pub(super) use warmpool_api::AnyObject;
 use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
-const TAGS: [(&str, &str); 18] = [
+const TAGS: [(&str, &str); 19] = [
     ("Sessions", "One client's use of one browser, from its creation to its one end."),
     ("Websockets", "What clients of a session connect to. Their client libraries do the rest."),
     ("WebDriver", "The WebDriver address of a session. Errors have the form of the W3C standard."),
@@ -36,6 +36,7 @@ const TAGS: [(&str, &str); 18] = [
     ("MCP", "The Model Context Protocol, by which agents drive browsers."),
     ("Tasks", "Recordings to play and pages to read, once or for many inputs, and their history."),
     ("Profiles", "What browsers keep for sites, under a name, from one session to the next."),
+    ("Extensions", "Browser extensions, for sessions that are to have them."),
     ("Webhooks", "Messages to your own servers: what ended, and what waits for a person."),
     ("Worlds", "360-degree scenes for patients, and the keys that ask for them."),
     (
@@ -216,6 +217,7 @@ mod tests {
     fn the_guides_name_every_path() {
         let guides = [
             include_str!("../../../docs/api.md"),
+            include_str!("../../../docs/extensions.md"),
             include_str!("../../../docs/logins.md"),
             include_str!("../../../docs/mcp.md"),
             include_str!("../../../docs/pages.md"),

@@ -1,6 +1,7 @@
 //! Client of the agent's protocol: plain HTTP, with a secret of the worker's own.
 
 mod error;
+mod extensions;
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading or writing what a browser keeps for sites: it may have to visit each of hundreds.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for a launch with a profile folder, which starts another browser.
+/// Time for a launch with a profile folder, which starts another browser, or with extensions.
 const FOLDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many bytes of JSON may stand for one byte that a page has stored.
 const MAX_GROWTH: u64 = 6;
@@ -109,7 +110,7 @@ impl Agent {
         state: Option<Bytes>,
         folder: Option<(Body, FolderQuery)>,
     ) -> Result<Vec<String>, AgentError> {
-        let mut limit = CALL_TIMEOUT;
+        let mut limit = if launch.extensions { FOLDER_TIMEOUT } else { CALL_TIMEOUT };
         if let Some((packed, FolderQuery { limit: most })) = folder {
             let path = format!("/folder?limit={most}");
             within(FOLDER_TIMEOUT, self.succeed(Method::PUT, &path, packed)).await?;

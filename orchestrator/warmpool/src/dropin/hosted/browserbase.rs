@@ -11,7 +11,6 @@ use super::{asks_for_nothing, labels, location, refuse};
 use crate::dropin::CreateBody;
 
 const HIDES: &str = "is not served: a browser here does not hide what it is";
-const NO_EXTENSIONS: &str = "is not served: there is no store of extensions";
 
 /// The session that is wanted. Members that are not served are here to be refused by their names.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -19,8 +18,8 @@ const NO_EXTENSIONS: &str = "is not served: there is no store of extensions";
 #[schemars(rename = "BrowserbaseCreateSession")]
 pub(crate) struct CreateSession {
     browser_settings: Option<Object<BrowserSettings>>,
-    /// Not served.
-    extension_id: Option<Value>,
+    /// `advanced.extension_ids`, of one.
+    extension_id: Option<String>,
     /// Whether the session outlives its client's connection.
     keep_alive: Option<bool>,
     /// Has no effect: a key has its own sessions.
@@ -65,8 +64,8 @@ struct BrowserSettings {
     captcha_input_selector: Option<Value>,
     /// The profile that the browser begins with.
     context: Option<Object<Context>>,
-    /// Not served.
-    extension_id: Option<Value>,
+    /// The same as `extensionId` beside these settings.
+    extension_id: Option<String>,
     /// Not served.
     ignore_certificate_errors: Option<Value>,
     /// Has no effect: there are no logs of sessions.
@@ -105,10 +104,7 @@ impl CreateSession {
     /// The same as the body of a create call.
     /// Errors: `Field`.
     pub(crate) fn create_body(self) -> Result<CreateBody, Error> {
-        refuse([
-            ("extensionId", &self.extension_id, NO_EXTENSIONS),
-            ("proxySettings", &self.proxy_settings, "is not served: clients bring no certificates of their own"),
-        ])?;
+        refuse([("proxySettings", &self.proxy_settings, "is not served: clients bring no certificates of their own")])?;
         let mut create_body = CreateBody::default();
         create_body.set_default("url", json!("about:blank"));
         if let Some(keep_alive) = self.keep_alive {
@@ -122,6 +118,17 @@ impl CreateSession {
         }
         if let Some(Members(members)) = self.user_metadata {
             labels(&mut create_body, "userMetadata", members);
+        }
+        let in_settings = self.browser_settings.as_ref().and_then(|Object(settings)| settings.extension_id.as_ref());
+        if let (Some(one), Some(other)) = (&self.extension_id, in_settings)
+            && one != other
+        {
+            let problem =
+                "must be the same as `extensionId`, or left out: a browser loads one extension by these fields";
+            return Err(Error::invalid("browserSettings.extensionId", problem));
+        }
+        if let Some(id) = self.extension_id {
+            extension(&mut create_body, "extensionId", id);
         }
         if let Some(Object(settings)) = self.browser_settings {
             settings.read(&mut create_body)?;
@@ -150,7 +157,6 @@ impl BrowserSettings {
                 &self.captcha_input_selector,
                 "is not served: `solveCaptchas` finds the challenges that it knows by itself",
             ),
-            ("browserSettings.extensionId", &self.extension_id, NO_EXTENSIONS),
             (
                 "browserSettings.ignoreCertificateErrors",
                 &self.ignore_certificate_errors,
@@ -172,6 +178,9 @@ impl BrowserSettings {
                 create_body.set(ours, theirs, json!(value));
             }
         }
+        if let Some(id) = self.extension_id {
+            extension(create_body, "browserSettings.extensionId", id);
+        }
         if let Some(Object(viewport)) = self.viewport {
             create_body.set("settings.viewport", "browserSettings.viewport", Value::Object(viewport));
         }
@@ -181,6 +190,13 @@ impl BrowserSettings {
             create_body.set("profile.mode", "browserSettings.context.persist", json!(mode));
         }
         Ok(())
+    }
+}
+
+/// The one extension that a browser is to load. Clients send an empty one for none.
+fn extension(create_body: &mut CreateBody, theirs: &str, id: String) {
+    if !id.is_empty() {
+        create_body.set("advanced.extension_ids", theirs, json!([id]));
     }
 }
 
@@ -248,11 +264,12 @@ mod tests {
             "userMetadata": {"team": "search", "try": 2},
             "browserSettings": {
                 "context": {"id": "shop", "persist": true}, "viewport": {"width": 800, "height": 600}, "os": "linux",
-                "blockAds": true, "recordSession": true, "logSession": true, "advancedStealth": false,
+                "blockAds": true, "recordSession": true, "logSession": true, "advancedStealth": false, "extensionId": "ext_a",
             },
         });
         let options = options(wanted).unwrap();
         assert!(options.keep_alive && options.recording && options.launch.block_ads);
+        assert_eq!(options.extensions, ["ext_a".into()]);
         assert_eq!((options.session_timeout, options.launch.url.as_deref()), (3600, Some("about:blank")));
         assert_eq!(serde_json::to_value(&options.metadata).unwrap(), json!({"team": "search", "try": "2"}));
         assert_eq!(serde_json::to_value(&options.profile).unwrap(), json!({"name": "shop", "mode": "write"}));
@@ -261,7 +278,9 @@ mod tests {
     #[test]
     fn what_has_none_is_refused_by_its_name() {
         for (body, field) in [
-            (json!({"extensionId": "e"}), "extensionId"),
+            (json!({"extensionId": "../e"}), "extensionId"),
+            (json!({"browserSettings": {"extensionId": "a b"}}), "browserSettings.extensionId"),
+            (json!({"extensionId": "a", "browserSettings": {"extensionId": "b"}}), "browserSettings.extensionId"),
             (json!({"timeout": 0}), "timeout"),
             (json!({"colour": 1}), "colour"),
             (json!({"browserSettings": {"verified": true}}), "browserSettings.verified"),

@@ -82,7 +82,11 @@ impl CreateBrowser {
         });
         refuse([
             ("chrome_policy", &self.chrome_policy, "is not served: policies of browsers are the operator's"),
-            ("extensions", &self.extensions, "is not served: there is no store of extensions"),
+            (
+                "extensions",
+                &self.extensions,
+                "is not served: upload it to /extensions, and name it in Warmpool's own create call",
+            ),
             ("gpu", &self.gpu, "is not served: browsers draw without a graphics card"),
             ("proxy_id", &self.proxy_id, "is not served: the operator names upstream proxies in `egress.upstreams`"),
             ("stealth", &self.stealth, "is not served: a browser here does not hide what it is"),

@@ -32,8 +32,8 @@ pub(crate) struct CreateSession {
     dimensions: Option<Object<Map<String, Value>>>,
     /// Not served.
     experimental_features: Option<Value>,
-    /// Not served.
-    extension_ids: Option<Value>,
+    /// `advanced.extension_ids`; `all_ext` stands for all that the key has.
+    pub(crate) extension_ids: Option<Vec<String>>,
     /// Whether the browser runs without a display.
     headless: Option<bool>,
     /// Not served.
@@ -84,7 +84,6 @@ impl CreateSession {
         refuse([
             ("credentials", &self.credentials, "is not served: a profile keeps logins"),
             ("experimentalFeatures", &self.experimental_features, "is not served: leave it out"),
-            ("extensionIds", &self.extension_ids, "is not served: there is no store of extensions"),
             ("isSelenium", &self.is_selenium, "is not served: give Selenium the address of the daemon, as a grid's"),
             (
                 "optimizeBandwidth",
@@ -125,6 +124,7 @@ impl CreateSession {
         for (ours, theirs, value) in [
             ("advanced.block_ads", "blockAds", self.block_ads.map(Value::Bool)),
             ("advanced.solve_captchas", "solveCaptcha", self.solve_captcha.map(Value::Bool)),
+            ("advanced.extension_ids", "extensionIds", self.extension_ids.map(|ids| json!(ids))),
             ("headless", "headless", self.headless.map(Value::Bool)),
             ("session_timeout", "timeout", self.timeout.map(|millis| json!(millis.div_ceil(1000)))),
             ("settings.user_agent", "userAgent", self.user_agent.map(Value::String)),
@@ -197,7 +197,7 @@ mod tests {
             (json!({"timeout": 0}), "timeout"),
             (json!({"colour": 1}), "colour"),
             (json!({"isSelenium": true}), "isSelenium"),
-            (json!({"extensionIds": ["all_ext"]}), "extensionIds"),
+            (json!({"extensionIds": ["a b"]}), "extensionIds"),
             (json!({"deviceConfig": {"device": "mobile"}}), "deviceConfig.device"),
             (json!({"debugConfig": {"interactive": false}}), "debugConfig.interactive"),
             (json!({"stealthConfig": {"humanizeInteractions": true}}), "stealthConfig.humanizeInteractions"),

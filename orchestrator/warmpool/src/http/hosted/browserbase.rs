@@ -18,7 +18,7 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment, Traffic};
-use super::{ID, MAX_LISTED, REST, listed, missing, profile, profile_id, time, uploads};
+use super::{EXTENSION, ID, MAX_LISTED, REST, listed, missing, profile, profile_id, time, uploads};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::browserbase::{CreateSession, wanted_label};
 use crate::http::error::Error;
@@ -32,14 +32,15 @@ use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::video::Part;
 
 const CONTEXT: Segment = Segment::new("context", "The context's id: the name of a profile.");
-const POLICY: Policy = Policy::hosted(Service::Browserbase, &[ID, CONTEXT, REST]);
+const POLICY: Policy = Policy::hosted(Service::Browserbase, &[ID, CONTEXT, EXTENSION, REST]);
 
 pub(super) fn routes() -> Routes {
     let of_session = |id, summary, policy| Operation::new(id, summary, policy).fails(&[Code::UnknownSession]);
     let live = [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
     let example = json!({"browserSettings": {"context": {"id": "shop", "persist": true}}, "timeout": 600});
     let context = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownProfile]);
-    Routes::new("Browserbase")
+    let routes = Routes::new("Browserbase");
+    super::extensions::browserbase(routes, POLICY)
         .post(
             "/browserbase/v1/sessions",
             create,

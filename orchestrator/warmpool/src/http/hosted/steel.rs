@@ -19,7 +19,7 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::{download, json_reply};
 use super::super::route::{Policy, Segment, Traffic};
-use super::{ID, MAX_LISTED, REST, listed, missing, profile, profile_id, time, uploads};
+use super::{EXTENSION, ID, MAX_LISTED, REST, listed, missing, profile, profile_id, time, uploads};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::steel::CreateSession;
 use crate::http::error::Error;
@@ -34,14 +34,17 @@ use warmpool_core::error::Code;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
 const FILE: Segment = Segment::new("path", "The file's name, or the path that its upload answered.");
-const POLICY: Policy = Policy::hosted(Service::Steel, &[ID, PROFILE, FILE, REST]);
+/// What a client names for all extensions of its key.
+const ALL_EXTENSIONS: &str = "all_ext";
+const POLICY: Policy = Policy::hosted(Service::Steel, &[ID, PROFILE, EXTENSION, FILE, REST]);
 
 pub(super) fn routes() -> Routes {
     let of_session = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownSession]);
     let live = [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
     let file = |id, summary| of_session(id, summary).fails(&live).fails(&[Code::UnknownFile]);
     let example = json!({"timeout": 600_000, "persistProfile": true});
-    Routes::new("Steel")
+    let routes = Routes::new("Steel");
+    super::extensions::steel(routes, POLICY)
         .post(
             "/steel/v1/sessions",
             create,
@@ -150,6 +153,10 @@ async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     let (mut request, _text) = super::read::<CreateSession>(&app, &headers, body).await?;
+    if let Some(ids) = request.extension_ids.as_mut().filter(|ids| ids.iter().any(|id| id == ALL_EXTENSIONS)) {
+        let mine = app.extensions.list(|owner| *owner == key).into_iter();
+        *ids = mine.map(|extension| extension.extension_id.to_string()).collect();
+    }
     let made = match request.profile() {
         Some(name) => {
             profile(&app, &key, name)?;

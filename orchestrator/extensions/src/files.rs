@@ -1,0 +1,93 @@
+//! The archives: each extension has a folder, and in it one file, encrypted with the extension's key.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use warmpool_core::blocking::blocking;
+use warmpool_core::cipher::{Cipher, SealedFile};
+use warmpool_core::error::ServiceError;
+use warmpool_core::ids::ExtensionId;
+use warmpool_store::{Folder, is_whole, write_whole_with};
+
+/// The folder of all extensions, within the data directory.
+pub const FOLDER: Folder = Folder { name: "extensions", has: is_whole };
+/// The name of an archive in its extension's folder.
+const ARCHIVE: &str = "archive";
+
+/// All extensions' files.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    root: PathBuf,
+    min_free: u64,
+}
+
+impl Files {
+    pub(crate) fn below(data_dir: &Path, min_free: u64) -> Self {
+        Self { root: data_dir.join(FOLDER.name), min_free }
+    }
+
+    fn folder(&self, extension: &ExtensionId) -> PathBuf {
+        self.root.join(extension.as_str())
+    }
+
+    /// Writes an archive so that it is whole or not there.
+    /// Errors: `DiskNearlyFull`; `Internal`.
+    pub(crate) async fn put(&self, cipher: &Cipher, id: &ExtensionId, archive: Bytes) -> Result<(), ServiceError> {
+        let (folder, cipher) = (self.folder(id), cipher.clone());
+        let min_free = self.min_free.saturating_add(archive.len() as u64);
+        blocking(move || {
+            fs::create_dir_all(&folder)?;
+            write_whole_with(&folder.join(ARCHIVE), min_free, |file| {
+                let mut sealing = cipher.seal_to(file)?;
+                sealing.write_all(&archive)?;
+                sealing.finish().map(drop)
+            })
+        })
+        .await
+    }
+
+    /// Opens an archive, which stays readable when it is deleted.
+    /// Errors: `Internal` when it is not there.
+    pub(crate) async fn open(&self, cipher: &Cipher, id: &ExtensionId) -> Result<SealedFile, ServiceError> {
+        let (path, cipher) = (self.folder(id).join(ARCHIVE), cipher.clone());
+        blocking(move || SealedFile::open(&path, cipher)).await
+    }
+
+    /// Whether an extension's archive is there.
+    pub(crate) fn has(&self, id: &ExtensionId) -> bool {
+        self.folder(id).join(ARCHIVE).is_file()
+    }
+
+    /// Removes an extension's folder.
+    /// Errors: `Internal`.
+    pub(crate) async fn remove(&self, id: &ExtensionId) -> Result<(), ServiceError> {
+        let folder = self.folder(id);
+        blocking(move || match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+        .await
+    }
+
+    /// Removes the folders of which `is_kept` does not know.
+    /// Errors: `Internal`.
+    pub(crate) async fn keep_only(&self, is_kept: impl Fn(&str) -> bool + Send + 'static) -> Result<(), ServiceError> {
+        let root = self.root.clone();
+        blocking(move || {
+            let folders = match fs::read_dir(&root) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                folders => folders?,
+            };
+            for folder in folders {
+                let folder = folder?;
+                if !is_kept(&folder.file_name().to_string_lossy()) {
+                    fs::remove_dir_all(folder.path())?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,192 @@
+//! Extensions in the words of Browserbase and Steel.
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::super::App;
+use super::super::auth::Caller;
+use super::super::extensions::{FAILURES, upload};
+use super::super::openapi::{Operation, Routes};
+use super::super::reply::json_reply;
+use super::super::route::Policy;
+use super::time;
+use crate::http::error::Error;
+use warmpool_api::extension::ExtensionView;
+use warmpool_core::error::Code;
+use warmpool_core::ids::KeyId;
+
+/// An extension in Browserbase's words.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "BrowserbaseExtension")]
+struct BrowserbaseReply {
+    id: String,
+    created_at: String,
+    updated_at: String,
+    /// The name of the file that was uploaded, or the extension's own.
+    file_name: String,
+    project_id: KeyId,
+}
+
+/// An extension in Steel's words.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SteelExtension")]
+struct SteelReply {
+    id: String,
+    name: String,
+    created_at: String,
+    updated_at: String,
+}
+
+/// The extensions of a key.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SteelExtensions")]
+struct SteelReplies {
+    count: usize,
+    extensions: Vec<SteelReply>,
+}
+
+/// What an extension's deletion tells.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SteelDeletedExtension")]
+struct SteelDeleted {
+    message: String,
+}
+
+const UPLOAD: &str = "A form whose part `file` is a zip, a `.crx` or an `.xpi`. `extensions.max_size` bounds it.";
+
+/// The calls of Browserbase's.
+pub(super) fn browserbase(routes: Routes, policy: Policy) -> Routes {
+    let of_one = |id, summary| Operation::new(id, summary, policy).fails(&[Code::UnknownExtension]);
+    routes
+        .post(
+            "/browserbase/v1/extensions",
+            browserbase_create,
+            Operation::new("browserbase_create_extension", "Upload an extension", policy)
+                .about(UPLOAD)
+                .reads_bytes("multipart/form-data")
+                .writes::<BrowserbaseReply>("The extension.")
+                .fails(&[Code::InvalidBody])
+                .fails(&FAILURES),
+        )
+        .get(
+            "/browserbase/v1/extensions/{extension}",
+            browserbase_show,
+            of_one("browserbase_get_extension", "Look at an extension").writes::<BrowserbaseReply>("The extension."),
+        )
+        .delete(
+            "/browserbase/v1/extensions/{extension}",
+            delete,
+            of_one("browserbase_delete_extension", "Delete an extension for good")
+                .writes_nothing("It is gone.")
+                .fails(&[Code::StoreBusy]),
+        )
+}
+
+/// The calls of Steel's.
+pub(super) fn steel(routes: Routes, policy: Policy) -> Routes {
+    let of_one = |id, summary| Operation::new(id, summary, policy).fails(&[Code::UnknownExtension]);
+    routes
+        .get(
+            "/steel/v1/extensions",
+            steel_list,
+            Operation::new("steel_list_extensions", "List extensions", policy)
+                .writes::<SteelReplies>("The extensions, the newest first."),
+        )
+        .post(
+            "/steel/v1/extensions",
+            steel_create,
+            Operation::new("steel_create_extension", "Upload an extension", policy)
+                .about(UPLOAD)
+                .reads_bytes("multipart/form-data")
+                .writes_at::<SteelReply>(201, "The extension.")
+                .fails(&[Code::InvalidBody])
+                .fails(&FAILURES),
+        )
+        .delete(
+            "/steel/v1/extensions/{extension}",
+            steel_delete,
+            of_one("steel_delete_extension", "Delete an extension for good")
+                .writes::<SteelDeleted>("It is gone.")
+                .fails(&[Code::StoreBusy]),
+        )
+}
+
+/// Keeps the file of a form.
+async fn keep(
+    app: &App,
+    key: &KeyId,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(ExtensionView, Option<String>), Error> {
+    let sent = upload(app, headers, body).await?;
+    Ok((app.extensions.create(key, sent.file).await?, sent.name))
+}
+
+async fn browserbase_create(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let (view, name) = keep(&app, &key, &headers, body).await?;
+    Ok(json_reply(StatusCode::OK, &browserbase_reply(view, name)))
+}
+
+async fn browserbase_show(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let view = app.extensions.get(&id, |owner| *owner == key)?;
+    Ok(json_reply(StatusCode::OK, &browserbase_reply(view, None)))
+}
+
+async fn delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
+    app.extensions.delete(&id, |owner| *owner == key).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn steel_list(State(app): State<App>, Caller(key): Caller) -> Result<Response, Error> {
+    let extensions: Vec<SteelReply> = app.extensions.list(|owner| *owner == key).into_iter().map(steel_reply).collect();
+    Ok(json_reply(StatusCode::OK, &SteelReplies { count: extensions.len(), extensions }))
+}
+
+async fn steel_create(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let (view, _) = keep(&app, &key, &headers, body).await?;
+    Ok(json_reply(StatusCode::CREATED, &steel_reply(view)))
+}
+
+async fn steel_delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
+    app.extensions.delete(&id, |owner| *owner == key).await?;
+    Ok(json_reply(StatusCode::OK, &SteelDeleted { message: format!("Extension {id} is deleted") }))
+}
+
+fn browserbase_reply(view: ExtensionView, name: Option<String>) -> BrowserbaseReply {
+    BrowserbaseReply {
+        id: view.extension_id.to_string(),
+        created_at: time(view.created),
+        updated_at: time(view.created),
+        file_name: name.unwrap_or(view.name),
+        project_id: view.key_id,
+    }
+}
+
+fn steel_reply(view: ExtensionView) -> SteelReply {
+    SteelReply {
+        id: view.extension_id.to_string(),
+        name: view.name,
+        created_at: time(view.created),
+        updated_at: time(view.created),
+    }
+}
