@@ -299,10 +299,7 @@ pub fn launch(
     settings.sort_permissions();
     let extensions = !advanced.extensions.is_empty();
     if extensions && engine == Engine::Webkit {
-        return Err(Error::not_supported(
-            EXTENSIONS,
-            "is not served by WebKit: leave it out, or choose another engine",
-        ));
+        return Err(Error::not_supported(EXTENSIONS, "is not served by WebKit: choose another engine"));
     }
     let (block_ads, captchas) = (advanced.block_ads, advanced.captchas);
     Ok(Launch { url, settings, block_ads, captchas, extensions, ..Launch::default() })
