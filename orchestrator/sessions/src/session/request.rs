@@ -382,11 +382,10 @@ fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
 /// Checks the address of a webhook.
 /// Errors: `Field`.
 pub fn check_webhook(address: Option<String>, config: &Config) -> Result<Option<String>, Error> {
-    let check = |text: String| match check_address(&text, config) {
-        Ok(_) => Ok(text),
-        Err(wrong) => Err(Error::invalid("webhook_url", wrong.to_string())),
-    };
-    address.map(check).transpose()
+    if let Some(text) = &address {
+        check_address(text, config).map_err(|wrong| Error::invalid("webhook_url", wrong.to_string()))?;
+    }
+    Ok(address)
 }
 
 /// Checks a text that stays with a record.
