@@ -42,7 +42,8 @@ export function html(guide, all) {
   const renderer = {
     heading({ tokens, depth }) {
       const text = this.parser.parseInline(tokens);
-      return `<h${depth} id="${id(text.replace(/<[^>]*>/g, ''))}">${text}</h${depth}>\n`;
+      // An apostrophe is an entity here, and no entity has a place in an id.
+      return `<h${depth} id="${id(text.replace(/<[^>]*>|&[#\w]+;/g, ''))}">${text}</h${depth}>\n`;
     },
     link({ href, tokens }) {
       const text = this.parser.parseInline(tokens);

@@ -141,7 +141,8 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
         .set("SESSION_MAX_STATE", "2MiB")
         .set("PROFILES_MAX_SIZE", "2MiB")
         .set("PAGES_MAX_BODY", "2MiB")
-        .set("MCP_MAX_BODY", "2MiB");
+        .set("MCP_MAX_BODY", "2MiB")
+        .set("EXTENSIONS_MAX_SIZE", "2MiB");
     let daemon = Daemon::start(settings).await?;
     let api = daemon.api();
     // Four bodies, complete but for their ends, hold most of the budget.
