@@ -61,6 +61,7 @@ export class SessionLog {
   clear(): void {
     this.#following?.abort();
     this.#following = undefined;
+    this.#path = '';
     this.#entries = [];
     find('session-log-rows').replaceChildren();
     write(find('session-log-problem'), '');
@@ -102,11 +103,13 @@ export class SessionLog {
   }
 
   async #try(act: () => Promise<void>): Promise<void> {
-    const problem = find('session-log-problem');
+    const [problem, path] = [find('session-log-problem'), this.#path];
     write(problem, '');
     try {
       await act();
     } catch (error) {
+      // Another session is shown by now, or none.
+      if (path !== this.#path) return;
       this.failed(error);
       if (error instanceof Refusal) tell(problem, error.message);
     }
