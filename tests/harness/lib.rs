@@ -8,7 +8,7 @@
 //! - [`session`]: one session as a caller holds it; [`cdp`] and [`webdriver`]: just enough of both protocols.
 //! - [`disk`]: a small disk that a case may fill.
 //! - [`docker`]: the container engine by its command line; [`engine`]: the test's own engine, [`podman`]: its own Podman; [`swarm`]: a swarm of
-//!   three.
+//!   three; [`kubernetes`]: a cluster of two nodes.
 //! - [`captcha`]: a service that solves challenges, and one that takes webhooks.
 //! - [`upstream`]: proxies that carry sessions. [`names`]: a name server. [`proxy`]: a reverse proxy in front of the daemon.
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
@@ -30,6 +30,7 @@ mod eventually;
 pub mod evidence;
 pub mod faulty_engine;
 pub mod flows;
+pub mod kubernetes;
 pub mod metrics;
 pub mod names;
 pub mod podman;
@@ -54,6 +55,7 @@ pub use docker::{Docker, host_address};
 pub use engine::Engine;
 pub use eventually::{Condition, poll};
 pub use faulty_engine::{Fault, FaultyEngine};
+pub use kubernetes::Kubernetes;
 pub use podman::Podman;
 pub use proxy::Proxy;
 pub use registry::Registry;
