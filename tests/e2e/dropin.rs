@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use warmpool_tests::programs::Program;
-use warmpool_tests::{Cdp, Group, Settings, Stage, eventually, flows, group};
+use warmpool_tests::{Api, Cdp, Group, Settings, Stage, eventually, flows, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
@@ -27,6 +27,8 @@ pub(crate) fn group() -> Group {
             puppeteer_on_firefox,
             playwrights_own_protocol_is_refused_in_words,
             selenoids_addresses_lead_to_the_session,
+            selenoids_clipboard_on_every_engine,
+            selenoids_videos_outlive_their_sessions,
         ],
     )
 }
@@ -147,9 +149,7 @@ async fn selenoids_addresses_lead_to_the_session(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
     let wanted = json!({"browserName": "chrome", "selenoid:options": {"enableLog": true}});
-    let body = json!({"capabilities": {"alwaysMatch": wanted}});
-    let reply = api.post("/wd/hub/session", &body).await?.ok()?;
-    let id = reply["value"]["sessionId"].as_str().context("sessionId")?.to_owned();
+    let id = new_session(&api, wanted).await?;
     // Who has the id needs no key.
     let stranger = api.without_key();
     let grid = stranger.post("/graphql", &json!({"query": "{ grid { sessionCount } }"})).await?.ok()?["data"].clone();
@@ -185,4 +185,84 @@ async fn selenoids_addresses_lead_to_the_session(stage: Stage) -> Result<()> {
     stranger.delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
     stranger.get(&format!("/download/{id}")).await?.fault(404)?;
     Ok(())
+}
+
+/// What a page copies is read, and what is written is pasted into a page.
+async fn selenoids_clipboard_on_every_engine(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let page = "data:text/html;charset=utf-8,<input id=from value='from ü Ω'><input id=to>";
+    for browser in ["chrome", "firefox", "MiniBrowser"] {
+        let id = new_session(&api, json!({"browserName": browser})).await?;
+        let (command, clipboard) = (format!("/wd/hub/session/{id}"), format!("/clipboard/{id}"));
+        let stranger = api.without_key();
+        ensure!(stranger.get(&clipboard).await?.text().is_empty(), "{browser}: a new browser's clipboard has a text");
+        stranger.post(&format!("{command}/url"), &json!({"url": page})).await?.ok()?;
+        let type_keys = async |element: &str, keys: &str| -> Result<()> {
+            let found = json!({"using": "css selector", "value": element});
+            let found = stranger.post(&format!("{command}/element"), &found).await?.ok()?["value"].clone();
+            let element = found.as_object().and_then(|found| found.values().next()).and_then(Value::as_str);
+            let path = format!("{command}/element/{}/value", element.context("element")?);
+            stranger.post(&path, &json!({"text": keys})).await?.ok().map(drop)
+        };
+        // Control with a, c and v.
+        type_keys("#from", "\u{e009}ac").await?;
+        eventually!("the clipboard has what was copied", 10, {
+            let read = stranger.get(&clipboard).await?;
+            ensure!(read.status == 200, "{browser}: {read}");
+            read.text() == "from ü Ω"
+        })?;
+        ensure!(stranger.post_bytes(&clipboard, "text/plain", "to ß 漢").await?.status == 200);
+        ensure!(stranger.get(&clipboard).await?.text() == "to ß 漢", "{browser}");
+        type_keys("#to", "\u{e009}v").await?;
+        let script = json!({"script": "return document.querySelector('#to').value", "args": []});
+        let pasted = async || stranger.post(&format!("{command}/execute/sync"), &script).await?.ok();
+        eventually!("the text is pasted", 10, pasted().await?["value"] == "to ß 漢")?;
+        stranger.delete(&command).await?.ok()?;
+    }
+    let headless = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--headless"]}});
+    let id = new_session(&api, headless).await?;
+    let clipboard = format!("/clipboard/{id}");
+    ensure!(api.get(&clipboard).await?.fault(409)?.message.contains("--headless"));
+    ensure!(
+        api.post_bytes(&clipboard, "text/plain", vec![b'x'; (1 << 20) + 1]).await?.fault(413)?.code == "body_too_large"
+    );
+    ensure!(api.post_bytes(&clipboard, "text/plain", vec![0xff]).await?.fault(400)?.field == "body");
+    api.delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
+    Ok(())
+}
+
+/// A client knows no other name of a recording than its session's.
+async fn selenoids_videos_outlive_their_sessions(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let wanted = json!({"browserName": "chrome", "selenoid:options": {"enableVideo": true}});
+    let id = new_session(&api, wanted).await?;
+    let browsers = api.get("/status").await?.ok()?["browsers"].clone();
+    let versions = browsers["chrome"].as_object().context("versions")?;
+    ensure!(versions.values().all(|users| users["unknown"]["count"].as_u64() >= Some(1)), "{browsers}");
+    ensure!(!browsers.to_string().contains(&id), "an id opens its session");
+    let file = format!("/video/{id}.mp4");
+    let recorded = async || -> Result<bool> { Ok(api.get(&file).await?.body.len() > 1000) };
+    eventually!("something is recorded", 20, recorded().await?)?;
+    api.delete(&file).await?.fault(409)?;
+    api.delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
+    let video = api.get(&file).await?;
+    ensure!(video.status == 200 && video.header("content-type") == Some("video/webm"), "{video}");
+    ensure!(video.body.starts_with(&[0x1a, 0x45, 0xdf, 0xa3]), "this is no WebM");
+    let names: Vec<String> = api.get("/video/").await?.read()?;
+    let listed = names.first().context("nothing is listed")?;
+    ensure!(!names.iter().any(|name| name.contains(&id)) && listed.ends_with(".webm"), "{names:?}");
+    ensure!(api.get(&format!("/video/{listed}")).await?.body == video.body);
+    api.without_key().get(&file).await?.fault(401)?;
+    for missing in ["/video/none.mp4".to_owned(), format!("/video/{id}-2.mp4")] {
+        ensure!(!api.get(&missing).await?.fault(404)?.message.contains(&id));
+    }
+    ensure!(api.delete(&file).await?.status == 204);
+    api.get(&file).await?.fault(404)?;
+    Ok(())
+}
+
+async fn new_session(api: &Api, capabilities: Value) -> Result<String> {
+    let body = json!({"capabilities": {"alwaysMatch": capabilities}});
+    let reply = api.post("/wd/hub/session", &body).await?.ok()?;
+    reply["value"]["sessionId"].as_str().map(str::to_owned).context("sessionId")
 }

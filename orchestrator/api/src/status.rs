@@ -1,5 +1,7 @@
 //! How the daemon is: `/status`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_core::browser::{Engine, Mode};
@@ -20,6 +22,10 @@ pub struct Status {
     pub queued: usize,
     /// Workers that are held and whose sessions are not there yet.
     pub pending: usize,
+    /// The installed engines as Selenoid shows its browsers: by the name that a client asks for, by version where one is known,
+    /// and by user. As users are not told, all sessions are one's, `unknown`.
+    #[serde(default)]
+    pub browsers: BTreeMap<String, BTreeMap<String, BTreeMap<String, BrowserUse>>>,
     /// The version of the daemon.
     pub version: String,
     /// Where in its life the daemon is.
@@ -42,6 +48,15 @@ pub struct Status {
     pub worlds: WorldCounts,
     /// How the store is.
     pub store: StoreStatus,
+}
+
+/// How many sessions a user has on a version of a browser.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BrowserUse {
+    /// How many there are.
+    pub count: usize,
+    /// Always empty: a session's id opens it.
+    pub sessions: Vec<AnyObject>,
 }
 
 /// What clients of a grid wait for.

@@ -23,6 +23,7 @@ mod names;
 mod page_error;
 mod profile;
 mod record;
+mod recorded;
 mod recover;
 mod request;
 mod retention;

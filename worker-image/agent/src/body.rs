@@ -53,7 +53,8 @@ pub(crate) async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
     collect_within(body, JSON_LIMIT).await
 }
 
-async fn collect_within(body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
+/// The same with a limit of its own, in bytes.
+pub(crate) async fn collect_within(body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
     let collected = Limited::new(body, limit)
         .collect()
         .await

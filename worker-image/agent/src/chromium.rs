@@ -122,6 +122,10 @@ impl Chromium {
         &self.worker
     }
 
+    pub(crate) fn display(&self) -> Option<&Display> {
+        self.display.get()
+    }
+
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         if !claim.headless {

@@ -26,6 +26,7 @@ const CRASHPAD: &str = "/usr/lib/chromium/chrome_crashpad_handler";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Domain {
     Display,
+    Clipboard,
     Encoder,
     Chromium,
     Chromedriver,
@@ -41,8 +42,9 @@ pub(crate) enum Domain {
 
 impl Domain {
     /// Every domain that there is in some image.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Display,
+        Self::Clipboard,
         Self::Encoder,
         Self::Chromium,
         Self::Chromedriver,
@@ -57,6 +59,7 @@ impl Domain {
     const fn programs(self) -> &'static [&'static str] {
         match self {
             Self::Display => &["/usr/local/bin/Xtigervnc", XKBCOMP],
+            Self::Clipboard => &["/usr/local/bin/xclip"],
             Self::Encoder => &["/usr/local/bin/vpxenc"],
             Self::Chromium => &[CHROMIUM, CRASHPAD],
             // It takes the agent for its browser, and the agent starts the real one.

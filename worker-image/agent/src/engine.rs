@@ -18,6 +18,7 @@ use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::chromium::{Chromium, playwright};
+use crate::display::Display;
 use crate::error::{ApiError, BootError};
 use crate::extensions::ExtensionForm;
 use crate::firefox::Firefox;
@@ -91,6 +92,11 @@ impl Engine {
     /// Returns what holds only in part.
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         each!(self, engine => engine.apply(settings).await)
+    }
+
+    /// The display, where the browser draws to one.
+    pub(crate) fn display(&self) -> Option<&Display> {
+        each!(self, engine => engine.display())
     }
 
     /// Shows pages of that size on a display, without the browser's own bars.

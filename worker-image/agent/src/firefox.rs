@@ -93,6 +93,10 @@ impl Firefox {
         &self.worker
     }
 
+    pub(crate) fn display(&self) -> Option<&Display> {
+        self.display.get()
+    }
+
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());

@@ -21,6 +21,7 @@
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
+//! | `clipboard` | the text on a display's clipboard |
 //! | `window_manager` | the window manager of a display |
 //! | `process`, `program`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 //! | `domain`, `execution`, `probe` | which programs may be executed, and tries of what must not work |
@@ -124,6 +125,7 @@ mod body;
 mod captchas;
 mod cdp;
 mod chromium;
+mod clipboard;
 mod display;
 mod domain;
 mod egress;

@@ -14,12 +14,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::FolderQuery;
-use warmpool_protocol::{BUILT_IN_LIST, DriverPort, StorageQuery, Window};
+use warmpool_protocol::{BUILT_IN_LIST, CLIPBOARD_LIMIT, DriverPort, StorageQuery, Window};
 
 use crate::ads::AdRules;
 use crate::agent::Agent;
 use crate::attach;
-use crate::body::{Body, collect, empty, failure, full, json, read_json, read_json_within};
+use crate::body::{Body, collect, collect_within, empty, failure, full, json, read_json, read_json_within};
+use crate::clipboard;
+use crate::display::Display;
+use crate::engine::Engine;
 use crate::error::ApiError;
 use crate::execution;
 use crate::handover;
@@ -173,6 +176,14 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         }
         ("GET", "egress", "") => worker.shared.egress.open(request),
         ("GET", "screen", "") => tunnel::screen(request).await,
+        ("GET", "clipboard", "") => {
+            Ok(Response::new(full(clipboard::read(&worker.shared.processes, display(engine)?).await?)))
+        }
+        ("PUT", "clipboard", "") => {
+            let text = collect_within(request.into_body(), CLIPBOARD_LIMIT).await?;
+            clipboard::write(&worker.shared.processes, display(engine)?, &text).await?;
+            Ok(nothing())
+        }
         ("GET", "files", "") => json(&files.list().await?),
         ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),
         ("GET", "files", name) => files.read(&percent::decode(name)?).await,
@@ -183,6 +194,10 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         }
         _ => Err(ApiError::not_found("no such path")),
     }
+}
+
+fn display(engine: &Engine) -> Result<&Display, ApiError> {
+    engine.display().ok_or_else(|| ApiError::not_found("this worker has no display"))
 }
 
 fn folder_query(query: &str) -> Result<FolderQuery, ApiError> {

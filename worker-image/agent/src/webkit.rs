@@ -83,6 +83,10 @@ impl Webkit {
         &self.worker
     }
 
+    pub(crate) fn display(&self) -> Option<&Display> {
+        self.running.get().map(|running| &running.display)
+    }
+
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         // Headless too: WebKitGTK draws to a display or not at all.

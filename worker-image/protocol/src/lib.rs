@@ -86,6 +86,9 @@ pub const EGRESS_PROTOCOL: &str = "egress";
 /// The query of `PUT /ads` where the rules are those of the list that images are built with, and of no other.
 pub const BUILT_IN_LIST: &str = "built_in";
 
+/// The longest text of a clipboard, in bytes.
+pub const CLIPBOARD_LIMIT: usize = 1 << 20;
+
 /// The body of an answer that is an error.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorBody {

@@ -80,7 +80,7 @@ impl SessionEntry {
         matches!(self, Self::Past(record) if record.ended.is_none())
     }
 
-    fn owner(&self) -> &KeyId {
+    pub(super) fn owner(&self) -> &KeyId {
         match self {
             Self::Live(session) => &session.owner,
             Self::Past(record) => &record.owner,

@@ -23,6 +23,7 @@ use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::secret::Secret;
+use warmpool_keys::KeyId;
 use warmpool_sessions::video::Part;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -32,15 +33,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
         Operation::new(id, summary, by_token)
             .about("The same by the token of the session's live view.")
             .fails(&[Code::UnknownSession])
-    };
-    let video = |operation: Operation| {
-        operation
-            .header("Range", "Which bytes.", serde_json::json!({"type": "string"}))
-            .writes_bytes("video/*", "The part: WebM of a display, Matroska of a headless Chromium.")
-            .writes_at_bytes(206, "video/*", "The bytes that were asked for.")
-            .empty(304, "The client has it already.")
-            .empty(416, "The part has no such bytes.")
-            .fails(&[Code::UnknownFile])
     };
     routes
         .get(
@@ -71,6 +63,17 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
 }
 
+/// An operation that answers with a part of a recording.
+pub(super) fn video(operation: Operation) -> Operation {
+    operation
+        .header("Range", "Which bytes.", serde_json::json!({"type": "string"}))
+        .writes_bytes("video/*", "The part: WebM of a display, Matroska of a headless Chromium.")
+        .writes_at_bytes(206, "video/*", "The bytes that were asked for.")
+        .empty(304, "The client has it already.")
+        .empty(416, "The part has no such bytes.")
+        .fails(&[Code::UnknownFile])
+}
+
 /// What there is of a recording.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Recordings")]
@@ -87,7 +90,7 @@ pub(super) async fn list(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let (listing, _) = app.sessions.find(&id, &key)?;
-    parts(&app, listing).await
+    listed(&app, listing).await
 }
 
 /// `GET /sessions/<id>/stream/recording`: the same for the session's live view, which links to it once the session has
@@ -98,14 +101,19 @@ pub(super) async fn list_for_view(
     Query(ViewToken { token }): Query<ViewToken>,
 ) -> Result<Response, Error> {
     let listing = app.sessions.find_by_view_token(&id, &token)?;
-    parts(&app, listing).await
+    listed(&app, listing).await
 }
 
-async fn parts(app: &App, listing: SessionView) -> Result<Response, Error> {
-    let recordings = app.recorder.recordings().clone();
-    let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
-    let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
+async fn listed(app: &App, listing: SessionView) -> Result<Response, Error> {
+    let parts = parts(app, &listing.session_id).await?;
     Ok(json_reply(StatusCode::OK, &RecordingParts { recording: listing.recording, parts }))
+}
+
+/// The parts of a session's recording, the oldest first.
+pub(super) async fn parts(app: &App, id: &SessionId) -> Result<Vec<Part>, Error> {
+    let (recordings, id) = (app.recorder.recordings().clone(), id.clone());
+    let parts = tokio::task::spawn_blocking(move || recordings.parts(&id)).await;
+    parts.map_err(Error::internal)?.map_err(Error::internal)
 }
 
 /// `GET /sessions/<id>/recording/<name>`: one part, or a range of it.
@@ -131,7 +139,8 @@ pub(super) async fn fetch_for_view(
     part(&app, &id, name, request).await
 }
 
-async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, Error> {
+/// A part, or a range of it.
+pub(super) async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, Error> {
     let file = app.recorder.recordings().file(&SessionId::from(id), &name);
     let file = file.ok_or(warmpool_sessions::Error::UnknownFile { name })?;
     let mut response = ServeFile::new(file).oneshot(request).await.unwrap_or_else(|never| match never {});
@@ -145,13 +154,19 @@ pub(super) async fn remove(
     Caller(key): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let (listing, live) = app.sessions.find(&id, &key)?;
+    remove_parts(&app, &id, &key).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Removes all parts of a session's recording.
+/// Errors: `UnknownSession`, and `Conflict` while the session is recorded.
+pub(super) async fn remove_parts(app: &App, id: &str, key: &KeyId) -> Result<(), Error> {
+    let (listing, live) = app.sessions.find(id, key)?;
     if live.is_some() && listing.recording {
         let message = "the session is still being recorded: end it first".to_owned();
         return Err(Error::Conflict { message });
     }
     let recordings = app.recorder.recordings().clone();
     let removed = tokio::task::spawn_blocking(move || recordings.remove(&listing.session_id)).await;
-    removed.map_err(Error::internal)?.map_err(Error::internal)?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    removed.map_err(Error::internal)?.map_err(Error::internal)
 }

@@ -1,5 +1,7 @@
-//! Selenoid's own addresses beside WebDriver: downloads and the log of a session. The id in them opens the session, as a grid's
-//! ids do.
+//! Selenoid's own addresses beside WebDriver: downloads, the clipboard and the log of a session. The id in them opens the session,
+//! as a grid's ids do. `video` has its recordings.
+
+mod video;
 
 use std::fmt::Write as _;
 
@@ -7,19 +9,22 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
-use super::App;
 use super::auth::GridKey;
 use super::files::{FILE, refused};
 use super::grid::driven;
 use super::openapi::{Access, Operation, Routes};
 use super::reply::{download, json_reply};
 use super::route::{Policy, Segment};
+use super::{App, body};
 use crate::http::error::Error;
 use warmpool_api::log::{LogEntry, LogEvent};
-use warmpool_core::error::Code;
-use warmpool_protocol::FileSource;
+use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_protocol::{CLIPBOARD_LIMIT, FileSource};
+use warmpool_sessions::session::Session;
+use warmpool_sessions::webdriver::verdict;
+use warmpool_workers::worker::AgentError;
 
 /// A session in a path: its id opens it.
 const ID: Segment =
@@ -31,7 +36,7 @@ pub(super) fn routes() -> Routes {
     let operation =
         |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownSession, Code::SessionEnded]);
     let worker = [Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
-    Routes::new("Selenium Grid")
+    video::routes(Routes::new("Selenium Grid"))
         .get(
             "/download/{id}",
             list,
@@ -53,6 +58,25 @@ pub(super) fn routes() -> Routes {
             operation("delete_selenoid_download", "Remove a download, where Selenoid has it")
                 .writes_nothing("The file is gone.")
                 .fails(&[Code::UnknownFile, Code::Conflict])
+                .fails(&worker),
+        )
+        .get(
+            "/clipboard/{id}",
+            clipboard,
+            operation("get_selenoid_clipboard", "Read the clipboard, where Selenoid has it")
+                .about("Of a browser with a display: every one but a headless Chromium.")
+                .writes_text("text/plain", "The text; empty where there is none.")
+                .fails(&[Code::Conflict])
+                .fails(&worker),
+        )
+        .post(
+            "/clipboard/{id}",
+            set_clipboard,
+            operation("set_selenoid_clipboard", "Write the clipboard, where Selenoid has it")
+                .about("Of a browser with a display: every one but a headless Chromium. The text has 1 MiB at most.")
+                .reads_bytes("text/plain")
+                .writes_bytes("text/plain", "Nothing. The text is there.")
+                .fails(&[Code::Conflict, Code::InvalidField, Code::BodyMemory])
                 .fails(&worker),
         )
         .get(
@@ -106,14 +130,64 @@ async fn remove(
     }
 }
 
+/// `GET /clipboard/<id>`
+async fn clipboard(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
+    let (session, _) = driven(&app, &id, &key)?;
+    let _busy = session.busy();
+    match session.worker.agent.clipboard().await {
+        Ok(copied) => Ok(text(copied)),
+        Err(error) => Err(no_clipboard(&session, error).await),
+    }
+}
+
+/// `POST /clipboard/<id>`
+async fn set_clipboard(
+    State(app): State<App>,
+    key: GridKey,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, Error> {
+    let (session, _) = driven(&app, &id, &key)?;
+    let _busy = session.busy();
+    let copied = body::read(&app, body, app.config.server.max_body.bytes(), "server.max_body").await?;
+    if copied.len() > CLIPBOARD_LIMIT {
+        return Err(Error::invalid("body", format!("may have {CLIPBOARD_LIMIT} bytes at most")));
+    }
+    if std::str::from_utf8(&copied).is_err() {
+        return Err(Error::invalid("body", "must be text in UTF-8"));
+    }
+    match session.worker.agent.set_clipboard(copied.bytes()).await {
+        Ok(()) => Ok(text(Body::empty())),
+        Err(error) => Err(no_clipboard(&session, error).await),
+    }
+}
+
+/// Why the clipboard could not be used.
+async fn no_clipboard(session: &Session, error: AgentError) -> Error {
+    let message = match &error {
+        AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => {
+            "a headless Chromium has no clipboard: leave out `--headless`".to_owned()
+        }
+        AgentError::Refused { status: StatusCode::PAYLOAD_TOO_LARGE, .. } => {
+            format!("the text on the clipboard has more than {CLIPBOARD_LIMIT} bytes")
+        }
+        _ => return verdict(session, error).await.into(),
+    };
+    Error::Conflict { message }
+}
+
 /// `GET /logs/<id>`
 async fn log(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
     let (session, _) = driven(&app, &id, &key)?;
     let log = app.sessions.find_log(session.id.as_str(), &session.owner)?;
-    let text: String = log.read(0).await.entries.iter().map(line).collect();
-    let mut response = Response::new(Body::from(text));
+    Ok(text(log.read(0).await.entries.iter().map(line).collect::<String>()))
+}
+
+fn text(body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    Ok(response)
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// An entry as a line: the time, the type, and what there is to say.

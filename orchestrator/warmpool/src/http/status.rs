@@ -1,5 +1,7 @@
 //! `GET /status`: counts only, nothing that names or opens a session.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
@@ -9,9 +11,10 @@ use super::auth::StatusCaller;
 use super::health::{disk_warning, unready};
 use super::reply::w3c_reply;
 use warmpool_api::status::{
-    GridNode, GridStatus, QueueStatus, RuntimeStatus, SessionStatusCounts, Status, StoreStatus, TaskCounts,
+    BrowserUse, GridNode, GridStatus, QueueStatus, RuntimeStatus, SessionStatusCounts, Status, StoreStatus, TaskCounts,
     WorkerStatus, WorldCounts,
 };
+use warmpool_core::browser::Engine;
 use warmpool_core::drain::Phase;
 
 /// Whether a new session would be served, for clients of a grid.
@@ -37,6 +40,19 @@ pub(super) fn grid_status(app: &App) -> GridStatus {
     GridStatus { ready, message: message.to_owned(), nodes: [node] }
 }
 
+/// The installed engines, with their sessions, as Selenoid shows its browsers.
+fn browsers(app: &App) -> BTreeMap<String, BTreeMap<String, BTreeMap<String, BrowserUse>>> {
+    let sessions = app.sessions.all_live();
+    let browser = |engine: Engine| {
+        let count = sessions.iter().filter(|session| session.options.engine == engine).count();
+        let sessions = BrowserUse { count, sessions: Vec::new() };
+        let users = (count > 0).then(|| ("unknown".to_owned(), sessions)).into_iter().collect();
+        let versions = app.known_version(engine).map(|version| (version, users)).into_iter().collect();
+        (engine.browser_name().to_owned(), versions)
+    };
+    app.pool.kinds().iter().filter(|kind| kind.installed).map(|kind| browser(kind.engine)).collect()
+}
+
 /// `GET /status`
 pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response {
     let (live, waiting) = (app.sessions.live_count(), app.pool.waiting());
@@ -52,6 +68,7 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
         used,
         queued: waiting,
         pending: used.saturating_sub(live),
+        browsers: browsers(&app),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         phase: app.drain.phase(),
         runtime: RuntimeStatus { reachable: app.pool.runtime_up() },

@@ -201,6 +201,18 @@ impl Agent {
         within(limit, answered).await
     }
 
+    /// The text on the clipboard of the worker's display. Fails with `Refused`: 404 where there is no display, 413 when the text
+    /// has more than [`CLIPBOARD_LIMIT`].
+    pub async fn clipboard(&self) -> Result<Bytes, AgentError> {
+        let response = self.succeed(Method::GET, "/clipboard", full("")).await?;
+        collect(response).await
+    }
+
+    /// Puts a text there, of at most [`CLIPBOARD_LIMIT`]. Fails with `Refused` and 404 where there is no display.
+    pub async fn set_clipboard(&self, text: Bytes) -> Result<(), AgentError> {
+        self.succeed(Method::PUT, "/clipboard", full(text)).await.map(drop)
+    }
+
     /// Lists the files that the session uploaded or downloaded.
     pub async fn files(&self) -> Result<Vec<File>, AgentError> {
         self.ask("/files").await

@@ -1,0 +1,27 @@
+//! Sessions that asked to be recorded, for clients that look for a recording by the id that a grid gave them.
+
+use super::Sessions;
+use super::grid_ids::grid_id;
+use super::table::SessionEntry;
+use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
+
+impl Sessions {
+    /// Those of `owner`, live or not.
+    pub fn recorded(&self, owner: &KeyId) -> Vec<SessionId> {
+        let asked = |(id, entry): (&SessionId, &SessionEntry)| {
+            let options = match entry {
+                SessionEntry::Live(session) => &session.options,
+                SessionEntry::Past(record) => &record.options,
+            };
+            (options.recording && entry.owner() == owner).then(|| id.clone())
+        };
+        self.lock().iter().filter_map(asked).collect()
+    }
+
+    /// The one of them that a grid's client knows by this id.
+    pub fn recorded_as(&self, wanted: &str, owner: &KeyId) -> Option<SessionId> {
+        let instance = &self.shared.instance;
+        self.recorded(owner).into_iter().find(|id| grid_id(instance.session_secret(id.as_str(), "grid")) == wanted)
+    }
+}
