@@ -11,7 +11,9 @@ mod task;
 use std::sync::Arc;
 
 use rmcp::model::{ContentBlock, JsonObject, Tool, ToolAnnotations};
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -119,7 +121,10 @@ pub(crate) async fn call(agent: &Arc<Agent>, name: &str, arguments: JsonObject) 
 }
 
 fn described<T: JsonSchema>(name: &'static str, effect: Effect, about: &'static str) -> Tool {
-    let mut schema = schemars::schema_for!(T);
+    // Some models' interfaces take no references.
+    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    let settings = settings.with_transform(RecursiveTransform(leave_out_null));
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
     schema.remove("description");
     let schema = match schema.to_value() {
@@ -128,6 +133,31 @@ fn described<T: JsonSchema>(name: &'static str, effect: Effect, about: &'static 
     };
     let annotations = ToolAnnotations::new().read_only(effect == Effect::Reads).open_world(true);
     Tool::new(name, about, schema).with_annotations(annotations)
+}
+
+/// Says of what may be left out only what it is otherwise. `null` is taken, too; but some models' interfaces take one type for a
+/// value and no more.
+fn leave_out_null(schema: &mut Schema) {
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    let Some(Value::Array(choices)) = schema.get_mut("anyOf") else { return };
+    choices.retain(|choice| choice["type"] != "null");
+    if let [Value::Object(only)] = choices.as_slice() {
+        let only = only.clone();
+        schema.remove("anyOf");
+        for (name, value) in only {
+            // What the field says of itself is more than what its type says.
+            schema.ensure_object().entry(name).or_insert(value);
+        }
+    }
 }
 
 fn unknown(name: &str) -> String {
@@ -178,6 +208,20 @@ mod tests {
         for tool in all() {
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);
             assert!(tool.description.is_some_and(|about| !about.is_empty()));
+        }
+    }
+
+    #[test]
+    fn schemas_are_those_that_every_model_takes() {
+        for tool in all() {
+            let schema = Value::from((*tool.input_schema).clone());
+            let text = schema.to_string();
+            for rare in ["null", "$ref", "anyOf"] {
+                assert!(!text.contains(&format!("\"{rare}\"")), "{}: {text}", tool.name);
+            }
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                assert!(property["description"].is_string(), "{}: {name}", tool.name);
+            }
         }
     }
 
