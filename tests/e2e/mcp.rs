@@ -24,6 +24,8 @@ pub(crate) fn group() -> Group {
             every_tool_works_in_firefox,
             references_hold_in_webkit,
             the_client_for_python_finds_its_version,
+            an_agent_framework_uses_the_tools,
+            the_inspector_finds_no_fault,
             a_program_starts_it,
             sessions_are_their_keys_own,
         ],
@@ -97,6 +99,23 @@ async fn the_client_for_python_finds_its_version(stage: Stage) -> Result<()> {
     let deep = json!({"html": "<p>tea", "addScriptTag": [{"content":
         "let at = document.body; for (let i = 0; i < 700; i++) at = at.appendChild(document.createElement('b'))"}]});
     ensure!(daemon.api().post("/read", &deep).await?.fault(500)?.code == "page_failed");
+    daemon.assert_idle().await
+}
+
+async fn an_agent_framework_uses_the_tools(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let program = Program::python(&folder(), "framework.py").await?.of(daemon);
+    let report = program.env("SITE_URL", stage.site_for(daemon).await?).results().await?;
+    ensure!(report["tools"].as_u64() >= Some(23), "{report}");
+    ensure!(report["said"].as_str().is_some_and(|said| said.contains("Tea house")), "{report}");
+    daemon.assert_idle().await
+}
+
+async fn the_inspector_finds_no_fault(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let report = Program::node(&folder(), "inspector.mjs").await?.of(daemon).results().await?;
+    ensure!(report["tools"].as_u64() >= Some(23) && report["problems"] == json!([]), "{report}");
+    ensure!(report["called"]["isError"] == false && report.to_string().contains("heading \\\"Tea house"), "{report}");
     daemon.assert_idle().await
 }
 
