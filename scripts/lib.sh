@@ -518,6 +518,7 @@ ad_list() {
 }
 
 # python_venv FOLDER: what its requirements.txt names, in its .venv, unless it is there already.
+# Its first line may say that packages run on an older Python than they ask for.
 python_venv() {
   local folder=$1
   if [ ! -e "$folder/requirements.txt" ]; then return; fi
@@ -527,6 +528,7 @@ python_venv() {
   fi
   ensure_python
   python3 -m venv "$folder/.venv"
+  if grep -q '^# ignore-requires-python' "$folder/requirements.txt"; then local -x PIP_IGNORE_REQUIRES_PYTHON=1; fi
   "$folder/.venv/bin/python" -m pip install --quiet --requirement "$folder/requirements.txt"
   touch "$folder/.venv/installed"
 }

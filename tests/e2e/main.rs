@@ -123,6 +123,7 @@ modules! {
     packages,
     podman,
     scripts,
+    chart,
     model,
     reliability,
 }

@@ -3,7 +3,7 @@
 mod engines;
 mod guide;
 mod moves;
-mod stack;
+pub(crate) mod stack;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -97,9 +97,14 @@ impl Kubernetes {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
+    /// Where a node's own folders lie: `lib` is its `/var/lib`, `run` and `log` are what their names say.
+    pub fn folder_of(&self, node: &str) -> Result<PathBuf> {
+        Ok(self.folder.path().join(format!("nodes/{}", number(node)?)))
+    }
+
     /// The container engine of a node that has not lost its power: what really runs there, whatever the apiserver says.
     pub fn engine(&self, node: &str) -> Result<Docker> {
-        let socket = self.folder.path().join(format!("nodes/{}/run/docker.sock", number(node)?));
+        let socket = self.folder_of(node)?.join("run/docker.sock");
         // The path is short, whatever the target directory's is: the kernel allows 108 bytes.
         let short = self.link(node);
         if !short.is_symlink() {

@@ -56,8 +56,12 @@ impl Program {
         let (python, stamp) = (venv.join("bin/python"), venv.join("installed"));
         if older(&stamp, &wanted)? {
             succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv)).await.context("python3 -m venv")?;
-            let install = ["-m", "pip", "install", "--quiet", "--requirement"];
-            succeed(Command::new(&python).args(install).arg(&wanted)).await.context("pip install")?;
+            let mut install = Command::new(&python);
+            install.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&wanted);
+            if std::fs::read_to_string(&wanted)?.starts_with("# ignore-requires-python") {
+                install.env("PIP_IGNORE_REQUIRES_PYTHON", "1");
+            }
+            succeed(&mut install).await.context("pip install")?;
             std::fs::write(&stamp, "")?;
         }
         Self::new(Command::new(python), folder, file)
