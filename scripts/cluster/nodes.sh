@@ -142,6 +142,9 @@ END
   # A kubelet asks there whether it is in a cloud; the answer is to come at once.
   ip -n "$(space "node-$node")" route add unreachable 169.254.0.0/16
   ip route replace "$(network).$node.0/24" via "$(node_address "$node")"
+  # Not by this machine, whose firewall may forward nothing.
+  ip -n "$(space "node-$node")" route add "$(service_address)/32" via "$(apiserver_address)"
+  ip -n "$(space control)" route add "$(network).$node.0/24" via "$(node_address "$node")"
   for ((other = 1; other < node; other++)); do
     ip -n "$(space "node-$node")" route add "$(network).$other.0/24" via "$(node_address "$other")"
     ip -n "$(space "node-$other")" route add "$(network).$node.0/24" via "$(node_address "$node")"

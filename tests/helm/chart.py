@@ -46,7 +46,8 @@ async def upgrade(namespace, kubeconfig, values):
 
 async def uninstall(namespace, kubeconfig):
     configuration = helm.Configuration(namespace=namespace, kubeconfig=kubeconfig)
-    return {"said": str(await helm.Uninstall(configuration).run(RELEASE, wait=False))}
+    await helm.Uninstall(configuration).run(RELEASE, wait=False)
+    return {}
 
 
 async def main(command, *arguments):
