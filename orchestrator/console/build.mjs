@@ -31,6 +31,19 @@ await build({
   minify: true,
   logLevel: 'warning',
 });
+await build({
+  entryPoints: { function: 'src/function/function.ts' },
+  outdir: 'dist',
+  bundle: true,
+  // One expression for the daemon: the names stay within the script.
+  format: 'iife',
+  globalName: 'warmpoolFunction',
+  target: ['chrome120'],
+  minify: true,
+  legalComments: 'eof',
+  logLevel: 'warning',
+  plugins: [{ name: 'without what only Node has', setup: leaveOut }],
+});
 await copyFile('src/favicon.svg', 'dist/favicon.svg');
 await copyFile('src/world/world.html', 'dist/world.html');
 await copyFile('src/world/world-closed.html', 'dist/world-closed.html');
@@ -60,4 +73,10 @@ async function included(file, values = {}) {
     return included(name, Object.fromEntries(pairs.map((pair) => /^(\w+)=(.*)$/.exec(pair).slice(1))));
   });
   return (await Promise.all(parts)).join('');
+}
+
+/** Leaves out the parts of Puppeteer for Node and for WebDriver BiDi, which no page runs. */
+function leaveOut(build) {
+  build.onResolve({ filter: /^(node:.*|ws|@puppeteer\/browsers|\.\.\/bidi\/.*)$/ }, ({ path }) => ({ path, namespace: 'left-out' }));
+  build.onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({ contents: 'module.exports = {};', loader: 'js' }));
 }

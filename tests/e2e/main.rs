@@ -73,6 +73,7 @@ modules! {
     page_calls,
     playwright,
     page_call_limits,
+    page_functions,
     page_call_engines,
     live_durability,
     capabilities,

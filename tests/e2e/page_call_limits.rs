@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use warmpool_tests::api::KEY_HEADER;
 use warmpool_tests::wire::{self, Target};
-use warmpool_tests::{Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
 
 use crate::page_calls::call;
 
@@ -59,6 +59,10 @@ async fn bad_input_names_its_field(stage: Stage) -> Result<()> {
     ] {
         let fault = api.post(path, &body).await?.fault(400).with_context(|| format!("{path} {body}"))?;
         ensure!(fault.field == field, "{path} {body}: {fault:?}");
+    }
+    for path in ["/function", "/chromium/download"] {
+        let fault = api.post(path, &json!({"code": "export default () => 1"})).await?.fault(400)?;
+        ensure!(fault.code == "not_supported" && fault.message.contains("pages.functions"), "{path}: {fault:?}");
     }
     api.without_key().post("/pdf", &json!({"html": "x"})).await?.fault(401)?;
     ensure!(api.get("/pdf").await?.status == 405);
@@ -158,34 +162,40 @@ async fn a_call_shows_in_lists(stage: Stage) -> Result<()> {
 
 async fn a_client_that_leaves_frees_its_browser(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
+    let many = "<p style='break-after:page'>tea</p>".repeat(3000);
+    leaving_frees_the_browser(daemon, "/content", &json!({"html": "x", "waitForTimeout": 60000})).await?;
+    leaving_frees_the_browser(daemon, "/pdf", &json!({"html": many})).await?;
+    daemon.assert_idle().await
+}
+
+/// Begins a call and leaves: its session ends.
+pub(crate) async fn leaving_frees_the_browser(daemon: &Daemon, path: &str, body: &Value) -> Result<()> {
     let api = daemon.api();
     let target = Target::parse(daemon.url())?;
-    let many = "<p style='break-after:page'>tea</p>".repeat(3000);
-    for (path, body) in [("/content", json!({"html": "x", "waitForTimeout": 60000})), ("/pdf", json!({"html": many}))] {
-        let body = body.to_string();
-        let name = format!("left{}", path.len());
-        let head = format!(
-            "POST {path}?trackingId={name} HTTP/1.1\r\nHost: {}\r\n{KEY_HEADER}: {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n",
-            target.authority(),
-            daemon.key(),
-            body.len()
-        );
-        let mut client = wire::connect(&target, None).await?;
-        client.write_all(head.as_bytes()).await?;
-        client.write_all(body.as_bytes()).await?;
-        let entry = async |status: &str| -> Result<Option<Value>> {
-            let listed = api.get(&format!("/sessions?status={status}")).await?.ok()?;
-            let entries = listed["sessions"].as_array().cloned().unwrap_or_default();
-            Ok(entries.into_iter().find(|entry| entry["app_name"] == name))
-        };
-        eventually!("the call's session lives", 60, entry("running").await?)?;
-        drop(client);
-        let ended = eventually!("it has ended", 30, entry("terminated").await?)?;
-        let record = api.get(&format!("/sessions/{}", ended["session_id"].as_str().unwrap_or_default())).await?.ok()?;
-        ensure!(record["reason"] == "client_gone", "{record}");
-    }
-    daemon.assert_idle().await
+    let body = body.to_string();
+    let name = format!("left{}", path.len());
+    let mark = if path.contains('?') { '&' } else { '?' };
+    let head = format!(
+        "POST {path}{mark}trackingId={name} HTTP/1.1\r\nHost: {}\r\n{KEY_HEADER}: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        target.authority(),
+        daemon.key(),
+        body.len()
+    );
+    let mut client = wire::connect(&target, None).await?;
+    client.write_all(head.as_bytes()).await?;
+    client.write_all(body.as_bytes()).await?;
+    let entry = async |status: &str| -> Result<Option<Value>> {
+        let listed = api.get(&format!("/sessions?status={status}")).await?.ok()?;
+        let entries = listed["sessions"].as_array().cloned().unwrap_or_default();
+        Ok(entries.into_iter().find(|entry| entry["app_name"] == name))
+    };
+    eventually!("the call's session lives", 60, entry("running").await?)?;
+    drop(client);
+    let ended = eventually!("it has ended", 30, entry("terminated").await?)?;
+    let record = api.get(&format!("/sessions/{}", ended["session_id"].as_str().unwrap_or_default())).await?.ok()?;
+    ensure!(record["reason"] == "client_gone", "{record}");
+    Ok(())
 }
 
 async fn a_large_document_arrives_whole(stage: Stage) -> Result<()> {

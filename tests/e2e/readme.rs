@@ -45,7 +45,7 @@ const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const NEXT_BLOCK: &str = "--- next block ---";
 
 pub(crate) fn group() -> Group {
-    group!(Some(Settings::new()),
+    group!(Some(Settings::new().set("PAGES_FUNCTIONS", "true")),
         quick: [
             blocks_are_marked,
             examples_are_the_files,

@@ -1,19 +1,18 @@
-//! A call: what it asks for, the session that serves it, and its answer.
+//! A call: what it asks for, and the session that serves it.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use futures_util::Stream;
-use futures_util::stream::unfold;
+use http::HeaderValue;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Error;
-use crate::chromium::{ChromiumTab, Printed};
+use crate::answer::{Answer, Outcome, OutcomeBody, RunningCall, Stored};
+use crate::chromium::ChromiumTab;
+use crate::code::CodeCall;
 use crate::driver::DriverTab;
 use crate::perform::{self, Waiting, left};
 use crate::read::{Extract, Read};
@@ -23,14 +22,13 @@ use crate::request::{
     ContentBody, PageRequest, Pdf, PdfBody, ReadBody, Robots, Scrape, ScrapeBody, Screenshot, ScreenshotBody,
     checked_reader,
 };
-use crate::response::PageResponse;
 use crate::tab::{Document, Tab, TabError};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{FieldError, ServiceError};
 use warmpool_keys::KeyId;
 use warmpool_protocol::Size;
-use warmpool_sessions::session::{Ending, Kind, Options, Session, Sessions, UnconfirmedSession};
+use warmpool_sessions::session::{Ending, Kind, Options, Session, Sessions};
 
 /// How long the session may outlive the call, in seconds: its own end is for a daemon that died in mid-call.
 const AFTER: u64 = 5;
@@ -51,6 +49,27 @@ pub struct PageCall {
     work: Work,
 }
 
+/// A call of either kind.
+#[derive(Debug)]
+pub enum Call {
+    /// It names a page, and what is wanted of it.
+    Page(Box<PageCall>),
+    /// It brings code of its own.
+    Code(CodeCall),
+}
+
+impl From<PageCall> for Call {
+    fn from(call: PageCall) -> Self {
+        Self::Page(Box::new(call))
+    }
+}
+
+impl From<CodeCall> for Call {
+    fn from(call: CodeCall) -> Self {
+        Self::Code(call)
+    }
+}
+
 /// What is wanted of the page.
 #[derive(Debug)]
 enum Work {
@@ -59,37 +78,6 @@ enum Work {
     Pdf(Pdf),
     Screenshot(Screenshot),
     Scrape(Scrape),
-}
-
-/// What a call answers.
-pub struct Answer {
-    /// What the site answered.
-    pub response: PageResponse,
-    /// The media type of the body.
-    pub media_type: &'static str,
-    /// The body.
-    pub body: AnswerBody,
-}
-
-/// The body of an answer.
-pub enum AnswerBody {
-    /// All of it.
-    Whole(Bytes),
-    /// A document that is read as it is taken. The browser lives until then.
-    Pieces(Pieces),
-}
-
-/// A document in a browser that lives as long as this does.
-pub struct Pieces {
-    printed: Printed,
-    running: RunningCall,
-}
-
-/// The session of a call that is under way. Dropping it ends the session, as that of a client that has left.
-struct RunningCall {
-    session: Arc<Session>,
-    _busy: warmpool_sessions::session::CommandGuard,
-    _unconfirmed: UnconfirmedSession,
 }
 
 impl PageCall {
@@ -132,7 +120,7 @@ impl PageCall {
     }
 
     /// Adds to the session's options what its browser has from the beginning.
-    fn complete(&self, options: &mut Options, limit: Duration) -> Result<(), Error> {
+    fn complete(&self, options: &mut Options) -> Result<(), Error> {
         let settings = &mut options.launch.settings;
         if let Some(agent) = &self.request.user_agent {
             settings.user_agent = Some(agent.clone());
@@ -145,9 +133,6 @@ impl PageCall {
         }
         let wrong = |error| FieldError::from(error).renamed(|path| path.replace("user_agent", "userAgent"));
         settings.check().map_err(wrong)?;
-        options.session_timeout = limit.as_secs() + AFTER;
-        options.idle_timeout = None;
-        options.keep_alive = false;
         Ok(())
     }
 }
@@ -166,13 +151,20 @@ impl Pages {
         &self,
         owner: KeyId,
         mut options: Options,
-        call: PageCall,
+        call: impl Into<Call>,
         limit: Duration,
     ) -> Result<Answer, Error> {
-        call.complete(&mut options, limit)?;
+        let call = call.into();
+        if let Call::Page(call) = &call {
+            call.complete(&mut options)?;
+        }
+        options.session_timeout = limit.as_secs() + AFTER;
+        options.idle_timeout = None;
+        // The code's connection ends before its downloads are read.
+        options.keep_alive = matches!(call, Call::Code(_));
         let unconfirmed = self.sessions.create(owner, options).await?;
         let session = Arc::clone(unconfirmed.session()?);
-        let running = RunningCall { _busy: session.busy(), _unconfirmed: unconfirmed, session: Arc::clone(&session) };
+        let running = RunningCall::new(Arc::clone(&session), unconfirmed);
         let until = Instant::now() + limit;
         let outcome = tokio::select! {
             biased;
@@ -182,13 +174,7 @@ impl Pages {
             }
         };
         match outcome {
-            Ok(Outcome { response, media_type, body: OutcomeBody::Whole(bytes) }) => {
-                running.end(Ending::ClientFinished);
-                Ok(Answer { response, media_type, body: AnswerBody::Whole(bytes) })
-            }
-            Ok(Outcome { response, media_type, body: OutcomeBody::Printed(printed) }) => {
-                Ok(Answer { response, media_type, body: AnswerBody::Pieces(Pieces { printed, running }) })
-            }
+            Ok(outcome) => Ok(outcome.answer(running)),
             Err(error) => {
                 // The browser's end comes as a broken connection, too, and its reason a moment later.
                 let error = match &error {
@@ -207,7 +193,14 @@ impl Pages {
         }
     }
 
-    async fn work(&self, session: &Arc<Session>, call: &PageCall, until: Instant) -> Result<Outcome, Error> {
+    async fn work(&self, session: &Arc<Session>, call: &Call, until: Instant) -> Result<Outcome, Error> {
+        match call {
+            Call::Page(call) => self.page(session, call, until).await,
+            Call::Code(call) => Ok(call.work(session, &self.config, until).await?.into()),
+        }
+    }
+
+    async fn page(&self, session: &Arc<Session>, call: &PageCall, until: Instant) -> Result<Outcome, Error> {
         let limit = self.config.pages.max_answer.bytes();
         let tab = match session.options.engine {
             Engine::Chromium => Tab::Chromium(ChromiumTab::attach(session, &call.request, limit).await?),
@@ -227,7 +220,7 @@ impl Pages {
                 whole("application/json", bytes.into())
             }
             Work::Pdf(pdf) => match tab.print(pdf, call.request.java_script, left(until)).await? {
-                Document::Pieces(printed) => ("application/pdf", OutcomeBody::Printed(printed)),
+                Document::Pieces(printed) => ("application/pdf", OutcomeBody::Stored(Stored::Printed(printed))),
                 Document::Whole(bytes) => whole("application/pdf", bytes),
             },
             Work::Screenshot(wanted) => {
@@ -246,48 +239,8 @@ impl Pages {
                 whole("application/json", bytes.into())
             }
         };
-        Ok(Outcome { response, media_type, body })
-    }
-}
-
-/// What came of a call, before its session ends.
-struct Outcome {
-    response: PageResponse,
-    media_type: &'static str,
-    body: OutcomeBody,
-}
-
-enum OutcomeBody {
-    Whole(Bytes),
-    Printed(Printed),
-}
-
-impl RunningCall {
-    fn end(&self, ending: Ending) {
-        self.session.end(ending);
-    }
-}
-
-impl Pieces {
-    /// The document, piece by piece.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, io::Error>> + Send {
-        unfold(Some(self), |pieces| async move {
-            let mut pieces = pieces?;
-            let session = Arc::clone(&pieces.running.session);
-            let piece = tokio::select! {
-                biased;
-                ending = session.ended() => Err(io::Error::other(ending.message())),
-                piece = pieces.printed.next() => piece.map_err(|_| io::Error::other("the document could not be read")),
-            };
-            match piece {
-                Ok(Some(piece)) => Some((Ok(piece), Some(pieces))),
-                Ok(None) => {
-                    pieces.running.end(Ending::ClientFinished);
-                    None
-                }
-                Err(error) => Some((Err(error), None)),
-            }
-        })
+        let media_type = Some(HeaderValue::from_static(media_type));
+        Ok(Outcome { response, media_type, file_name: None, body })
     }
 }
 

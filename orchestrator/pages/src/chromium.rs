@@ -69,6 +69,15 @@ impl From<CdpError> for TabError {
     }
 }
 
+/// The target of the browser's first tab.
+pub(crate) async fn first_tab(session: &Session) -> Result<String, Error> {
+    let unready = |error: CdpError| warmpool_sessions::Error::worker("the browser's DevTools cannot be reached", error);
+    let targets: Vec<Target> =
+        session.worker.agent.targets().await.map_err(|error: AgentError| unready(error.into()))?;
+    let tab = targets.into_iter().find(|target| target.kind == "page");
+    Ok(tab.ok_or_else(|| unready(CdpError::Refused("it has no tab".to_owned())))?.id)
+}
+
 impl ChromiumTab {
     /// Attaches to the first tab of the session's browser, for a call whose answer may have `limit` bytes.
     pub(crate) async fn attach(session: &Arc<Session>, request: &PageRequest, limit: u64) -> Result<Self, Error> {
@@ -76,12 +85,8 @@ impl ChromiumTab {
             |error: CdpError| warmpool_sessions::Error::worker("the browser's DevTools cannot be reached", error);
         let most = usize::try_from(limit.saturating_mul(3).saturating_add(1 << 20)).unwrap_or(usize::MAX);
         let cdp = Arc::new(Cdp::connect_within(session, most).await.map_err(unready)?);
-        let targets: Vec<Target> =
-            session.worker.agent.targets().await.map_err(|error: AgentError| unready(error.into()))?;
-        let Some(tab) = targets.into_iter().find(|target| target.kind == "page") else {
-            return Err(unready(CdpError::Refused("it has no tab".to_owned())).into());
-        };
-        let attach = json!({"targetId": tab.id, "flatten": true});
+        let tab = first_tab(session).await?;
+        let attach = json!({"targetId": tab, "flatten": true});
         let attached = cdp.call(None, "Target.attachToTarget", attach).await.map_err(unready)?;
         let id = attached["sessionId"].as_str().unwrap_or_default().to_owned();
         let rules = match request.intercepts() {
@@ -92,12 +97,12 @@ impl ChromiumTab {
             }
         };
         let (progress, events) =
-            events::follow(Watched { cdp: Arc::clone(&cdp), tab: id.clone(), frame: tab.id.clone() }, rules);
+            events::follow(Watched { cdp: Arc::clone(&cdp), tab: id.clone(), frame: tab.clone() }, rules);
         let tab = Self {
             session: Arc::clone(session),
             cdp,
             id,
-            frame: tab.id,
+            frame: tab,
             progress,
             limit,
             _events: AbortOnDropHandle::new(tokio::spawn(events)),
@@ -314,7 +319,7 @@ impl ChromiumTab {
 }
 
 /// What a call returned, or what it threw.
-fn value(mut answer: Value) -> Result<Value, TabError> {
+pub(crate) fn value(mut answer: Value) -> Result<Value, TabError> {
     let thrown = &answer["exceptionDetails"];
     if thrown.is_object() {
         let words = thrown["exception"]["description"].as_str().or_else(|| thrown["text"].as_str());

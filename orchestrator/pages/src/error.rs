@@ -65,6 +65,20 @@ pub enum Error {
         /// `pages.max_answer`, in bytes.
         limit: u64,
     },
+    /// What the code returned has no place in memory.
+    #[error("the code returned more than {limit} bytes: have it return less, or raise `pages.max_answer`")]
+    CodeTooLarge {
+        /// `pages.max_answer`, in bytes.
+        limit: u64,
+    },
+    /// A download is too large.
+    #[error("the download `{name}` has more than {limit} bytes: raise `worker.file_limit`")]
+    FileTooLarge {
+        /// Its name.
+        name: String,
+        /// `worker.file_limit`, in bytes.
+        limit: u64,
+    },
 }
 
 impl Fault for Error {
@@ -73,7 +87,12 @@ impl Fault for Error {
             Self::Field(error) => error.code(),
             Self::Service(error) => error.code(),
             Self::Session(error) => error.code(),
-            Self::NotOpened { .. } | Self::Failed { .. } | Self::Read(_) | Self::TooLarge { .. } => Code::PageFailed,
+            Self::NotOpened { .. }
+            | Self::Failed { .. }
+            | Self::Read(_)
+            | Self::TooLarge { .. }
+            | Self::CodeTooLarge { .. }
+            | Self::FileTooLarge { .. } => Code::PageFailed,
             Self::Robots { .. } => Code::RefusedByRobots,
             Self::Late { .. } | Self::TimedOut { .. } => Code::PageTimeout,
         }

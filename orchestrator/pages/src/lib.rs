@@ -3,9 +3,11 @@
 //!
 //! | module     | what it holds |
 //! |------------|---------------|
-//! | `call`     | a checked call, its session, and its answer |
+//! | `call`     | a checked call, and its session |
+//! | `answer`   | what a call answers |
 //! | `request`  | what bodies may say; no I/O |
 //! | `perform`  | the steps of a call, in their order |
+//! | `code`     | calls that bring code of their own, and the page in which that runs |
 //! | `tab`      | the tab in which they happen, whatever protocol its browser speaks |
 //! | `chromium` | a tab of Chromium, over DevTools |
 //! | `driver`   | a tab of Firefox or WebKit, over the session's driver |
@@ -13,7 +15,7 @@
 //! | `response` | what the site answered, as headers |
 //! | `error`    | what can go wrong with a call |
 //!
-//! `call` uses `perform`, that `tab`, and that `chromium` and `driver`; all use `request` and `error`. The crate stands beside
+//! `call` uses `answer`, `code` and `perform`, that `tab`, and that `chromium` and `driver`; all use `request` and `error`. The crate stands beside
 //! `warmpool-tasks` and above `warmpool-sessions`: it makes sessions as clients do, and knows neither tasks nor routes. What
 //! calls and tasks share lies below both: sessions, the forwarder to drivers (`warmpool_sessions::webdriver`), and the daemon's own DevTools connection
 //! (`warmpool_sessions::cdp`). The rest they do not share. A task replays what a person recorded, with trusted input and on
@@ -35,11 +37,16 @@
 //!   along ([`Extract`]). What a page says is found by `warmpool-reading`.
 //! - *`robots.txt` is opened by the call's own browser*, so it comes by the same way, and under the same policy, as the page.
 //! - *Expressions are those of the crate `regex`*: linear in time, whatever a client sends, and without look-around.
+//! - *Code of a caller's reaches its own browser by a binding*, and by no websocket: the daemon carries its messages, as those of
+//!   any client. A websocket would need an address of the daemon's that pages can reach, and a token that they could read. The
+//!   binding is in one script context alone, so pages that the code opens or leads to do not have it.
 //! - *A document is never in the daemon's memory*: it stays in the browser, and is read as the client takes it. Everything
 //!   else has the limit `pages.max_answer`.
 
+mod answer;
 mod call;
 mod chromium;
+mod code;
 mod driver;
 mod error;
 mod perform;
@@ -48,8 +55,10 @@ mod request;
 mod response;
 mod tab;
 
-pub use call::{Answer, AnswerBody, PageCall, Pages, Pieces};
+pub use answer::{Answer, AnswerBody, Pieces};
+pub use call::{Call, PageCall, Pages};
+pub use code::CodeCall;
 pub use error::Error;
 pub use read::{Extract, ReadAnswer};
-pub use request::{ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
+pub use request::{CodeBody, ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
 pub use response::PageResponse;

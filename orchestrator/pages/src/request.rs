@@ -2,6 +2,7 @@
 //! [`PageRequest`]; what belongs to one call stands in `pdf`, `screenshot` and `scrape`.
 
 pub(crate) mod check;
+mod code;
 pub(crate) mod length;
 pub(crate) mod pdf;
 mod robots;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use url::Url;
 
 pub(crate) use check::PageRequest;
+pub use code::CodeBody;
 pub(crate) use pdf::Pdf;
 pub(crate) use robots::{Robots, checked_reader};
 pub(crate) use scrape::Scrape;

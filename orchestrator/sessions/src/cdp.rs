@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::session::Session;
+use warmpool_core::error::Cause;
 use warmpool_protocol::ClientSaid;
 use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
 
@@ -303,17 +304,23 @@ impl Shared {
     }
 }
 
+/// The headers by which the daemon opens a websocket. It asks for no extension.
+/// Errors: never, as long as a key of a handshake is a header.
+pub(crate) fn handshake() -> Result<HeaderMap, Cause> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::try_from(generate_key())?);
+    Ok(headers)
+}
+
 /// A DevTools connection of the daemon's own, with what ends when it does.
 async fn open(
     session: &Session,
     max_message: usize,
 ) -> Result<(WebSocketStream<PortStream>, Option<Box<AgentListener>>), AgentError> {
-    let key = HeaderValue::try_from(generate_key()).map_err(|error| AgentError::Unreadable(error.into()))?;
-    let mut headers = HeaderMap::new();
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-    headers.insert(SEC_WEBSOCKET_KEY, key);
+    let headers = handshake().map_err(AgentError::Unreadable)?;
     let (stream, early, mut listener) = match session.worker.agent.attach("/devtools", headers).await? {
         Attachment::Open { stream, early, listener, .. } => (stream, early, listener),
         Attachment::Declined(status) => return Err(refused(status)),

@@ -4,11 +4,12 @@
 //! sizes have a limit and a Close frame can be put between two frames; `pump` moves one direction. The client and the
 //! browser negotiate extensions and subprotocols between themselves. With Chromium `reading` looks at messages:
 //! `client_messages` has the agent in the worker hear of a few commands before the browser does, and `browser_messages` puts in
-//! what Chromium cannot know.
+//! what Chromium cannot know. `inner_client` is a client that the daemon has itself.
 
 mod browser_messages;
 mod client_messages;
 pub mod frames;
+pub mod inner_client;
 mod pump;
 mod reading;
 

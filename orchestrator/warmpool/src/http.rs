@@ -30,6 +30,7 @@ mod export;
 mod extensions;
 mod files;
 mod forwarded_body;
+mod functions;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod graphql;
@@ -113,7 +114,7 @@ fn routes() -> Routes {
     let sockets = devtools::routes(Routes::new("Websockets"));
     let driver = webdriver::routes(Routes::new("WebDriver"));
     let live = recording::routes(shares::routes(live::routes(Routes::new("Live view"))));
-    let calls = pages::routes(Routes::new("Pages"));
+    let calls = functions::routes(pages::routes(Routes::new("Pages")));
     let files = files::routes(Routes::new("Files"));
     let tasks = tasks::routes(submit::routes(Routes::new("Tasks")));
     let worlds = integration::routes(worlds::routes(viewer::routes(Routes::new("Worlds"))));

@@ -1,7 +1,7 @@
 //! What the site has for calls on pages.
 
 use axum::Router;
-use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
@@ -18,11 +18,30 @@ const BREWING: &str = "<!doctype html><title>Brewing</title><h1 id=title>Sencha 
 const RESTLESS: &str =
     "<!doctype html><title>Restless</title><script>setInterval(() => fetch('/api/data?' + Math.random()), 50)</script>";
 
+/// A module that pages of any site may import.
+const STEEP: &str = "export const steep = (minutes) => `steeped for ${minutes}`;";
+
+/// A page that looks for what it could reach of whoever has opened it.
+const HOSTILE: &str = "<!doctype html><title>Hostile</title><script>
+const within = () => {
+  if (parent === window) return null;
+  try { return typeof parent.warmpoolSend; } catch (error) { return error.name; }
+};
+const report = () => ({ names: Object.getOwnPropertyNames(window).filter((name) => /warmpool/i.test(name)), parent: within() });
+if (parent !== window) parent.postMessage(report(), '*');
+</script>";
+
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/brewing", get(|| async { Html(BREWING) }))
         .route("/restless", get(|| async { Html(RESTLESS) }))
+        .route("/hostile", get(|| async { Html(HOSTILE) }))
         .route("/private", get(private))
+        .route("/steep.js", get(steep))
+}
+
+async fn steep() -> Response {
+    ([(CONTENT_TYPE, "text/javascript"), (ACCESS_CONTROL_ALLOW_ORIGIN, "*")], STEEP).into_response()
 }
 
 /// Who says `tea` and `pot` gets in.

@@ -95,6 +95,10 @@ settings! {
         max_answer: ByteSize = Is("16MiB"), min "1KiB";
         /// Maximum number of elements of a page whose main content is read.
         max_elements: usize = Is("50000"), min "1";
+        /// Enables `/function` and `/download`, which run code of the caller's in a browser.
+        functions: bool = Is("false");
+        /// Time for a download to begin once the code of `/download` has ended.
+        download_wait: Duration = Is("5s"), min "0s";
     }
 
     /// MCP at `/mcp`, whose tools let agents drive browsers.

@@ -139,7 +139,7 @@ pub(super) fn routes() -> Routes {
                 .fails(&[Code::UnknownTarget, Code::MethodNotAllowed, Code::NotSupported])
                 .fails(devtools::SOCKET_FAILURES),
         );
-    for helper in ["download", "function", "performance", "unblock"] {
+    for helper in ["performance", "unblock"] {
         routes = routes.undescribed(&format!("/{helper}"), post(rest_helper), REFUSAL);
     }
     routes

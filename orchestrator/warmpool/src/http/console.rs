@@ -18,6 +18,8 @@ mod sampling;
 mod state;
 mod thumbnails;
 
+use std::borrow::Cow;
+
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{delete, get, post};
@@ -154,6 +156,14 @@ pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> R
         text = text.replace(&format!("{{{{{placeholder}}}}}"), &escaped(value));
     }
     html(status, text)
+}
+
+/// A script that is for other places than these pages.
+pub(super) fn script(name: &str) -> Option<Cow<'static, str>> {
+    match Files::get(name)?.data {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+    }
 }
 
 /// A page without placeholders, if there is one of this name.

@@ -8,7 +8,10 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use futures_util::future::BoxFuture;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -27,15 +30,17 @@ use crate::dropin::browserless;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_keys::KeyId;
 use warmpool_pages::{
-    AnswerBody, ContentBody, Extract, PageCall, PdfBody, ReadAnswer, ReadBody, ScrapeBody, ScreenshotBody,
+    AnswerBody, Call, ContentBody, Extract, PageCall, PdfBody, ReadAnswer, ReadBody, ScrapeBody, ScreenshotBody,
 };
+use warmpool_sessions::session::Options;
 use warmpool_tasks::extraction::Extraction;
 
 /// What a query may say. `dropin::browserless` reads what it has in common with a websocket's, and refuses all others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-struct PageQuery {
+pub(super) struct PageQuery {
     /// A service key, where the client can set no header.
     token: Option<String>,
     /// How long the call may take from the moment that it has a browser, in milliseconds: `pages.timeout` where it is left out.
@@ -53,11 +58,15 @@ struct PageQuery {
     launch: Option<String>,
 }
 
+/// The setting that limits a body.
+pub(super) const MAX_BODY: &str = "pages.max_body";
+/// Other names of Chromium's calls, for clients that know them.
+pub(super) const PREFIXES: [&str; 2] = ["/chromium", "/chrome"];
 /// Calls on pages, each of which makes a session.
-const POLICY: Policy = Policy::rest(Access::Socket, &[]).takes_at_least::<PageQuery>().of(Traffic::Work);
+pub(super) const POLICY: Policy = Policy::rest(Access::Socket, &[]).takes_at_least::<PageQuery>().of(Traffic::Work);
 
 /// Why a call on a page may fail.
-const FAILURES: &[Code] = &[Code::PageTimeout, Code::PageFailed, Code::SessionEnded];
+pub(super) const FAILURES: &[Code] = &[Code::PageTimeout, Code::PageFailed, Code::SessionEnded];
 
 /// A call on a page: how its body becomes one.
 trait PageBody: DeserializeOwned {
@@ -173,8 +182,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 .reads::<ScrapeBody>(example(json!({"elements": [{"selector": "h1"}]})))
                 .writes::<Scraped>("The elements."),
         );
-    // The same under other names, for clients that know them.
-    ["/chromium", "/chrome"].into_iter().fold(routes, |routes, prefix| {
+    PREFIXES.into_iter().fold(routes, |routes, prefix| {
         routes
             .undescribed(&format!("{prefix}/content"), post(answer::<ContentBody>), POLICY)
             .undescribed(&format!("{prefix}/pdf"), post(answer::<PdfBody>), POLICY)
@@ -235,33 +243,82 @@ async fn answer<B: PageBody + Send + 'static>(
     parts: Parts,
     body: Body,
 ) -> Result<Response, Error> {
-    let key = verify(&app, &parts.headers, query.token.as_deref())?;
-    let engine = engine(query.browser, parts.uri.path())?;
-    let text = parts.uri.query().unwrap_or_default();
-    let asked = browserless::read(&without_browser(text), engine)?;
-    let options = asked.options(&app.config)?;
-    for (name, given) in [("session", asked.session.is_some()), ("keep_alive", options.keep_alive)] {
-        if given {
-            return Err(Error::invalid(
-                name,
-                "cannot be given here: each call has a browser of its own, which ends with it",
-            ));
-        }
-    }
-    let limit = query.timeout.map_or(app.config.pages.timeout, Duration::from_millis);
+    let asked = Asked::read(&app, &query, &parts)?;
     let most = app.config.pages.max_body.bytes();
-    let mut text = body::json_text(&app, &parts.headers, body, most, "pages.max_body").await?;
-    let call = text.parse::<B>()?.call(engine, &app)?;
-    let pages = warmpool_pages::Pages::new(app.sessions.clone(), app.config.clone());
-    let answer = pages.perform(key, options, call, limit).await?;
+    let mut text = body::json_text(&app, &parts.headers, body, most, MAX_BODY).await?;
+    let call = text.parse::<B>()?.call(asked.engine, &app)?;
+    let response = asked.carry_out(&app, call).await?;
     drop(text);
-    let body = match answer.body {
-        AnswerBody::Whole(bytes) => Body::from(bytes),
-        AnswerBody::Pieces(pieces) => Body::from_stream(pieces.into_stream()),
-    };
-    let mut response = download(body, answer.media_type);
-    response.headers_mut().extend(answer.response.headers());
     Ok(response)
+}
+
+/// What a call's key and query say.
+pub(super) struct Asked {
+    pub(super) engine: Engine,
+    key: KeyId,
+    options: Options,
+    limit: Duration,
+}
+
+impl Asked {
+    pub(super) fn read(app: &App, query: &PageQuery, parts: &Parts) -> Result<Self, Error> {
+        let key = verify(app, &parts.headers, query.token.as_deref())?;
+        let engine = engine(query.browser, parts.uri.path())?;
+        let text = parts.uri.query().unwrap_or_default();
+        let asked = browserless::read(&without_browser(text), engine)?;
+        let options = asked.options(&app.config)?;
+        for (name, given) in [("session", asked.session.is_some()), ("keep_alive", options.keep_alive)] {
+            if given {
+                return Err(Error::invalid(
+                    name,
+                    "cannot be given here: each call has a browser of its own, which ends with it",
+                ));
+            }
+        }
+        let limit = query.timeout.map_or(app.config.pages.timeout, Duration::from_millis);
+        Ok(Self { engine, key, options, limit })
+    }
+
+    /// Carries the call out, and answers with what comes of it.
+    pub(super) async fn carry_out(self, app: &App, call: impl Into<Call>) -> Result<Response, Error> {
+        let pages = warmpool_pages::Pages::new(app.sessions.clone(), app.config.clone());
+        let answer = pages.perform(self.key, self.options, call, self.limit).await?;
+        let body = match answer.body {
+            AnswerBody::Whole(bytes) => Body::from(bytes),
+            AnswerBody::Pieces(pieces) => Body::from_stream(pieces.into_stream()),
+        };
+        let mut response = download(body, "application/octet-stream");
+        let headers = response.headers_mut();
+        headers.extend(answer.response.headers());
+        if let Some(media_type) = answer.media_type {
+            headers.insert(CONTENT_TYPE, media_type);
+        }
+        if let Some(name) = &answer.file_name {
+            file_headers(headers, name);
+        }
+        Ok(response)
+    }
+}
+
+/// Names a file, and says by its name of which type it is.
+fn file_headers(headers: &mut HeaderMap, name: &str) {
+    let media_type = mime_guess::from_path(name).first_or_octet_stream();
+    if let Ok(media_type) = HeaderValue::try_from(media_type.as_ref()) {
+        headers.insert(CONTENT_TYPE, media_type);
+    }
+    let plain: String = name
+        .chars()
+        .map(
+            |letter| {
+                if letter.is_ascii_graphic() && !matches!(letter, '"' | '\\') || letter == ' ' { letter } else { '_' }
+            },
+        )
+        .collect();
+    let coded = utf8_percent_encode(name, NON_ALPHANUMERIC);
+    let disposition = format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{coded}");
+    if let Ok(disposition) = HeaderValue::try_from(disposition) {
+        headers.insert(CONTENT_DISPOSITION, disposition);
+    }
 }
 
 /// The browser that a call wants.
@@ -293,6 +350,24 @@ mod tests {
         assert_eq!(engine(Some(Engine::Firefox), "/pdf").unwrap(), Engine::Firefox);
         assert_eq!(engine(Some(Engine::Chromium), "/chrome/pdf").unwrap(), Engine::Chromium);
         assert!(engine(Some(Engine::Webkit), "/chromium/pdf").is_err());
+    }
+
+    #[test]
+    fn a_file_has_its_name_and_its_type() {
+        for (name, media_type, disposition) in [
+            ("tea.csv", "text/csv", "attachment; filename=\"tea.csv\"; filename*=UTF-8''tea%2Ecsv"),
+            (
+                "T\u{e9}\"\r\n.pdf",
+                "application/pdf",
+                "attachment; filename=\"T____.pdf\"; filename*=UTF-8''T%C3%A9%22%0D%0A%2Epdf",
+            ),
+            ("tea", "application/octet-stream", "attachment; filename=\"tea\"; filename*=UTF-8''tea"),
+        ] {
+            let mut headers = HeaderMap::new();
+            file_headers(&mut headers, name);
+            assert_eq!(headers[CONTENT_TYPE], media_type);
+            assert_eq!(headers[CONTENT_DISPOSITION], disposition);
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ struct Body {
     media_type: &'static str,
     schema: SchemaOf,
     example: Option<Value>,
+    /// Another media type, whose bodies are text.
+    text: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -75,7 +77,8 @@ impl Operation {
 
     /// It reads this type as JSON.
     pub(crate) fn reads<T: JsonSchema>(mut self, example: Value) -> Self {
-        self.body = Some(Body { media_type: "application/json", schema: schema_of::<T>, example: Some(example) });
+        self.body =
+            Some(Body { media_type: "application/json", schema: schema_of::<T>, example: Some(example), text: None });
         self.fails(&[
             Code::InvalidBody,
             Code::InvalidField,
@@ -88,9 +91,17 @@ impl Operation {
         ])
     }
 
+    /// Instead of what it reads, it may get text of this media type.
+    pub(crate) const fn reads_also(mut self, media_type: &'static str) -> Self {
+        if let Some(body) = &mut self.body {
+            body.text = Some(media_type);
+        }
+        self
+    }
+
     /// It reads bytes of this media type.
     pub(crate) fn reads_bytes(mut self, media_type: &'static str) -> Self {
-        self.body = Some(Body { media_type, schema: bytes, example: None });
+        self.body = Some(Body { media_type, schema: bytes, example: None, text: None });
         self.fails(&[Code::BodyTimeout, Code::BodyTooLarge])
     }
 
@@ -189,6 +200,9 @@ impl Operation {
                 content["example"] = example.clone();
             }
             operation["requestBody"] = json!({"required": required, "content": {body.media_type: content}});
+            if let Some(media_type) = body.text {
+                operation["requestBody"]["content"][media_type] = json!({"schema": {"type": "string"}});
+            }
         }
         operation
     }
