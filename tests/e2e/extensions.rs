@@ -6,8 +6,11 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use warmpool_api::status::KindStatus;
 use warmpool_tests::api::Fault;
+use warmpool_tests::daemon::Daemon;
 use warmpool_tests::{Api, Driver, Group, Reply, Session, Settings, Stage, eventually, flows, group, task};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -21,6 +24,7 @@ pub(crate) fn group() -> Group {
             are_loaded_by_firefox,
             that_a_browser_refuses_are_named,
             go_with_tasks,
+            wait_in_the_browsers_of_presets,
         ],
     )
 }
@@ -342,4 +346,47 @@ async fn go_with_tasks(stage: Stage) -> Result<()> {
     task::succeeds(&api, "/lam/run", &body).await?;
     api.delete(&format!("/extensions/{id}")).await?.ok()?;
     daemon.assert_idle().await
+}
+
+/// A preset names extensions that its operator's key has uploaded before.
+async fn wait_in_the_browsers_of_presets(stage: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(settings()).await?;
+    let mut ids = Vec::new();
+    for engine in ["chromium", "firefox"] {
+        ids.push((engine, kept(&daemon.api(), probe(engine, json!([]))?).await?));
+    }
+    let preset = |(engine, id): &(&str, String)| {
+        format!(
+            "{{ name = \"{engine}-probe\", engine = \"{engine}\", mode = \"headless\", count = 1, extension_ids = [\"{id}\"] }}"
+        )
+    };
+    let presets: Vec<String> = ids.iter().map(preset).collect();
+    daemon.set("POOL_PRESETS", format!("[{}]", presets.join(", ")));
+    daemon.signal(Signal::SIGTERM)?;
+    daemon.wait(60).await?;
+    daemon.restart().await?;
+    daemon.warm().await?;
+    let site = stage.site_for(&daemon).await?;
+    for (engine, id) in &ids {
+        let name = format!("{engine}-probe");
+        let kind = async || -> Result<KindStatus> {
+            let found = daemon.kinds().await?.into_iter().find(|kind| kind.preset.as_ref() == Some(&name));
+            found.with_context(|| name.clone())
+        };
+        ensure!(kind().await?.counts.ready == 1, "{name}: {:?}", kind().await?);
+        let session = daemon.webdriver(with(engine, &[id])).await?;
+        let driver = Driver::start(session.connect_url()?, json!({})).await?;
+        ensure!(kind().await?.counts.leased == 1, "{name}: {:?}", kind().await?);
+        driver.goto(&format!("{site}/")).await?;
+        let (own, refused) = Reader::Driver(&driver).marks().await?;
+        ensure!(own.contains("Test site") && !refused.contains("got latest"), "{own} {refused}");
+        driver.quit().await?;
+        eventually!("another browser waits", 60, kind().await?.counts.ready == 1)?;
+        daemon.api().delete(&format!("/extensions/{id}")).await?.ok()?;
+        eventually!("no browser waits with an extension that is gone", 20, {
+            let kind = kind().await?;
+            kind.counts.ready == 0 && kind.last_error.is_some_and(|error| error.contains(id.as_str()))
+        })?;
+    }
+    eventually!("no worker is left", 20, daemon.containers().await?.is_empty())
 }

@@ -10,6 +10,7 @@ use super::named_tables::{NamedTable, check_name, named_tables, tables_toml};
 use super::value::{InvalidValue, TomlForm, Value};
 use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::error::FieldError;
+use warmpool_core::ids::ExtensionId;
 
 /// One preset: a number of workers of an engine and mode that wait with these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct PoolPreset {
     pub target: usize,
     /// What is set in the waiting browsers.
     pub settings: Settings,
+    /// The extensions that they have loaded.
+    pub extensions: Vec<ExtensionId>,
     /// Egress rules of their own, beside the daemon's.
     pub egress: EgressRules,
 }
@@ -32,7 +35,10 @@ impl PoolPreset {
     /// The kind of its workers, but for the authorities that they trust.
     #[must_use]
     pub fn key(&self) -> PoolKey {
-        PoolKey { preset: Some(PresetId::from_settings(&self.settings)), ..PoolKey::plain(self.engine, self.mode) }
+        PoolKey {
+            preset: Some(PresetId::new(&self.settings, &self.extensions)),
+            ..PoolKey::plain(self.engine, self.mode)
+        }
     }
 }
 
@@ -72,6 +78,8 @@ pub(super) struct PresetTable {
     geolocation: Option<Geolocation>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     permissions: Vec<Permission>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    extension_ids: Vec<String>,
     #[serde(default, skip_serializing_if = "EgressRules::is_empty")]
     egress: EgressRules,
 }
@@ -93,7 +101,7 @@ impl Value for Presets {
 
     fn toml(&self) -> Option<String> {
         tables_toml(self.0.iter().map(|preset| {
-            let PoolPreset { name, engine, mode, target, settings, egress } = preset.clone();
+            let PoolPreset { name, engine, mode, target, settings, extensions, egress } = preset.clone();
             let Settings {
                 locales,
                 user_agent,
@@ -118,6 +126,7 @@ impl Value for Presets {
                 reduced_motion,
                 geolocation,
                 permissions,
+                extension_ids: extensions.iter().map(ToString::to_string).collect(),
                 egress,
             }
         }))
@@ -157,11 +166,16 @@ impl NamedTable for PoolPreset {
         settings.check().map_err(|error| misfit(error.into()))?;
         engine.check_settings(&settings).map_err(misfit)?;
         settings.sort_permissions();
-        if settings.is_empty() {
+        if engine == Engine::Webkit && !table.extension_ids.is_empty() {
+            return Err(misfit(FieldError::not_supported("extension_ids", "WebKit loads no extensions")));
+        }
+        let extensions = ExtensionId::read_all(&table.extension_ids);
+        let extensions = extensions.map_err(|error| misfit(error.within("extension_ids")))?;
+        if settings.is_empty() && extensions.is_empty() {
             let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
             return Err(InvalidValue::new(format!("{name:?}: has no settings"), remedy));
         }
-        Ok(Self { name, engine, mode, target: count, settings, egress })
+        Ok(Self { name, engine, mode, target: count, settings, extensions, egress })
     }
 }
 
@@ -182,10 +196,11 @@ mod tests {
                 {{ name = "wide", engine = "chromium", mode = "headless", count = 2, viewport = {{ width = 1920, height = 1080 }} }},
                 {{ name = "night", engine = "chromium", mode = "headless", count = 1, timezone = "asia/tokyo", color_scheme = "dark", reduced_motion = "no-preference",
                    geolocation = {{ latitude = 35.5, longitude = 139.75 }}, permissions = ["geolocation", "clipboard-read"] }},
-                {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2", egress = {{ allow = ["10.0.0.0/8"], deny = ["*"] }} }}]"#
+                {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2", egress = {{ allow = ["10.0.0.0/8"], deny = ["*"] }} }},
+                {{ name = "blocker", engine = "chromium", mode = "headless", count = 1, extension_ids = ["ext_a", "ext_b"] }}]"#
         ));
         let names: Vec<_> = presets.iter().map(|preset| (preset.name.as_str(), preset.target)).collect();
-        assert_eq!(names, [("german", 1), ("wide", 2), ("night", 1), ("plain-agent", 0)]);
+        assert_eq!(names, [("german", 1), ("wide", 2), ("night", 1), ("plain-agent", 0), ("blocker", 1)]);
         let german = &presets[0];
         assert_eq!((german.engine, german.mode), (Engine::Firefox, Mode::Headed));
         let locales = vec!["de-DE".to_owned(), "de".to_owned()];
@@ -195,7 +210,8 @@ mod tests {
         assert_eq!(german.settings, settings);
         assert_eq!((presets[3].egress.allow.len(), presets[3].egress.deny.len()), (1, 1));
         assert_eq!(presets[2].settings.timezone.as_deref(), Some("Asia/Tokyo"));
-        assert_eq!(Presets(presets.clone()).warm(), 4);
+        assert_eq!(presets[4].extensions, ["ext_a", "ext_b"].map(ExtensionId::from));
+        assert_eq!(Presets(presets.clone()).warm(), 5);
         assert_eq!(read(&Presets(presets.clone()).toml().unwrap()), presets, "what is written reads the same");
         assert!(read("").is_empty());
     }
@@ -222,6 +238,12 @@ mod tests {
             (&format!(r#"[{{ {german}, user_agent = "" }}]"#), "`user_agent` must be"),
             (&format!(r#"[{{ {german}, locales = ["de"] }}, {{ {german}, locales = ["fr"] }}]"#), "is there twice"),
             (&format!(r#"[{{ {german}, locales = ["de"], egress = {{ allow = ["a b"] }} }}]"#), "is no network"),
+            (&format!(r#"[{{ {german}, extension_ids = ["../x"] }}]"#), "`extension_ids[0]` must be an id"),
+            (&format!(r#"[{{ {german}, extension_ids = ["ext_a", "ext_a"] }}]"#), "`extension_ids[1]` is there twice"),
+            (
+                &format!(r#"[{{ {}, extension_ids = ["ext_a"] }}]"#, german.replace("firefox", "webkit")),
+                "WebKit loads no",
+            ),
             (&german_twice(german), "differ in nothing"),
             (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("\"a\"", "\"Ger man\"")), "`name` must be"),
             (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("firefox", "opera")), "`engine`"),

@@ -219,7 +219,7 @@ settings! {
         /// Number of headless WebKit workers kept warm.
         webkit_headless: usize = Is("0");
         /// Additional workers kept warm with session settings applied; a client that asks for exactly these gets one at once.
-        /// Each is a `[[pool.presets]]` table: name, engine, mode, count, and at least one setting that a create call can make.
+        /// Each is a `[[pool.presets]]` table: name, engine, mode, count, and at least one setting that a create call can make, or `extension_ids`.
         /// A variable or flag takes an array of inline tables.
         presets: Presets = Unset(r#"[{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-DE", "de"], viewport = { width = 1400, height = 900 } }]"#);
         /// Maximum number of workers starting at the same time.

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use warmpool_protocol::{Permission, Settings};
 
 use crate::error::FieldError;
+use crate::ids::ExtensionId;
 
 /// A browser engine, by the name the API uses (`browser_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -177,15 +178,17 @@ macro_rules! short_hash {
 }
 
 short_hash! {
-    /// Names the settings with which workers of a preset wait, by a hash of them.
+    /// Names the settings and extensions with which workers of a preset wait, by a hash of them.
     PresetId
 }
 
 impl PresetId {
-    /// The id of these settings: the same in every process that knows the same settings.
-    pub fn from_settings(settings: &Settings) -> Self {
+    /// The id of these settings and extensions: the same in every process that knows the same settings.
+    pub fn new(settings: &Settings, extensions: &[ExtensionId]) -> Self {
         // Serialising into memory cannot fail; an empty text would only make two presets share an id.
-        Self(short_hash(Sha256::digest(serde_json::to_vec(settings).unwrap_or_default())))
+        let settings = Sha256::new_with_prefix(serde_json::to_vec(settings).unwrap_or_default());
+        let all = extensions.iter().fold(settings, |all, id| all.chain_update(id.as_str()).chain_update("\n"));
+        Self(short_hash(all.finalize()))
     }
 }
 
@@ -249,8 +252,8 @@ mod tests {
     #[test]
     fn a_preset_has_the_same_id_in_every_version() {
         let german = Settings { locales: vec!["de-DE".to_owned()], ..Settings::default() };
-        assert_eq!(PresetId::from_settings(&german).to_string(), "17ec1efea94cceb5");
-        assert_ne!(PresetId::from_settings(&german), PresetId::from_settings(&Settings::default()));
+        assert_eq!(PresetId::new(&german, &[]).to_string(), "17ec1efea94cceb5");
+        assert_ne!(PresetId::new(&german, &[]), PresetId::new(&Settings::default(), &[]));
     }
 
     #[test]

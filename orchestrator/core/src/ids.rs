@@ -9,6 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmpool_protocol::extension::is_name;
+
+use crate::error::FieldError;
 
 pub use key::{InvalidKeyId, KeyId};
 pub use task::{InvalidTaskId, TaskId, TaskIds};
@@ -106,6 +109,22 @@ id! {
 id! {
     /// An integration key, which may ask for worlds. Not secret.
     IntegrationKeyId, "wki_", 9
+}
+
+impl ExtensionId {
+    /// Reads ids as clients and settings name them, each once. Whether there are such extensions is seen when a browser loads them.
+    /// Errors: with the place of the first wrong one, such as `[0]`.
+    pub fn read_all(texts: &[String]) -> Result<Vec<Self>, FieldError> {
+        for (index, text) in texts.iter().enumerate() {
+            if !is_name(text) {
+                return Err(FieldError::invalid(format!("[{index}]"), "must be an id that POST /extensions has given"));
+            }
+            if texts[..index].contains(text) {
+                return Err(FieldError::invalid(format!("[{index}]"), "is there twice: leave one of them out"));
+            }
+        }
+        Ok(texts.iter().map(|text| Self::from(text.as_str())).collect())
+    }
 }
 
 #[cfg(test)]

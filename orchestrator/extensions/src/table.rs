@@ -193,9 +193,19 @@ impl Extensions {
     /// The extensions with which a session of this key is to begin, in this order.
     /// Errors: `UnknownExtension`; `Internal` when an archive is not there.
     pub async fn begin(&self, owner: &KeyId, ids: &[ExtensionId]) -> Result<Vec<OpenedExtension>, Error> {
+        self.opened(ids, |key| key == owner).await
+    }
+
+    /// Those with which workers of a preset wait. Only a session of the key whose they are can ask for such a worker.
+    /// Errors: those of [`Extensions::begin`].
+    pub async fn of_preset(&self, ids: &[ExtensionId]) -> Result<Vec<OpenedExtension>, Error> {
+        self.opened(ids, |_| true).await
+    }
+
+    async fn opened(&self, ids: &[ExtensionId], owns: impl Fn(&KeyId) -> bool) -> Result<Vec<OpenedExtension>, Error> {
         let mut opened = Vec::new();
         for id in ids {
-            let entry = self.find(id.as_str(), |key| key == owner)?;
+            let entry = self.find(id.as_str(), &owns)?;
             let archive = self.0.files.open(&entry.cipher, id).await?;
             let holds = ExtensionLimits { unpacked: entry.record.unpacked, files: entry.record.entries };
             opened.push(OpenedExtension { id: id.clone(), archive, holds });

@@ -13,7 +13,7 @@ use crate::session::{Session, Sessions};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::Drain;
 use warmpool_keys::KeyId;
-use warmpool_workers::pool::Pool;
+use warmpool_workers::pool::{Pool, Wanted};
 
 /// Asks browsers for their targets. Clones share it.
 #[derive(Clone)]
@@ -82,8 +82,10 @@ impl Targets {
             return Ok(protocol);
         }
         // Waiting browsers are frozen: one is woken for this, and goes.
+        let (settings, trust) = (Settings::default(), Trust::default());
         let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-        let mut lease = self.pool.lease(plain, &Settings::default(), &Trust::default(), &KeyId::nobody()).await?;
+        let wanted = Wanted { plain, settings: &settings, extensions: &[], trust: &trust };
+        let mut lease = self.pool.lease(wanted, &KeyId::nobody()).await?;
         let worker = lease.use_worker();
         worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;
         worker.agent.devtools_protocol().await.map_err(failed)

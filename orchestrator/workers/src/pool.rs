@@ -13,6 +13,7 @@ mod images;
 mod lease;
 mod nodes;
 mod plan;
+mod presets;
 mod readiness;
 mod reconcile;
 mod rejections;
@@ -27,15 +28,16 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use warmpool_core::error::ServiceError;
-use warmpool_protocol::{Settings, Snapshot};
+use warmpool_protocol::Snapshot;
 
 use crate::Error;
 use crate::worker::{Health, Worker};
 use warmpool_api::status::{KindCounts, KindStatus};
-use warmpool_config::{Config, PoolPreset, Trust};
+use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
+use warmpool_extensions::Extensions;
 use warmpool_keys::KeyId;
 use warmpool_runtime::{NodeFacts, Runtime};
 
@@ -44,6 +46,7 @@ pub use lease::Lease;
 use lease::QueuePlace;
 pub use nodes::NodeStatus;
 use plan::{Action, PlanInput, plan};
+pub use presets::Wanted;
 use rejections::Rejections;
 use state::{PoolState, Target, Waiter};
 use trusted::Trusted;
@@ -61,6 +64,7 @@ struct PoolParts {
     instance: Arc<Instance>,
     runtime: Runtime,
     drain: Drain,
+    extensions: Extensions,
     state: Mutex<PoolState>,
     changed: Notify,
     /// Wakes the comparison with the runtime before its time.
@@ -72,7 +76,13 @@ struct PoolParts {
 
 impl Pool {
     /// An empty pool. Nothing starts before [`Pool::run`].
-    pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Runtime, drain: Drain) -> Self {
+    pub fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        runtime: Runtime,
+        drain: Drain,
+        extensions: Extensions,
+    ) -> Self {
         let trusted = Trusted::new(config.egress.ca_certificates.as_slice().into());
         let state = PoolState::new(targets(&config, &trusted));
         let parts = PoolParts {
@@ -81,6 +91,7 @@ impl Pool {
             instance,
             runtime,
             drain,
+            extensions,
             state: Mutex::new(state),
             changed: Notify::new(),
             compare: Notify::new(),
@@ -91,20 +102,15 @@ impl Pool {
     }
 
     /// Returns a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
-    /// these settings its workers come first: they have them already. Any other worker is given as it is. Its browser trusts the
-    /// authorities of the daemon, of that preset and these; where nobody waits for those, one starts for this caller.
+    /// these settings and extensions its workers come first: they have them already. Any other worker is given as it is. Its
+    /// browser trusts the authorities of the daemon, of that preset and these; where nobody waits for those, one starts for this
+    /// caller.
     ///
     /// Dropping the future leaves the queue.
     /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
     /// `Starting`, `Draining`.
-    pub async fn lease(
-        &self,
-        plain: PoolKey,
-        settings: &Settings,
-        trust: &Trust,
-        owner: &KeyId,
-    ) -> Result<Lease, Error> {
-        let key = self.kind_for(plain, settings, trust);
+    pub async fn lease(&self, wanted: Wanted<'_>, owner: &KeyId) -> Result<Lease, Error> {
+        let key = self.kind_for(wanted);
         self.check_image(key).await?;
         let limits = &self.parts.config.session;
         let (receiver, _place) = {
@@ -148,31 +154,14 @@ impl Pool {
         }
     }
 
-    /// The kind of worker to take for these settings and authorities.
-    fn kind_for(&self, plain: PoolKey, settings: &Settings, trust: &Trust) -> PoolKey {
-        let is_its = |preset: &&PoolPreset| {
-            (preset.engine, preset.mode, &preset.settings) == (plain.engine, plain.mode, settings)
-        };
-        let preset = self.parts.config.pool.presets.0.iter().find(is_its);
-        let of_preset = preset.map(|preset| preset.egress.ca_certificates.as_slice()).unwrap_or_default();
-        let plain = PoolKey { trust: self.parts.trusted.learn(trust.clone().and(of_preset.into())), ..plain };
-        let Some(preset) = preset.map(|preset| self.parts.trusted.kind(preset)) else { return plain };
-        if preset.trust != plain.trust {
-            return plain;
-        }
-        let state = self.lock();
-        // A plain worker that is ready serves at once; where neither is, the one to wait for is made as it is wanted.
-        if state.serves_now(plain) && !state.serves_now(preset) { plain } else { preset }
-    }
-
     /// Returns what a warm worker of this engine says of itself, if there is one.
     pub fn warm_snapshot(&self, engine: Engine) -> Option<Snapshot> {
         self.lock().ready(engine).map(|worker| worker.snapshot.borrow().clone())
     }
 
-    /// Returns what the warm worker says of itself that [`Pool::lease`] would hand out now for these settings.
-    pub fn next_snapshot(&self, plain: PoolKey, settings: &Settings, trust: &Trust) -> Option<Snapshot> {
-        let key = self.kind_for(plain, settings, trust);
+    /// Returns what the warm worker says of itself that [`Pool::lease`] would hand out now for this.
+    pub fn next_snapshot(&self, wanted: Wanted<'_>) -> Option<Snapshot> {
+        let key = self.kind_for(wanted);
         self.lock().next(key).map(|worker| worker.snapshot.borrow().clone())
     }
 
@@ -283,25 +272,6 @@ impl Pool {
         self.parts.changed.notify_one();
     }
 
-    /// The preset of a kind, where it has one.
-    fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
-        self.parts.config.pool.presets.0.iter().find(|preset| self.parts.trusted.kind(preset) == key)
-    }
-
-    /// Whether the configuration has this kind: any plain one, and those of its presets.
-    fn has_kind(&self, key: PoolKey) -> bool {
-        if key.preset.is_some() { self.preset(key).is_some() } else { key == self.parts.trusted.plain(key) }
-    }
-
-    /// What sets a kind apart from the plain one of its engine and mode: a preset's name, or its authorities.
-    fn name(&self, key: PoolKey) -> Option<String> {
-        let of_key = || key.trust.filter(|_| !self.has_kind(key)).map(|trust| format!("ca-{trust}"));
-        self.preset(key)
-            .map(|preset| preset.name.clone())
-            .or_else(|| key.preset.map(|id| id.to_string()))
-            .or_else(of_key)
-    }
-
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         // The table is changed in steps that do not panic half-way.
         self.parts.state.lock()
@@ -383,12 +353,15 @@ impl Pool {
     /// A pool whose container engine does not answer, and the folder of its data.
     fn without_engine() -> (Self, tempfile::TempDir) {
         use warmpool_config::{Flags, Host};
+        use warmpool_store::Store;
         let data = tempfile::tempdir().unwrap();
         let env = [("WARMPOOL_DOCKER_HOST".to_owned(), format!("unix://{}/no-engine.sock", data.path().display()))];
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
         let runtime = Runtime::new(Arc::clone(&config), "test".to_owned());
-        (Self::new(config, instance, runtime, Drain::default()), data)
+        let store = Store::memory();
+        let extensions = Extensions::none(config.extensions.clone(), data.path(), store);
+        (Self::new(config, instance, runtime, Drain::default(), extensions), data)
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Claimed {
     folder: Mutex<Option<PathBuf>>,
     /// The extensions that `PUT /extensions/{name}` brought, in their order.
     extensions: Mutex<Vec<PathBuf>>,
+    /// Told of each.
+    extension_came: Notify,
     /// The challenges of pages, in a session that looks for them.
     captchas: OnceLock<Arc<Captchas>>,
 }
@@ -109,6 +111,7 @@ impl Agent {
             storage: Mutex::default(),
             folder: Mutex::default(),
             extensions: Mutex::default(),
+            extension_came: Notify::new(),
             captchas: OnceLock::new(),
         };
         let claimed = Arc::new(claimed);
@@ -160,9 +163,14 @@ impl Claimed {
         }
     }
 
-    /// Boots the engine and applies the settings with which this worker waits.
+    /// Boots the engine, and loads the extensions and applies the settings with which this worker waits.
     async fn boot_preset(&self) -> Result<Identity, BootError> {
         let identity = self.engine.boot().await?;
+        if self.waits_with_extensions() {
+            let extensions = self.awaited_extensions().await;
+            let loaded = self.engine.load_extensions(extensions).await;
+            loaded.map_err(|error| BootError::Undriveable(error.message))?;
+        }
         let preset = self.shared.claim.preset.clone();
         preset.check().map_err(|error| BootError::Undriveable(error.to_string()))?;
         if !preset.is_empty() {
@@ -171,6 +179,23 @@ impl Claimed {
             let _ = self.preset.set((preset, warnings));
         }
         Ok(identity)
+    }
+
+    fn waits_with_extensions(&self) -> bool {
+        !self.shared.claim.extensions.is_empty()
+    }
+
+    /// Waits until every extension of the claim is there.
+    async fn awaited_extensions(&self) -> Vec<PathBuf> {
+        loop {
+            {
+                let mut brought = self.extensions.lock();
+                if brought.len() >= self.shared.claim.extensions.len() {
+                    return std::mem::take(&mut *brought);
+                }
+            }
+            self.extension_came.notified().await;
+        }
     }
 
     fn freeze(&self) {
@@ -199,8 +224,10 @@ impl Claimed {
         } else {
             None
         };
-        let loaded = std::mem::take(&mut *self.extensions.lock());
-        if extensions && loaded.is_empty() {
+        let brought = std::mem::take(&mut *self.extensions.lock());
+        // Those of the claim are loaded already.
+        let extensions = extensions && !self.waits_with_extensions();
+        if extensions && brought.is_empty() {
             return Err(ApiError::bad_request("extensions: PUT /extensions/{name} brings them first"));
         }
         let state = self.storage.lock().take();
@@ -229,7 +256,7 @@ impl Claimed {
             self.engine.open_folder(profile).await?;
         }
         if extensions {
-            self.engine.load_extensions(loaded).await?;
+            self.engine.load_extensions(brought).await?;
         }
         if kiosk {
             self.engine.show_pages_alone(settings.viewport.unwrap_or(self.shared.claim.page)).await?;
@@ -305,6 +332,7 @@ impl Claimed {
         // A daemon whose call was broken off sends it again.
         all.retain(|place| *place != kept);
         all.push(kept);
+        self.extension_came.notify_one();
         Ok(())
     }
 

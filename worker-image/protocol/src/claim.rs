@@ -33,6 +33,10 @@ pub struct Claim {
     /// Settings that hold already while the worker waits. A launch that asks for the same ones finds them applied.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub preset: Settings,
+    /// Names of the extensions that its browser loads before it waits. `PUT /extensions/{name}` brings each, in this order, once the
+    /// claim is taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<String>,
     /// Certificates of authorities that the browser trusts beside the public ones: DER in Base64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ca_certificates: Vec<String>,

@@ -91,13 +91,12 @@ impl Sessions {
         let extensions = self.shared.extensions.begin(&owner, &options.extensions).await?;
         let (writer, folder) = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
-        let settings = &options.launch.settings;
         let trust = self.shared.keys.egress(&owner).trust();
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
             () = self.shared.keys.revoked(&owner) => return Err(warmpool_keys::Error::InvalidKey.into()),
-            lease = self.shared.pool.lease(key, settings, &trust, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
+            lease = self.shared.pool.lease(options.wanted(&trust), &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
                 lease?
             }
         };
@@ -183,7 +182,10 @@ impl Sessions {
             let packed = folder.as_ref().map(|folder| self.packed(folder));
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
             let launching = async {
-                Self::give_extensions(&worker, &extensions).await?;
+                // Those of a preset's worker are there.
+                if !self.shared.pool.waits_with(worker.key, &record.options.extensions) {
+                    worker.agent.give_extensions(&extensions).await?;
+                }
                 worker.agent.launch(&launch, ad_rules.clone(), state.clone(), packed).await
             };
             let launching = launching.instrument(tracing::info_span!(target: TRACES, "launch browser"));
@@ -213,10 +215,8 @@ impl Sessions {
                     drop(lease);
                     // Another worker of a lost node would fail as well.
                     self.shared.pool.doubt_nodes(&worker).await;
-                    let options = &record.options;
-                    let settings = &options.launch.settings;
                     let trust = self.shared.keys.egress(&record.owner).trust();
-                    lease = match self.shared.pool.lease(options.pool_key(), settings, &trust, &record.owner).await {
+                    lease = match self.shared.pool.lease(record.options.wanted(&trust), &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error.into())),
                     };
@@ -250,24 +250,6 @@ impl Sessions {
         let frames = folder.stream().map_ok(Frame::data).map_err(Cause::from);
         let query = FolderQuery { limit: self.shared.config.profiles.max_folder.bytes() };
         (StreamBody::new(frames).boxed_unsync(), query)
-    }
-
-    /// Brings a session's extensions to its worker.
-    async fn give_extensions(worker: &Worker, extensions: &[OpenedExtension]) -> Result<(), AgentError> {
-        for OpenedExtension { id, archive, holds } in extensions {
-            let frames = archive.stream().map_ok(Frame::data).map_err(Cause::from);
-            let given = worker.agent.put_extension(id.as_str(), *holds, StreamBody::new(frames).boxed_unsync()).await;
-            given.map_err(|error| match error {
-                AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => {
-                    not_taken("needs newer images: build them anew")
-                }
-                AgentError::Refused { status: StatusCode::INSUFFICIENT_STORAGE, .. } => {
-                    not_taken("is too large for the worker: name fewer, or raise `worker.tmp`")
-                }
-                error => error,
-            })?;
-        }
-        Ok(())
     }
 
     /// The rules of a session that blocks ads, for its worker.
@@ -307,11 +289,6 @@ impl Sessions {
         });
         error
     }
-}
-
-/// Why a worker does not take extensions, as an agent that cannot carry out a setting says it.
-fn not_taken(reason: &str) -> AgentError {
-    AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message: format!("extension_ids: {reason}") }
 }
 
 /// Refuses a folder of a newer browser, which an older one would spoil.

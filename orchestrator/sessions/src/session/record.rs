@@ -13,6 +13,7 @@ use super::{Ending, Share};
 use crate::Error;
 use warmpool_api::captcha::CaptchaRecord;
 use warmpool_api::session::{EgressSummary, Kind, SessionView, Status};
+use warmpool_config::Trust;
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
 use warmpool_core::ids::{ExtensionId, SessionId, TaskId, WorkerId};
@@ -21,6 +22,7 @@ use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
 use warmpool_profiles::ProfileChoice;
 use warmpool_workers::egress::Location;
+use warmpool_workers::pool::Wanted;
 
 /// What a session was asked to be, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,10 +90,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// The kind of browsers without settings that a worker for it may have.
-    /// The kind of worker that it needs.
+    /// The kind of worker that it needs, but for settings.
     pub const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
+    }
+
+    /// The worker that it needs, whose browser trusts these authorities.
+    pub fn wanted<'a>(&'a self, trust: &'a Trust) -> Wanted<'a> {
+        let settings = &self.launch.settings;
+        Wanted { plain: self.pool_key(), settings, extensions: &self.extensions, trust }
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {

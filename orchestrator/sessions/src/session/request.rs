@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use warmpool_protocol::extension::is_name;
 use warmpool_protocol::{
     self as protocol, CaptchaSolver, ColorScheme, Launch, Permission, ReducedMotion, Size, StorageState, check_locales,
     check_timezone,
@@ -333,16 +332,7 @@ fn extensions(ids: Vec<String>, config: &Config) -> Result<Vec<ExtensionId>, Err
     if ids.len() > limit {
         return Err(Error::invalid(EXTENSIONS, format!("may have {limit} members (`extensions.max_per_session`)")));
     }
-    for (index, id) in ids.iter().enumerate() {
-        let at = || format!("{EXTENSIONS}[{index}]");
-        if !is_name(id) {
-            return Err(Error::invalid(at(), "must be an id that POST /extensions has given"));
-        }
-        if ids[..index].contains(id) {
-            return Err(Error::invalid(at(), "is there twice: leave one of them out"));
-        }
-    }
-    Ok(ids.iter().map(|id| ExtensionId::from(id.as_str())).collect())
+    Ok(ExtensionId::read_all(&ids).map_err(|error| error.within(EXTENSIONS))?)
 }
 
 /// The solver of a session's challenges.

@@ -66,10 +66,10 @@ impl Bench {
         let instance = Arc::new(Instance::load_or_create(data).unwrap());
         let drain = Drain::default();
         let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
-        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
+        let extensions = Extensions::none(config.extensions.clone(), data, store.clone());
+        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone(), extensions.clone());
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let profiles = Profiles::none(config.profiles.clone(), data, store.clone());
-        let extensions = Extensions::none(config.extensions.clone(), data, store.clone());
         let webhooks = Webhooks::nowhere(&config, &instance, &keys, &store);
         let sessions = Sessions::new(
             config_too,

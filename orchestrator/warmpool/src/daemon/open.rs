@@ -52,7 +52,12 @@ impl Daemon {
         };
         let Opened { store, recovery } = open_store(&config).await?;
         let keys = load_keys(&config, &store).await?;
-        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime.clone(), drain.clone());
+        let min_free = config.store.min_free.bytes();
+        let limits = config.extensions.clone();
+        let extensions = Extensions::open(limits, data_dir, min_free, instance.extensions_key(), store.clone()).await;
+        let extensions = extensions.map_err(StartError::Extensions)?;
+        let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
+        let pool = Pool::new(config_too, instance_too, runtime.clone(), drain.clone(), extensions.clone());
         let egress_context = EgressContext {
             upstreams: Upstreams::new(&config.egress.upstreams.0),
             tls: tls::client_config().map_err(StartError::Certificates)?,
@@ -62,13 +67,9 @@ impl Daemon {
         let checking = egress_context.upstreams.clone();
         tokio::spawn(checking.check(resolver.share(), config.egress.health_interval, stop.clone()));
         let captchas = Captchas::new(&config, &egress_context.tls, resolver.share())?;
-        let min_free = config.store.min_free.bytes();
         let limits = config.profiles.clone();
         let profiles = Profiles::open(limits, data_dir, min_free, instance.profiles_key(), store.clone()).await;
         let profiles = profiles.map_err(StartError::Profiles)?;
-        let limits = config.extensions.clone();
-        let extensions = Extensions::open(limits, data_dir, min_free, instance.extensions_key(), store.clone()).await;
-        let extensions = extensions.map_err(StartError::Extensions)?;
         let tls = Arc::clone(&egress_context.tls);
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let webhooks = Webhooks::open(config_too, instance_too, keys.clone(), store.clone(), resolver.share(), tls)?;

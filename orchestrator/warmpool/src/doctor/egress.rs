@@ -141,6 +141,7 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
     let (worker, _reports) = Worker::new(id.clone(), key, place, &secret);
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let claim = Claim {
+        extensions: Vec::new(),
         secret,
         headless: true,
         sandbox: config.worker.sandbox,

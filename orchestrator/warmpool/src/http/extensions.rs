@@ -21,6 +21,7 @@ use super::route::{Policy, Segment};
 use crate::http::error::Error;
 use warmpool_api::extension::{ExtensionList, ExtensionView};
 use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_core::ids::{ExtensionId, KeyId};
 
 /// An extension's id in a path.
 const ID: Segment = Segment::new("id", "The extension's id, `ext_…`.");
@@ -93,8 +94,16 @@ async fn show(State(app): State<App>, scope: Scope, Path(id): Path<String>) -> R
 
 /// `DELETE /extensions/<id>`
 async fn delete(State(app): State<App>, scope: Scope, Path(id): Path<String>) -> Result<StatusCode, Error> {
-    app.extensions.delete(&id, |key| scope.has(key)).await?;
+    remove(&app, &id, |key| scope.has(key)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes an extension of one of those keys, and the workers that wait with it.
+/// Errors: those of [`Extensions::delete`](warmpool_extensions::Extensions::delete).
+pub(super) async fn remove(app: &App, id: &str, owns: impl Fn(&KeyId) -> bool) -> Result<(), Error> {
+    app.extensions.delete(id, owns).await?;
+    app.pool.forget_extension(&ExtensionId::from(id));
+    Ok(())
 }
 
 /// A file that was sent, with its share of the memory for bodies until it is dropped.

@@ -131,8 +131,7 @@ fn described(app: &App, caller: &KeyId, options: &Options) -> Identity {
         .iter()
         .find(|session| options.name.is_some() && session.owner == *caller && session.options.name == options.name);
     let of_session = |session: &Arc<Session>| session.worker.snapshot.borrow().identity.clone();
-    let next =
-        || app.pool.next_snapshot(options.pool_key(), &options.launch.settings, &app.keys.egress(caller).trust());
+    let next = || app.pool.next_snapshot(options.wanted(&app.keys.egress(caller).trust()));
     // While none is warm, another one: it is of the same image, most likely.
     let known = || next().or_else(|| app.known_snapshot(options.engine)).unwrap_or_default().identity;
     let mode = joined.map_or(options.mode, |session| session.options.mode);

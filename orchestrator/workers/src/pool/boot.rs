@@ -12,6 +12,7 @@ use super::state::{Failure, Remover};
 use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
+use warmpool_extensions::OpenedExtension;
 use warmpool_runtime::{RuntimeError, WorkerSpec};
 
 /// The agent is one small static program: it listens within moments of its container's start.
@@ -39,6 +40,9 @@ enum BootError {
     /// It took too long.
     #[error("not ready within {} s", .0.as_secs())]
     Slow(Duration),
+    /// An extension with which it is to wait is not there.
+    #[error("{0}")]
+    Extension(#[from] warmpool_extensions::Error),
     /// The pool has no use for it any more.
     #[error("not wanted any more")]
     Unwanted,
@@ -67,7 +71,7 @@ impl BootError {
                 Some(format!("no node of the swarm takes one that asks for {asked}: {why}"))
             }
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
-            Self::Silent | Self::Lost(_) | Self::Slow(_) => Some(self.to_string()),
+            Self::Silent | Self::Lost(_) | Self::Slow(_) | Self::Extension(_) => Some(self.to_string()),
         }
     }
 }
@@ -107,6 +111,10 @@ impl Pool {
 
     async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, BootError> {
         let config = &self.parts.config;
+        let preset = self.preset(key);
+        // Before a container is started for it.
+        let extensions = preset.map(|preset| preset.extensions.as_slice()).unwrap_or_default();
+        let extensions = self.parts.extensions.of_preset(extensions).await?;
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
         let place = self.parts.runtime.start(&spec).await?;
@@ -123,13 +131,14 @@ impl Pool {
             file_limit: config.worker.file_limit.bytes(),
             chromium: if key.engine == Engine::Chromium { config.chromium_allowed() } else { Default::default() },
             ca_certificates: self.parts.trusted.certificates(key),
-            preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
+            preset: preset.map(|preset| preset.settings.clone()).unwrap_or_default(),
+            extensions: extensions.iter().map(|extension| extension.id.to_string()).collect(),
             firefox: if key.engine == Engine::Firefox { config.firefox_allowed() } else { Default::default() },
         };
         // Only from here on may a stop cut in: the container exists, and can be removed.
         tokio::select! {
             () = stop.cancelled() => Err(BootError::Unwanted),
-            result = self.make_ready(&worker, reports, &claim, stop) => match result {
+            result = self.make_ready(&worker, reports, &claim, &extensions, stop) => match result {
                 Ok(()) => Ok(worker),
                 Err(error) => {
                     if matches!(error, BootError::Silent) {
@@ -147,11 +156,13 @@ impl Pool {
         worker: &Arc<Worker>,
         reports: Reports,
         claim: &Claim,
+        extensions: &[OpenedExtension],
         stop: &CancellationToken,
     ) -> Result<(), BootError> {
         let ready_timeout = self.parts.config.worker.ready_timeout;
         timeout(CLAIM_TIMEOUT, claim_when_up(worker, claim)).await.map_err(|_| BootError::Silent)??;
         self.follow(worker, reports, stop.clone());
+        worker.agent.give_extensions(extensions).await?;
         timeout(ready_timeout, worker.ready()).await.map_err(|_| BootError::Slow(ready_timeout))??;
         Ok(())
     }

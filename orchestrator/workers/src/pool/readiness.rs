@@ -122,6 +122,7 @@ mod tests {
     use warmpool_protocol::Settings;
 
     use super::*;
+    use crate::pool::Wanted;
     use warmpool_config::Trust;
     use warmpool_core::browser::{Engine, Mode, PoolKey};
 
@@ -132,10 +133,10 @@ mod tests {
         let waiting = tokio::spawn({
             let pool = pool.clone();
             async move {
-                let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
-                pool.lease(key, &Settings::default(), &Trust::default(), &"000000000000".parse().unwrap())
-                    .await
-                    .map(drop)
+                let (settings, trust) = (Settings::default(), Trust::default());
+                let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
+                let wanted = Wanted { plain, settings: &settings, extensions: &[], trust: &trust };
+                pool.lease(wanted, &"000000000000".parse().unwrap()).await.map(drop)
             }
         });
         while pool.waiting() == 0 {

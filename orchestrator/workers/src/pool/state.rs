@@ -316,6 +316,12 @@ impl PoolState {
         self.workers.get(id).is_some_and(|entry| entry.ready().is_some())
     }
 
+    /// The warm workers of these kinds.
+    pub(super) fn ready_of(&self, kinds: &[PoolKey]) -> Vec<WorkerId> {
+        let ready = self.workers.values().filter(|entry| kinds.contains(&entry.key)).filter_map(PooledWorker::ready);
+        ready.map(|worker| worker.id.clone()).collect()
+    }
+
     /// The workers on this node that are warm or leased, and whether each of them is nobody's.
     pub(super) fn on_node(&self, node: &str) -> Vec<(WorkerId, bool)> {
         let found = self.workers.values().filter_map(|entry| match &entry.stage {
@@ -448,7 +454,7 @@ mod tests {
         assert_eq!(state.start_error(FIREFOX, now).as_deref(), Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
         let other =
-            PoolKey { preset: Some(warmpool_core::browser::PresetId::from_settings(&Settings::default())), ..FIREFOX };
+            PoolKey { preset: Some(warmpool_core::browser::PresetId::new(&Settings::default(), &[])), ..FIREFOX };
         assert_eq!(state.start_error(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");

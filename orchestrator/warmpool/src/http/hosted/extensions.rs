@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::super::App;
 use super::super::auth::Caller;
-use super::super::extensions::{FAILURES, upload};
+use super::super::extensions::{FAILURES, remove, upload};
 use super::super::openapi::{Operation, Routes};
 use super::super::reply::json_reply;
 use super::super::route::Policy;
@@ -148,7 +148,7 @@ async fn browserbase_show(
 }
 
 async fn delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
-    app.extensions.delete(&id, |owner| *owner == key).await?;
+    remove(&app, &id, |owner| *owner == key).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -168,7 +168,7 @@ async fn steel_create(
 }
 
 async fn steel_delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
-    app.extensions.delete(&id, |owner| *owner == key).await?;
+    remove(&app, &id, |owner| *owner == key).await?;
     Ok(json_reply(StatusCode::OK, &SteelDeleted { message: format!("Extension {id} is deleted") }))
 }
 

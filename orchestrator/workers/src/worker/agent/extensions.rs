@@ -1,14 +1,42 @@
 //! Extensions on their way to a worker.
 
-use http::Method;
-use warmpool_protocol::extension::ExtensionLimits;
+use futures_util::TryStreamExt as _;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use warmpool_core::error::Cause;
+use warmpool_extensions::OpenedExtension;
 
-use super::{Agent, AgentError, Body, FOLDER_TIMEOUT, within};
+use super::{Agent, AgentError, FOLDER_TIMEOUT, within};
 
 impl Agent {
-    /// Brings an extension's archive for a later launch, which loads those that were brought in their order.
-    pub async fn put_extension(&self, name: &str, limits: ExtensionLimits, archive: Body) -> Result<(), AgentError> {
-        let path = format!("/extensions/{name}?{}", limits.query());
+    /// Brings extensions, which the browser loads in this order: at the launch, or before it waits where the claim names them.
+    /// Fails with `Refused` and 422, as for a setting, where the worker takes none or has no room for them.
+    pub async fn give_extensions(&self, extensions: &[OpenedExtension]) -> Result<(), AgentError> {
+        for extension in extensions {
+            let given = self.give_extension(extension).await;
+            given.map_err(|error| match error {
+                AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => {
+                    not_taken("needs newer images: build them anew")
+                }
+                AgentError::Refused { status: StatusCode::INSUFFICIENT_STORAGE, .. } => {
+                    not_taken("is too large for the worker: name fewer, or raise `worker.tmp`")
+                }
+                error => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn give_extension(&self, OpenedExtension { id, archive, holds }: &OpenedExtension) -> Result<(), AgentError> {
+        let path = format!("/extensions/{id}?{}", holds.query());
+        let frames = archive.stream().map_ok(Frame::data).map_err(Cause::from);
+        let archive = StreamBody::new(frames).boxed_unsync();
         within(FOLDER_TIMEOUT, self.succeed(Method::PUT, &path, archive)).await.map(drop)
     }
+}
+
+/// Why a worker does not take extensions, as an agent that cannot carry out a setting says it.
+fn not_taken(reason: &str) -> AgentError {
+    AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message: format!("extension_ids: {reason}") }
 }

@@ -1,0 +1,75 @@
+//! Which kind of worker a caller gets: a plain one, or one that waits with a preset's settings and extensions.
+
+use super::Pool;
+use warmpool_config::{PoolPreset, Trust};
+use warmpool_core::browser::PoolKey;
+use warmpool_core::ids::ExtensionId;
+use warmpool_protocol::Settings;
+
+/// What a caller wants of a worker.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Its engine and mode.
+    pub plain: PoolKey,
+    /// What its pages are to see.
+    pub settings: &'a Settings,
+    /// What its browser is to load.
+    pub extensions: &'a [ExtensionId],
+    /// The authorities that its browser is to trust beside the daemon's.
+    pub trust: &'a Trust,
+}
+
+impl Pool {
+    /// The kind of worker to take for this.
+    pub(super) fn kind_for(&self, Wanted { plain, settings, extensions, trust }: Wanted<'_>) -> PoolKey {
+        let is_its = |preset: &&PoolPreset| {
+            (preset.engine, preset.mode, &preset.settings, preset.extensions.as_slice())
+                == (plain.engine, plain.mode, settings, extensions)
+        };
+        let preset = self.parts.config.pool.presets.0.iter().find(is_its);
+        let of_preset = preset.map(|preset| preset.egress.ca_certificates.as_slice()).unwrap_or_default();
+        let plain = PoolKey { trust: self.parts.trusted.learn(trust.clone().and(of_preset.into())), ..plain };
+        let Some(preset) = preset.map(|preset| self.parts.trusted.kind(preset)) else { return plain };
+        if preset.trust != plain.trust {
+            return plain;
+        }
+        let state = self.lock();
+        // A plain worker that is ready serves at once; where neither is, the one to wait for is made as it is wanted.
+        if state.serves_now(plain) && !state.serves_now(preset) { plain } else { preset }
+    }
+
+    /// The preset of a kind, where it has one.
+    pub(super) fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
+        self.parts.config.pool.presets.0.iter().find(|preset| self.parts.trusted.kind(preset) == key)
+    }
+
+    /// Whether workers of this kind wait with these extensions.
+    pub fn waits_with(&self, key: PoolKey, extensions: &[ExtensionId]) -> bool {
+        self.preset(key).is_some_and(|preset| preset.extensions == extensions)
+    }
+
+    /// Removes the workers that wait with an extension which is gone: nobody can ask for them any more.
+    pub fn forget_extension(&self, id: &ExtensionId) {
+        let has_it = |preset: &&PoolPreset| preset.extensions.contains(id);
+        let presets = self.parts.config.pool.presets.0.iter().filter(has_it);
+        let kinds: Vec<PoolKey> = presets.map(|preset| self.parts.trusted.kind(preset)).collect();
+        let workers = self.lock().ready_of(&kinds);
+        for worker in workers {
+            self.retire_unowned(&worker);
+        }
+    }
+
+    /// Whether the configuration has this kind: any plain one, and those of its presets.
+    pub(super) fn has_kind(&self, key: PoolKey) -> bool {
+        if key.preset.is_some() { self.preset(key).is_some() } else { key == self.parts.trusted.plain(key) }
+    }
+
+    /// What sets a kind apart from the plain one of its engine and mode: a preset's name, or its authorities.
+    pub(super) fn name(&self, key: PoolKey) -> Option<String> {
+        let of_key = || key.trust.filter(|_| !self.has_kind(key)).map(|trust| format!("ca-{trust}"));
+        self.preset(key)
+            .map(|preset| preset.name.clone())
+            .or_else(|| key.preset.map(|id| id.to_string()))
+            .or_else(of_key)
+    }
+}
