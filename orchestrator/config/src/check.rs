@@ -1,5 +1,7 @@
 //! What settings must be beyond their types, alone and together.
 
+mod kubernetes;
+
 use std::time::Duration;
 
 use humantime::format_duration;
@@ -26,6 +28,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     bodies(config, layers);
     docker(config, layers);
     swarm(config, layers);
+    kubernetes::check(config, layers);
     worker(config, layers);
     playwright(config, layers);
     pool(config, layers);

@@ -58,7 +58,7 @@ pub use presets::PoolPreset;
 pub use table::{
     Captcha, Drain as DrainSettings, Extensions, Logs, Playwright, Profiles, Recording, Sections, Session,
 };
-pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};
+pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, PullPolicy, SolverService};
 #[cfg(any(test, feature = "testing"))]
 pub use upstreams::upstreams_from;
 pub use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
@@ -199,7 +199,7 @@ impl Config {
     /// Whether workers get a folder for their agent's socket, and so need no network.
     pub fn shares_folders(&self) -> bool {
         // Other hosts share no folder with this one.
-        if self.swarm.enabled {
+        if self.swarm.enabled || self.kubernetes.enabled {
             return false;
         }
         match self.worker.agent_transport {
@@ -213,9 +213,15 @@ impl Config {
         }
     }
 
-    /// Cores that a worker takes of those that a node of a swarm has to give away; 0 takes none.
+    /// Cores that a worker takes of those that a node of a cluster has to give away; 0 takes none.
     pub fn reserved_cpus(&self) -> f64 {
-        self.swarm.reserved_cpus.unwrap_or(self.worker.cpus)
+        let reserved = if self.kubernetes.enabled { self.kubernetes.reserved_cpus } else { self.swarm.reserved_cpus };
+        reserved.unwrap_or(self.worker.cpus)
+    }
+
+    /// The number of processes that a node of Kubernetes may let a Pod have at most; none where any number will do.
+    pub fn most_pids(&self) -> Option<u32> {
+        (self.kubernetes.max_pids > 0).then(|| self.kubernetes.max_pids.max(self.worker.pids))
     }
 
     /// Free disk space, in bytes, below which recordings give way: long before everything else does.

@@ -273,6 +273,27 @@ fn a_registry_has_a_user_and_a_password() {
 }
 
 #[test]
+fn settings_that_kubernetes_cannot_have_are_refused() {
+    let on = ("kubernetes.enabled", "true");
+    with(&[on]).unwrap();
+    for (name, text, said) in [
+        ("swarm.enabled", "true", "a swarm or on Kubernetes"),
+        ("worker.agent_transport", "unix", "Pods are on other hosts"),
+        ("docker.runtime", "crun", "kubernetes.runtime_class"),
+        ("kubernetes.context", "a", "kubernetes.kubeconfig is unset"),
+        ("kubernetes.namespace", "No", "lower-case"),
+        ("kubernetes.node_selector", "pool", "name=value"),
+        ("kubernetes.tolerations", "a:b", "key=value:Effect"),
+        ("kubernetes.seccomp_profile", "../a", "below the kubelet's folder"),
+        ("kubernetes.lease", "5m", "worker.orphan_timeout"),
+        ("kubernetes.pull_policy", "sometimes", "if_not_present"),
+    ] {
+        let faults = with(&[on, (name, text)]).expect_err(name).to_string();
+        assert!(faults.contains(said), "{name}: {faults}");
+    }
+}
+
+#[test]
 fn every_text_of_the_table_is_sound() {
     for setting in table::all() {
         let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Computed(_, _, text)) = setting.default;

@@ -167,6 +167,17 @@ one_of! {
 }
 
 one_of! {
+    /// When a node pulls the image of a worker.
+    PullPolicy: "a way to pull images", "write always, if_not_present or never";
+    /// Before each start.
+    Always = "always",
+    /// Where it has no image of that name.
+    IfNotPresent = "if_not_present",
+    /// Never: the node has the image.
+    Never = "never"
+}
+
+one_of! {
     /// Who solves the challenges of sessions that ask for it.
     CaptchaMode: "a way to solve CAPTCHAs", "write off, person or solver";
     /// Nobody: sessions cannot ask for it.

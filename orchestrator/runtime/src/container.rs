@@ -67,6 +67,13 @@ pub enum ContainerState {
         /// The node's name.
         node: String,
     },
+    /// The cluster ended it for a reason of its own: it was evicted, preempted or deleted.
+    Evicted {
+        /// The node's name.
+        node: String,
+        /// The cluster's own words.
+        why: String,
+    },
 }
 
 /// A container that carries this daemon's label.
@@ -116,6 +123,11 @@ impl fmt::Display for RendererId {
 /// The name of the container or service of a worker or renderer.
 pub(crate) fn container_name(id: impl fmt::Display) -> String {
     format!("warmpool-{id}")
+}
+
+/// The same where names have neither capital letters nor signs.
+pub(crate) fn hex_name(worker: &WorkerId) -> String {
+    container_name(hex::encode(worker.as_str()))
 }
 
 /// An address and the first address of its network, which is the gateway's where the network has one.

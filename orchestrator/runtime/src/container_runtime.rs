@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership, Place, RendererId, RendererPipes,
-    RuntimeError, WorkerSpec,
+    ClusterFacts, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership, Place, RendererId,
+    RendererPipes, RuntimeError, WorkerSpec,
 };
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::WorkerId;
@@ -42,6 +42,12 @@ pub trait ContainerRuntime: Send + Sync {
     /// Removes a worker's container, running or not, with all it wrote. One that is gone is a success.
     /// Errors: [`RuntimeError`]; reconciling tries again.
     async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError>;
+
+    /// Tells the cluster that a session has the worker, so that nothing that can wait ends it.
+    /// Errors: [`RuntimeError`]; the caller tries again.
+    async fn mark_leased(&self, _worker: &WorkerId) -> Result<(), RuntimeError> {
+        Ok(())
+    }
 
     /// Lists the workers' containers that carry this daemon's label, in whatever state.
     /// Errors: [`RuntimeError`] when the runtime cannot be asked.
@@ -110,6 +116,12 @@ pub trait ContainerRuntime: Send + Sync {
     /// Whether the renderers' image is on this host.
     /// Errors: [`RuntimeError`] when the runtime cannot be asked.
     async fn has_renderer_image(&self) -> Result<bool, RuntimeError>;
+
+    /// Returns what the cluster says of itself and of what this daemon may do there, for `warmpool doctor`.
+    /// Errors: [`RuntimeError`]; `NoNodes` where the runtime asks nobody for permission.
+    async fn cluster_facts(&self) -> Result<ClusterFacts, RuntimeError> {
+        Err(RuntimeError::NoNodes)
+    }
 
     /// Returns what the container engine of this host says of itself, for `warmpool doctor`.
     /// Errors: [`RuntimeError`] when the engine cannot be asked.

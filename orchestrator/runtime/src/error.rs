@@ -35,10 +35,10 @@ pub enum RuntimeError {
         /// What the operator can do.
         remedy: String,
     },
-    /// The swarm has no node that can take the worker.
-    #[error("no node of the swarm takes a worker that asks for {asked}: {why}{}", left_out(avoided))]
+    /// The cluster has no node that can take the worker.
+    #[error("no node of the cluster takes a worker that asks for {asked}: {why}{}", left_out(avoided))]
     NoNode {
-        /// Swarm's own words.
+        /// The cluster's own words.
         why: String,
         /// What the worker reserves.
         asked: String,
@@ -56,7 +56,9 @@ pub enum RuntimeError {
         known: String,
     },
     /// Workers run on this host alone, so there are no nodes.
-    #[error("workers run on this host alone: nodes are those of a swarm, and swarm.enabled is false")]
+    #[error(
+        "workers run on this host alone: nodes are those of a cluster, and swarm.enabled and kubernetes.enabled are false"
+    )]
     NoNodes,
     /// The file with the registry's password cannot be used.
     #[error("`swarm.registry_password_file` {path} cannot be used: {why}")]
@@ -66,6 +68,51 @@ pub enum RuntimeError {
         /// What is wrong with it.
         why: String,
     },
+    /// What the daemon has to show the API server of Kubernetes cannot be used.
+    #[error("the cluster's credentials, {path}: {why}")]
+    Credentials {
+        /// Where they are.
+        path: String,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// The API server does not allow a call.
+    #[error("the cluster does not let this daemon {action} {place}: add to its {role} the rule {rule}")]
+    NotAllowed {
+        /// The verb and the resource.
+        action: String,
+        /// Where; a phrase that follows them.
+        place: String,
+        /// What is to hold the rule: Role or ClusterRole.
+        role: &'static str,
+        /// The rule that is missing.
+        rule: String,
+    },
+    /// The namespace of the workers cannot be used.
+    #[error("the namespace `{namespace}` {flaw}: name another in kubernetes.namespace, or make it anew")]
+    NoNamespace {
+        /// The namespace.
+        namespace: String,
+        /// What is wrong with it; the text follows its name.
+        flaw: &'static str,
+    },
+    /// The namespace has no more room.
+    #[error("the quota of the namespace `{namespace}` is used up: raise it, or lower pool.max_workers: {message}")]
+    QuotaUsedUp {
+        /// The namespace.
+        namespace: String,
+        /// The API server's own words.
+        message: String,
+    },
+    /// An admission controller or a webhook refuses what the daemon makes.
+    #[error("the cluster's admission refuses it: exempt the namespace, or mend the policy: {message}")]
+    NotAdmitted {
+        /// The API server's own words.
+        message: String,
+    },
+    /// Scenes are rendered by the engine of this host, and workers run elsewhere.
+    #[error("scenes cannot be rendered on Kubernetes: run a second daemon with an engine of its own for them")]
+    NoRenderers,
     /// Another daemon owns the workers of this instance.
     #[error("another daemon has the workers of this instance: {0}")]
     NotOwned(String),
@@ -84,6 +131,12 @@ impl RuntimeError {
     #[must_use]
     pub const fn is_unfit(&self) -> bool {
         matches!(self, Self::UnfitNetwork { .. } | Self::UnfitEngine { .. })
+    }
+
+    /// Whether waiting for a renderer is pointless: there is no image of one, or no place for it.
+    #[must_use]
+    pub const fn has_no_renderer(&self) -> bool {
+        matches!(self, Self::NoImage(_) | Self::NoRenderers)
     }
 
     /// The refusal of an action, for this reason.

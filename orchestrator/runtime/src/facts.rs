@@ -54,3 +54,27 @@ pub struct ImageFact {
     /// Whether the configuration cannot do without.
     pub needed: bool,
 }
+
+/// What a cluster says of itself, and of what this daemon may do there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// Its version, such as `v1.20.2`.
+    pub version: String,
+    /// The namespace of the workers.
+    pub namespace: String,
+    /// What the daemon may not do there and has to.
+    pub missing: Vec<MissingAccess>,
+    /// How many verbs were asked for.
+    pub asked: usize,
+}
+
+/// Something that the daemon may not do in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingAccess {
+    /// The verb and the resource.
+    pub action: String,
+    /// What is to hold the rule: Role or ClusterRole.
+    pub role: &'static str,
+    /// The rule that is missing.
+    pub rule: String,
+}

@@ -8,6 +8,8 @@
 //! | `container_runtime` | [`ContainerRuntime`]: all that the daemon asks of a runtime |
 //! | `docker` | the engine of this host: workers as containers, and the renderers of every runtime; `agent_folder` is what a worker shares with the daemon |
 //! | `swarm` | a Docker Swarm: workers as services on many nodes |
+//! | `kubernetes` | Kubernetes: workers as Pods on many nodes |
+//! | `cluster` | what these two share: the lease, and the choice of nodes |
 //! | `client` | the calls to the engine, each with a deadline |
 //! | `engine_kind` | [`EngineKind`]: what differs between Docker and Podman |
 //! | `container`, `labels` | a worker's container, and how it is named and found again |
@@ -33,16 +35,20 @@
 //! - **Podman is spoken to by Docker's API**, so both share all code but that of [`EngineKind`]. The engine tells which it is, and no
 //!   setting does. Podman reads the seccomp profile from a file, which the daemon keeps in its data directory; it gives a tmpfs to
 //!   the container's user by an option of its own; and it asks for limits of processes that it may not have, unless it is told others.
-//! - **Exactly one daemon owns the workers of an instance**: on one host by the lock on its store, on a Swarm by a lease.
+//! - **Exactly one daemon owns the workers of an instance**: on one host by the lock on its store, on a cluster by a lease.
+//! - **Kubernetes is spoken to by plain requests**, with the HTTP client that is here anyway: fifteen verbs on six resources, and one
+//!   watch. The crate `kube` would bring 46 others, and wants Rust 1.89.
 
 mod agent_folder;
 mod client;
+mod cluster;
 mod container;
 mod container_runtime;
 mod docker;
 mod engine_kind;
 mod error;
 mod facts;
+mod kubernetes;
 mod labels;
 mod nodes;
 mod ownership;
@@ -56,11 +62,12 @@ pub use container_runtime::ContainerRuntime;
 pub use docker::RendererPipes;
 pub use engine_kind::EngineKind;
 pub use error::RuntimeError;
-pub use facts::{DockerFacts, ImageFact};
+pub use facts::{ClusterFacts, DockerFacts, ImageFact, MissingAccess};
 pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeState, NodeUse};
 pub use ownership::Ownership;
 
 use docker::Docker;
+use kubernetes::Kubernetes;
 use swarm::Swarm;
 use warmpool_config::Config;
 
@@ -73,7 +80,9 @@ impl Runtime {
     /// daemon can start before the runtime does.
     #[must_use]
     pub fn new(config: Arc<Config>, instance: String) -> Self {
-        if config.swarm.enabled {
+        if config.kubernetes.enabled {
+            Self(Arc::new(Kubernetes::new(config, instance)))
+        } else if config.swarm.enabled {
             Self(Arc::new(Swarm::new(config, instance)))
         } else {
             Self(Arc::new(Docker::new(config, instance)))

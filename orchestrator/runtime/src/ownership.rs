@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::swarm::Lease;
+use super::cluster::lease::Lease;
 
 /// This process's right to the workers of its instance.
 #[derive(Clone)]

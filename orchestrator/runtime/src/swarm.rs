@@ -4,9 +4,8 @@
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, `network` the overlay
 //! between daemon and workers, and `registry` what nodes fetch images with.
 //!
-//! `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at one from inside and
-//! `requirements` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens out the
-//! rest. `lease` keeps a second daemon out, and `ownership_term` this one from what is not its own any more.
+//! `nodes` are what they run on: `admission` and `probe` are Swarm's part of choosing those that may have workers, and `spread`
+//! evens out the rest. `lease` is where the lease is kept that keeps a second daemon out.
 //!
 //! - *An agent is reached by TCP over an overlay*, which does not keep its containers apart: the agent leaves it for a network of
 //!   its own before it starts anything (`own_network.rs` of the agent).
@@ -19,15 +18,12 @@
 //! - *A file lock tells a new process on the same host that the old one has ended*, so that it need not wait for the lease.
 
 mod admission;
-mod avoided;
 mod constraints;
 mod lease;
 mod network;
 mod nodes;
-mod ownership_term;
 mod probe;
 mod registry;
-mod requirements;
 mod service;
 mod spread;
 mod start;
@@ -45,14 +41,13 @@ use bollard::query_parameters::ListServicesOptionsBuilder;
 use serde_json::{Value, json};
 use warmpool_protocol::PORT;
 
-use self::admission::Admission;
-use self::avoided::Avoided;
-pub(super) use self::lease::Lease;
 use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
-use self::ownership_term::OwnershipTerm;
 use self::tasks::Task;
 use super::client::{CallError, unless};
+use super::cluster::admission::Admission;
+use super::cluster::avoided::Avoided;
+use super::cluster::ownership_term::OwnershipTerm;
 use super::container::{container_name, with_gateway};
 use super::docker::{Docker, vanished};
 use super::labels;

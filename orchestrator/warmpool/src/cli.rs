@@ -17,13 +17,12 @@ use anyhow::bail;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::control::{self, ControlReply, ControlRequest, OrderError};
-use crate::doctor::{self, Facts, Style, Subject};
+use crate::doctor::{self, Facts, Said, Style, Subject};
 use crate::http;
 use warmpool_client::exit::Exit;
 use warmpool_client::{ClientCommand, ClientError};
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::browser::Engine;
-use warmpool_runtime::Runtime;
 use warmpool_store::StoreError;
 
 /// Browsers kept warm in containers, a fresh one for each client.
@@ -59,7 +58,7 @@ enum Command {
         #[command(flatten)]
         flags: Box<HiddenFlags>,
     },
-    /// List the nodes of the running daemon's swarm, take one out of use, and into use again.
+    /// List the nodes of the running daemon's swarm or cluster, take one out of use, and into use again.
     Node {
         #[command(subcommand)]
         command: node::Command,
@@ -84,11 +83,11 @@ enum Command {
         json: bool,
         /// Start two workers and try from inside to reach what they must not: the cloud's metadata, this host, Docker, one
         /// another.
-        #[arg(long, conflicts_with = "swarm")]
+        #[arg(long, conflicts_with = "nodes")]
         egress: bool,
-        /// Start a container on each node of the swarm, and say what keeps workers from it.
-        #[arg(long)]
-        swarm: bool,
+        /// Start a container on each node of the swarm or cluster, and say what keeps workers from it.
+        #[arg(long, alias = "swarm")]
+        nodes: bool,
         #[command(flatten)]
         flags: Box<HiddenFlags>,
     },
@@ -219,10 +218,10 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Node { command, flags } => {
             with_config(&flags.0, async |config| node::carry_out(command, &config).await)
         }
-        Command::Doctor { json, egress, swarm, flags } => {
-            let subject = match (egress, swarm) {
+        Command::Doctor { json, egress, nodes, flags } => {
+            let subject = match (egress, nodes) {
                 (true, _) => Subject::Egress,
-                (_, true) => Subject::Swarm,
+                (_, true) => Subject::Nodes,
                 _ => Subject::Host,
             };
             with_config(&flags.0, async |config| doctor(json, subject, config).await)
@@ -270,11 +269,10 @@ fn date(unix_ms: u64) -> String {
 async fn doctor(json: bool, subject: Subject, config: Arc<Config>) -> anyhow::Result<Exit> {
     let findings = match subject {
         Subject::Egress => doctor::probe_egress(config).await?,
-        Subject::Swarm => doctor::probe_nodes(config).await?,
+        Subject::Nodes => doctor::probe_nodes(config).await?,
         Subject::Host => {
-            let engine = Runtime::new(Arc::clone(&config), String::new()).engine_facts().await;
-            let engine = engine.map_err(|error| error.to_string());
-            let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, engine)).await?;
+            let said = Said::ask(&config).await;
+            let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, said)).await?;
             doctor::check(&facts)
         }
     };

@@ -1,7 +1,7 @@
 //! `warmpool doctor`: what is wrong with the host, in plain words, and the remedy.
 //!
 //! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it. [`probe_egress`]
-//! starts workers and tries to get out of them; [`probe_nodes`] looks at each node of a swarm.
+//! starts workers and tries to get out of them; [`probe_nodes`] looks at each node of a swarm or cluster.
 
 mod check;
 mod egress;
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 pub(crate) use check::check;
 pub(crate) use egress::probe_egress;
-pub(crate) use facts::{Directory, Facts, Needs, Socket};
+pub(crate) use facts::{Directory, Facts, Needs, Said, Socket};
 pub(crate) use nodes::probe_nodes;
 pub(crate) use port::Port;
 use serde::Serialize;
@@ -65,8 +65,8 @@ pub(crate) enum Subject {
     Host,
     /// What workers reach and execute.
     Egress,
-    /// Whether the nodes of the swarm can have workers.
-    Swarm,
+    /// Whether the nodes of the swarm or cluster can have workers.
+    Nodes,
 }
 
 impl Subject {
@@ -75,8 +75,8 @@ impl Subject {
         let verdict = match (self, failed) {
             (Self::Host, 0) => "This host is ready",
             (Self::Host, _) => "This host is not ready",
-            (Self::Swarm, 0) => "Workers can run on the nodes of this swarm",
-            (Self::Swarm, _) => "Some nodes of this swarm get no workers",
+            (Self::Nodes, 0) => "Workers can run on all nodes",
+            (Self::Nodes, _) => "Some nodes get no workers",
             (Self::Egress, 0) => "Workers reach nothing that no rule allows, and execute nothing but their engine",
             (Self::Egress, _) => "Workers reach or execute what they must not",
         };

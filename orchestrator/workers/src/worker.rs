@@ -71,6 +71,13 @@ pub enum LossReason {
         /// The node's name.
         node: String,
     },
+    /// The cluster ended its container for a reason of its own.
+    Evicted {
+        /// The node's name.
+        node: String,
+        /// The cluster's own words.
+        why: String,
+    },
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
@@ -96,6 +103,7 @@ impl fmt::Display for LossReason {
             Self::ContainerGone => f.write_str("worker was removed"),
             Self::NodeLost { node } => write!(f, "node {node} was lost"),
             Self::NodeDrained { node } => write!(f, "node {node} was drained"),
+            Self::Evicted { node, why } => write!(f, "the cluster ended the worker on node {node}: {why}"),
             Self::Unresponsive => f.write_str("browser stopped answering"),
             Self::BootFailed { reason } => write!(f, "worker did not start: {reason}"),
         }
@@ -116,6 +124,7 @@ impl LossReason {
             Self::EngineStopped => "engine_stopped",
             Self::NodeLost { .. } => "node_lost",
             Self::NodeDrained { .. } => "node_drained",
+            Self::Evicted { .. } => "evicted",
             Self::Unresponsive => "unresponsive",
             Self::BootFailed { .. } => "boot_failed",
         }

@@ -149,7 +149,7 @@ impl Worlds {
             };
             content = record.open(&patient.cipher);
             match self.render(live, &patient.cipher, &mut content, spare.take()).await {
-                Err(RenderError::Runtime(error)) if !matches!(error, warmpool_runtime::RuntimeError::NoImage(_)) => {
+                Err(RenderError::Runtime(error)) if !error.has_no_renderer() => {
                     tracing::warn!(world = %id, %error, "waiting for the container runtime");
                     sleep(RUNTIME_RETRY).await;
                     tries -= 1;

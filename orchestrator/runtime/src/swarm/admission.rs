@@ -1,225 +1,75 @@
-//! Which nodes may have workers of an image: those that were looked at from inside, and found as they should be.
-//!
-//! A node is looked at before its first worker, and again after a change of it: that its engine came back is one. Swarm also
-//! reports changes that do not matter here. A node that was checked within the last minute is only searched for stale workers.
+//! Which nodes of the swarm may have workers: Swarm's side of it.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::sync::{Notify, OnceCell};
-use tokio::time::{Instant, timeout};
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use super::Swarm;
 use super::constraints::{constraints, met};
 use super::nodes::{is_ready, node_name, usage, version};
-use super::probe::ProbeError;
-use crate::{MissingRequirement, NodeUse, RuntimeError, labels};
+use crate::cluster::admission::{Admission, Admits, Candidate};
+use crate::cluster::avoided::Avoided;
+use crate::cluster::probe::{Look, ProbeError};
+use crate::{NodeUse, RuntimeError, labels};
 use warmpool_core::browser::Engine;
 
-/// Between two looks at the nodes while one is being looked at.
-const POLL: Duration = Duration::from_secs(1);
-/// For so long a node counts as seen from inside, whatever changes.
-const SEEN_FOR: Duration = Duration::from_secs(60);
+/// Between two looks whether stale workers are gone.
+const STALE_POLL: Duration = Duration::from_millis(500);
 
-/// What is known of nodes.
-#[derive(Default)]
-pub(super) struct Admission {
-    /// By the node's id and the image.
-    checks: Mutex<HashMap<(String, String), Check>>,
-    ended: Notify,
-    /// Whether what an earlier process left was removed.
-    tidy: OnceCell<()>,
-}
-
-/// One node, for one image.
-struct Check {
-    /// The node's version that it holds for.
-    version: u64,
-    state: State,
-    /// When it was found fit from inside.
-    seen: Option<Instant>,
-    /// The hash of the last report from inside in which nothing was missing.
-    report: Option<String>,
-    /// Why the last one failed, which need not be told twice.
-    told: Option<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    UnderWay {
-        since: Instant,
-        /// Whether nothing was known before.
-        first: bool,
-    },
-    Fit,
-    Unfit,
-}
-
-/// What is known of a node, and so what to do about it.
-enum Standing {
-    Fit,
-    /// Somebody checks it.
-    BeingChecked {
-        since: Instant,
-        first: bool,
-    },
-    /// It has to be checked.
-    Unknown {
-        first: bool,
-        /// Whether it has to be checked from inside.
-        inside: bool,
-    },
-}
-
-impl Admission {
-    /// Whether the node was found fit for workers of this image.
-    pub(super) fn has(&self, node: &str, image: &str) -> bool {
-        let key = (node.to_owned(), image.to_owned());
-        self.checks.lock().get(&key).is_some_and(|check| check.state == State::Fit)
+#[async_trait]
+impl Admits for Swarm {
+    fn admission(&self) -> &Admission {
+        &self.admission
     }
 
-    /// Returns the standing of a node. The caller checks one that is `Unknown`.
-    fn standing(&self, node: &str, image: &str, version: u64) -> Standing {
-        let mut checks = self.checks.lock();
-        let found = checks.get_mut(&(node.to_owned(), image.to_owned()));
-        match found.map(|check| (check.version, check.state)) {
-            Some((seen, State::Fit)) if seen == version => return Standing::Fit,
-            Some((_, State::UnderWay { since, first })) => return Standing::BeingChecked { since, first },
-            _ => {}
-        }
-        let earlier = checks.remove(&(node.to_owned(), image.to_owned()));
-        let first = earlier.is_none();
-        let state = State::UnderWay { since: Instant::now(), first };
-        let (seen, report, told) = earlier.map_or((None, None, None), |check| (check.seen, check.report, check.told));
-        checks.insert((node.to_owned(), image.to_owned()), Check { version, state, seen, report, told });
-        Standing::Unknown { first, inside: seen.is_none_or(|seen| seen.elapsed() > SEEN_FOR) }
+    fn avoided(&self) -> &Avoided {
+        &self.avoided
     }
 
-    /// The last report on this node in which nothing was missing, by its hash.
-    fn good_report(&self, node: &str, image: &str) -> Option<String> {
-        self.checks.lock().get(&(node.to_owned(), image.to_owned()))?.report.clone()
+    fn patience(&self) -> Duration {
+        self.config.swarm.placement_timeout
     }
 
-    fn keep_report(&self, node: &str, image: &str, report: String) {
-        if let Some(check) = self.checks.lock().get_mut(&(node.to_owned(), image.to_owned())) {
-            check.report = Some(report);
-        }
-    }
-
-    /// Records the result of a check; returns whether it is news.
-    fn record_result(&self, node: &str, image: &str, inside: bool, failure: Option<&str>) -> bool {
-        let mut checks = self.checks.lock();
-        let news = match checks.get_mut(&(node.to_owned(), image.to_owned())) {
-            Some(check) => {
-                let known = check.seen.is_some() || check.told.is_some();
-                check.state = if failure.is_none() { State::Fit } else { State::Unfit };
-                if failure.is_some() {
-                    check.seen = None;
-                } else if inside {
-                    check.seen = Some(Instant::now());
-                }
-                let earlier = std::mem::replace(&mut check.told, failure.map(str::to_owned));
-                !known || earlier.as_deref() != failure
-            }
-            None => false,
+    async fn candidates(&self, engine: Engine) -> Result<Vec<Candidate>, RuntimeError> {
+        let nodes = self.list_nodes().await?;
+        let candidate = |node: &bollard::models::Node| {
+            Some(Candidate {
+                id: node.id.clone()?,
+                name: node_name(node),
+                version: version(node),
+                allowed: met(node, constraints(&self.config, engine)),
+                usable: is_ready(node) && usage(node) == NodeUse::Active,
+            })
         };
-        drop(checks);
-        self.ended.notify_waiters();
-        news
+        Ok(nodes.iter().filter_map(candidate).collect())
     }
-}
 
-impl Swarm {
-    /// Returns the nodes on which a new worker of the image must not start. Checks those that nobody knows yet, and waits for the
-    /// result where it is the first check, or where no other node is fit.
-    pub(super) async fn admit(&self, image: &str, engine: Engine) -> Result<Vec<String>, RuntimeError> {
-        self.admission.tidy.get_or_try_init(|| self.forget_probes()).await?;
-        let limits = &self.config.swarm;
+    async fn is_clear(&self, node: &str) -> Result<(), ProbeError> {
+        let begun = Instant::now();
+        let mut told = false;
         loop {
-            let ended = self.admission.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            let nodes = self.list_nodes().await?;
-            let avoided = self.avoided.nodes(image);
-            let (mut left_out, mut fit, mut wait) = (Vec::new(), 0, false);
-            let (mut coming, mut allowed) = (false, 0);
-            for node in &nodes {
-                let Some(id) = node.id.clone() else { continue };
-                let is_allowed = met(node, constraints(&self.config, engine));
-                allowed += usize::from(is_allowed);
-                if !is_allowed || !is_ready(node) || usage(node) != NodeUse::Active || avoided.contains(&id) {
-                    left_out.push(id);
-                    continue;
-                }
-                match self.admission.standing(&id, image, version(node)) {
-                    Standing::Fit => {
-                        fit += 1;
-                        continue;
-                    }
-                    Standing::BeingChecked { since, first } => {
-                        wait |= first && since.elapsed() < limits.placement_timeout;
-                        coming = true;
-                    }
-                    Standing::Unknown { first, inside } => {
-                        let (swarm, id, name, image) = (self.clone(), id.clone(), node_name(node), image.to_owned());
-                        tokio::spawn(async move { swarm.check((&id, &name), (&image, engine), inside).await });
-                        wait |= first;
-                        coming = true;
-                    }
-                }
-                left_out.push(id);
+            let tasks = self.tasks(&json!({ "node": [node], "label": [labels::WORKER] })).await?;
+            let stale = tasks.iter().filter(|task| task.is_stale()).count();
+            if stale == 0 {
+                return Ok(());
             }
-            if fit > 0 && !wait {
-                return Ok(left_out);
+            if begun.elapsed() > self.config.swarm.start_timeout {
+                return Err(ProbeError::Stale);
             }
-            if fit == 0 && !coming {
-                let why = format!(
-                    "of {} nodes, {allowed} meet the constraints, and none of these is ready, in use and fit for workers",
-                    nodes.len()
-                );
-                return Err(self.no_node(why, image));
+            if !std::mem::replace(&mut told, true) {
+                let node = self.name_of(node).await;
+                tracing::info!(node, stale, "waiting until a node has removed the workers that it should not have");
             }
-            let _ = timeout(POLL, ended).await;
+            sleep(STALE_POLL).await;
         }
     }
 
-    /// Checks a node, and records the result.
-    async fn check(&self, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
-        let admission = &self.admission;
-        let looked = async {
-            self.is_clear(id).await?;
-            if !inside {
-                return Ok(Vec::new());
-            }
-            let good = admission.good_report(id, image);
-            let look = self.probe(id, image, engine, good.clone()).await?;
-            if good.as_ref() == Some(&look.report) {
-                tracing::debug!(node = name, "a node is as it was");
-            }
-            if look.missing.is_empty() {
-                admission.keep_report(id, image, look.report);
-            }
-            Ok(look.missing)
-        };
-        let failure = match looked.await {
-            Ok(missing) => gaps(name, missing),
-            Err(ProbeError::Runtime(error)) => Some(format!("it could not be looked at: {error}")),
-            Err(ProbeError::Rejected(why)) => Some(self.explained(why, image).await),
-            Err(error) => Some(error.to_string()),
-        };
-        if let Some(why) = &failure {
-            self.avoided.add(image, id, name, why);
-        }
-        match (admission.record_result(id, image, inside, failure.as_deref()), failure) {
-            (true, Some(why)) => tracing::error!(node = name, why, "a node gets no workers"),
-            (false, Some(why)) => tracing::debug!(node = name, why, "a node still gets no workers"),
-            (true, None) => tracing::info!(node = name, image, "a node is fit for workers"),
-            (false, None) => {}
-        }
+    async fn probe(&self, node: &str, image: &str, engine: Engine, good: Option<String>) -> Result<Look, ProbeError> {
+        self.probe_node(node, image, engine, good).await
     }
 
-    /// Removes the probes that an earlier process of this daemon left.
     async fn forget_probes(&self) -> Result<(), RuntimeError> {
         let left = self.services(format!("{}={}", labels::PROBE, self.instance)).await?;
         for name in left.into_iter().filter_map(|service| service.spec?.name) {
@@ -227,52 +77,20 @@ impl Swarm {
         }
         Ok(())
     }
-}
 
-/// What keeps workers from a node, in words; what need not is only told.
-fn gaps(node: &str, missing: Vec<MissingRequirement>) -> Option<String> {
-    let (needed, optional): (Vec<_>, Vec<_>) = missing.into_iter().partition(|requirement| requirement.needed);
-    for MissingRequirement { what, remedy, .. } in optional {
-        tracing::warn!(node, remedy, "{what}");
-    }
-    let needed: Vec<String> = needed.into_iter().map(|requirement| requirement.what).collect();
-    (!needed.is_empty())
-        .then(|| format!("the fence has gaps there, see `warmpool doctor --swarm`: {}", needed.join("; ")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NODE: (&str, &str) = ("n1", "image");
-
-    fn standing(admission: &Admission, version: u64) -> Standing {
-        admission.standing(NODE.0, NODE.1, version)
+    async fn explained(&self, why: String, image: &str) -> String {
+        match self.refused_by_registry(image).await {
+            Some(words) => format!("{why}; {words}"),
+            None => why,
+        }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_node_is_looked_at_before_its_first_worker_and_after_changes() {
-        let admission = Admission::default();
-        assert!(matches!(standing(&admission, 1), Standing::Unknown { first: true, inside: true }));
-        assert!(matches!(standing(&admission, 1), Standing::BeingChecked { first: true, .. }), "once at a time");
-        assert!(!admission.has(NODE.0, NODE.1));
-        assert!(admission.record_result(NODE.0, NODE.1, true, None));
-        assert!(matches!(standing(&admission, 1), Standing::Fit) && admission.has(NODE.0, NODE.1));
-        assert!(!admission.has(NODE.0, "another image"));
-
-        // What changes at once needs no second look from inside, but one for stale workers.
-        assert!(matches!(standing(&admission, 2), Standing::Unknown { first: false, inside: false }));
-        assert!(!admission.has(NODE.0, NODE.1));
-        assert!(!admission.record_result(NODE.0, NODE.1, false, None), "that it is fit still is no news");
-        tokio::time::advance(SEEN_FOR + Duration::from_secs(1)).await;
-        assert!(matches!(standing(&admission, 2), Standing::Fit));
-        assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
-
-        // A node that is not fit is looked at again, whenever somebody asks.
-        assert!(admission.record_result(NODE.0, NODE.1, true, Some("it is open")));
-        assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
-        assert!(!admission.record_result(NODE.0, NODE.1, true, Some("it is open")));
-        assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
-        assert!(admission.record_result(NODE.0, NODE.1, true, None), "that it was mended is news");
+    fn no_node(&self, why: String, image: &str) -> RuntimeError {
+        let (memory, cpus) = (self.config.worker.memory, self.config.reserved_cpus());
+        RuntimeError::NoNode {
+            why,
+            asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
+            avoided: self.avoided.described(image),
+        }
     }
 }

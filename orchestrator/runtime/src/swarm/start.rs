@@ -10,6 +10,7 @@ use super::nodes::is_down;
 use super::spread::Choice;
 use super::tasks::Task;
 use crate::client::unless;
+use crate::cluster::admission::Admits as _;
 use crate::{ContainerRuntime as _, Place, RuntimeError, WorkerSpec};
 use warmpool_core::ids::WorkerId;
 
@@ -145,23 +146,6 @@ impl Swarm {
                 }
             }
             sleep(POLL).await;
-        }
-    }
-
-    /// Why a node could not start the image, with what the registry says where it refuses it.
-    pub(super) async fn explained(&self, why: String, image: &str) -> String {
-        match self.refused_by_registry(image).await {
-            Some(words) => format!("{why}; {words}"),
-            None => why,
-        }
-    }
-
-    pub(super) fn no_node(&self, why: String, image: &str) -> RuntimeError {
-        let (memory, cpus) = (self.config.worker.memory, self.config.reserved_cpus());
-        RuntimeError::NoNode {
-            why,
-            asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
-            avoided: self.avoided.described(image),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The judgement: facts in, findings out. Pure.
 
+mod cluster;
 mod engine;
 mod host;
 #[cfg(test)]
@@ -9,6 +10,18 @@ use super::{Facts, Finding, Level};
 
 /// Judges the facts: one finding for each thing looked at, in the order in which they are best mended.
 pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
+    // The engine of this host, and its kernel, matter where workers run on it.
+    if let Some(cluster) = &facts.cluster {
+        let mut findings = cluster::cluster(cluster);
+        findings.extend([
+            host::data_dir(&facts.data_dir, &facts.needs),
+            host::port(&facts.port, &facts.needs),
+            host::open_files(facts),
+        ]);
+        findings.extend(facts.tls.as_ref().map(host::certificate));
+        findings.extend(host::authorities(&facts.authorities));
+        return findings;
+    }
     let mut findings = vec![engine::engine(facts)];
     if let Ok(docker) = &facts.docker {
         findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);

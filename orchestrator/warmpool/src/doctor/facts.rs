@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     os::unix::{fs::FileTypeExt, net::UnixStream},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use nix::{
@@ -15,7 +16,7 @@ use nix::{
 use super::port::Port;
 use warmpool_config::{ByteSize, Config, check_ca_certificates};
 use warmpool_core::tls::Tls;
-use warmpool_runtime::DockerFacts;
+use warmpool_runtime::{ClusterFacts, DockerFacts, Runtime};
 
 /// Everything the checks judge.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub(crate) struct Facts {
     pub socket: Socket,
     /// What the engine says of itself, or why it says nothing.
     pub docker: Result<DockerFacts, String>,
+    /// What the cluster says where workers run on Kubernetes, or why it says nothing; none where they run elsewhere.
+    pub cluster: Option<Result<ClusterFacts, String>>,
     /// The host.
     pub host: HostFacts,
     /// The directory of the daemon's data.
@@ -110,12 +113,14 @@ pub(crate) struct Directory {
 
 impl Facts {
     /// Looks at the host for a configuration. Changes nothing; blocks for a moment.
-    pub(crate) fn gather(config: &Config, docker: Result<DockerFacts, String>) -> Self {
+    pub(crate) fn gather(config: &Config, said: Said) -> Self {
+        let Said { docker, cluster } = said;
         let docker_socket = config.docker.host.socket().to_owned();
         Self {
             socket: Socket::look(&docker_socket),
             docker_root: docker.as_ref().ok().map(|docker| Directory::look(&docker.root_dir)),
             docker,
+            cluster,
             host: HostFacts::look(Path::new("/proc")),
             data_dir: Directory::look(&config.store.data_dir),
             port: Port::look(config.server.listen),
@@ -134,6 +139,25 @@ impl Facts {
                 min_free: config.store.min_free,
             },
         }
+    }
+}
+
+/// What engine and cluster say of themselves.
+pub(crate) struct Said {
+    docker: Result<DockerFacts, String>,
+    cluster: Option<Result<ClusterFacts, String>>,
+}
+
+impl Said {
+    /// Asks those that the configuration names.
+    pub(crate) async fn ask(config: &Arc<Config>) -> Self {
+        let runtime = Runtime::new(Arc::clone(config), String::new());
+        let docker = runtime.engine_facts().await.map_err(|error| error.to_string());
+        let cluster = match config.kubernetes.enabled {
+            true => Some(runtime.cluster_facts().await.map_err(|error| error.to_string())),
+            false => None,
+        };
+        Self { docker, cluster }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `warmpool doctor --swarm`: whether each node has the fence that a service cannot ask for, as a container there says.
+//! `warmpool doctor --nodes`: whether each node has the fence that a service or Pod cannot ask for, as a container there says.
 
 use std::sync::Arc;
 

@@ -60,6 +60,10 @@ impl BootError {
                 | RuntimeError::NodeName { .. }
                 | RuntimeError::NoNodes
                 | RuntimeError::RegistryPassword { .. }
+                | RuntimeError::Credentials { .. }
+                | RuntimeError::NotAllowed { .. }
+                | RuntimeError::NoNamespace { .. }
+                | RuntimeError::NoRenderers
                 | RuntimeError::NotOwned(_),
             )
             | Self::Unwanted => None,
@@ -67,8 +71,10 @@ impl BootError {
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
             }
+            Self::Runtime(RuntimeError::QuotaUsedUp { .. }) => Some("the cluster's quota is used up".to_owned()),
+            Self::Runtime(RuntimeError::NotAdmitted { .. }) => Some("the cluster's admission refuses it".to_owned()),
             Self::Runtime(RuntimeError::NoNode { why, asked, .. }) => {
-                Some(format!("no node of the swarm takes one that asks for {asked}: {why}"))
+                Some(format!("no node of the cluster takes one that asks for {asked}: {why}"))
             }
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
             Self::Silent | Self::Lost(_) | Self::Slow(_) | Self::Extension(_) => Some(self.to_string()),

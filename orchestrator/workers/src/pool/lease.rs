@@ -16,7 +16,9 @@ pub struct Lease {
 impl Lease {
     /// The worker, which counts as used from here on.
     pub fn use_worker(&mut self) -> &Arc<Worker> {
-        self.used = true;
+        if !std::mem::replace(&mut self.used, true) {
+            self.pool.mark_leased(self.worker.id.clone());
+        }
         &self.worker
     }
 

@@ -6,20 +6,24 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Pool;
 use crate::worker::Worker;
 use warmpool_api::status::NodeCounts;
+use warmpool_core::ids::WorkerId;
 use warmpool_runtime::{NodeFacts, NodeState, NodeUse, RuntimeError};
 
 /// How long the agent of a warm worker may take to answer when the node is in doubt.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// The pauses after failed tries to mark a worker.
+const MARK_AGAIN: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(10), Duration::from_secs(15)];
 
 /// A node, as the command line shows it to the operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its id in the swarm.
+    /// Its id in the cluster.
     pub id: String,
     /// Its host's name.
     pub name: String,
@@ -88,6 +92,24 @@ impl Pool {
                 self.distrust_node(node, self.parts.config.image(silent.key.engine)).await;
             }
         }
+    }
+
+    /// Tells the runtime that a session has the worker, in a task of its own: nobody waits for it.
+    pub(super) fn mark_leased(&self, worker: WorkerId) {
+        let pool = self.clone();
+        self.parts.drain.spawn(async move {
+            for pause in MARK_AGAIN {
+                match pool.parts.runtime.mark_leased(&worker).await {
+                    Ok(()) => return,
+                    Err(error) => tracing::debug!(%worker, %error, "a worker could not be marked as in use yet"),
+                }
+                sleep(pause).await;
+                if !pool.lock().workers.contains_key(&worker) {
+                    return;
+                }
+            }
+            tracing::warn!(%worker, "a worker could not be marked as in use: the cluster may evict it");
+        });
     }
 
     /// Starts no workers of this image on this node for a while.
@@ -174,7 +196,6 @@ mod tests {
 
     use super::*;
     use warmpool_core::browser::{Engine, Mode, PoolKey};
-    use warmpool_core::ids::WorkerId;
     use warmpool_runtime::{AgentAddress, Place};
 
     #[tokio::test]

@@ -111,6 +111,7 @@ impl Pool {
                 | LossReason::ContainerGone
                 | LossReason::NodeLost { .. }
                 | LossReason::NodeDrained { .. }
+                | LossReason::Evicted { .. }
         ) {
             self.lock().lost_a_container();
         }

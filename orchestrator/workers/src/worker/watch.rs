@@ -82,6 +82,7 @@ fn ended(state: ContainerState) -> Option<LossReason> {
         ContainerState::Missing => Some(LossReason::ContainerGone),
         ContainerState::NodeLost { node } => Some(LossReason::NodeLost { node }),
         ContainerState::NodeDrained { node } => Some(LossReason::NodeDrained { node }),
+        ContainerState::Evicted { node, why } => Some(LossReason::Evicted { node, why }),
     }
 }
 

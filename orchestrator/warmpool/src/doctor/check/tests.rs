@@ -28,6 +28,7 @@ fn sound() -> Facts {
             min_free: ByteSize(512 << 20),
         },
         socket: Socket::Open,
+        cluster: None,
         docker: Ok(DockerFacts {
             api_version: "1.41".to_owned(),
             server_version: "20.10.24".to_owned(),

@@ -11,11 +11,10 @@ use serde_json::json;
 use super::super::App;
 use super::super::reply::json_reply;
 use super::super::sign_in::Operator;
-use crate::doctor::{self, Facts, Port};
+use crate::doctor::{self, Facts, Port, Said};
 use crate::http::error::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_runtime::Runtime;
 
 /// Time between two examinations. Requests in between get the last result.
 const FRESH: Duration = Duration::from_secs(5);
@@ -28,9 +27,8 @@ pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response
         return Ok(json_reply(StatusCode::OK, found));
     }
     let config = Arc::clone(&app.config);
-    let engine = Runtime::new(Arc::clone(&config), String::new()).engine_facts().await;
-    let engine = engine.map_err(|error| error.to_string());
-    let gathering = tokio::task::spawn_blocking(move || Facts::gather(&config, engine));
+    let said = Said::ask(&config).await;
+    let gathering = tokio::task::spawn_blocking(move || Facts::gather(&config, said));
     let mut facts = gathering.await.map_err(Error::internal)?;
     // This daemon itself has the port, whatever its file is called.
     facts.port = Port::Taken(Some(("warmpool".to_owned(), std::process::id())));

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Which nodes to leave out, for which image.
 #[derive(Debug)]
-pub(super) struct Avoided {
+pub(crate) struct Avoided {
     avoid_for: Duration,
     /// By image and the node's id.
     nodes: Mutex<BTreeMap<(String, String), Failure>>,
@@ -23,28 +23,28 @@ struct Failure {
 
 impl Avoided {
     /// Leaves each node out for this long.
-    pub(super) const fn new(avoid_for: Duration) -> Self {
+    pub(crate) const fn new(avoid_for: Duration) -> Self {
         Self { avoid_for, nodes: Mutex::new(BTreeMap::new()) }
     }
 
     /// Leaves a node out from now on.
-    pub(super) fn add(&self, image: &str, node: &str, name: &str, why: &str) {
+    pub(crate) fn add(&self, image: &str, node: &str, name: &str, why: &str) {
         let failure = Failure { name: name.to_owned(), why: why.to_owned(), until: Instant::now() + self.avoid_for };
         self.nodes.lock().insert((image.to_owned(), node.to_owned()), failure);
     }
 
     /// Returns the ids of the nodes to leave out now.
-    pub(super) fn nodes(&self, image: &str) -> Vec<String> {
+    pub(crate) fn nodes(&self, image: &str) -> Vec<String> {
         self.map(image, |id, _| id.to_owned())
     }
 
     /// Returns the names of the same nodes, with the reasons.
-    pub(super) fn described(&self, image: &str) -> String {
+    pub(crate) fn described(&self, image: &str) -> String {
         self.map(image, |_, failure| format!("{} ({})", failure.name, failure.why)).join(", ")
     }
 
     /// Returns why a node is left out, for whatever image.
-    pub(super) fn why(&self, node: &str) -> Option<String> {
+    pub(crate) fn why(&self, node: &str) -> Option<String> {
         let (nodes, now) = (self.nodes.lock(), Instant::now());
         let mut found = nodes.iter().filter(|((_, id), failure)| id == node && failure.until > now);
         found.next().map(|(_, failure)| failure.why.clone())

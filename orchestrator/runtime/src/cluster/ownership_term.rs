@@ -9,14 +9,14 @@ use crate::RuntimeError;
 
 /// The time until which this process certainly owns the workers; for ever, where it never asked for a lease.
 #[derive(Clone, Default)]
-pub(super) struct OwnershipTerm {
+pub(crate) struct OwnershipTerm {
     until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl OwnershipTerm {
     /// Fails once the time is over, because what another daemon owns must not be changed.
     /// Errors: [`RuntimeError::NotOwned`].
-    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+    pub(crate) fn check(&self) -> Result<(), RuntimeError> {
         match *self.until.lock() {
             Some(until) if until <= Instant::now() => {
                 Err(RuntimeError::NotOwned("the lease could not be renewed in time".to_owned()))
@@ -26,7 +26,7 @@ impl OwnershipTerm {
     }
 
     /// Sets the end of the time.
-    pub(super) fn set(&self, until: Instant) {
+    pub(crate) fn set(&self, until: Instant) {
         *self.until.lock() = Some(until);
     }
 }

@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# Says what holds for a worker's container on this node, a fact a line. Runs in one. Its argument is the hash of an earlier report.
+# Says what holds for a worker's container on this node, a fact a line. Runs in one. Its arguments are the hash of an earlier
+# report, and how many processes to try where the limit stands in a control group that no container sees.
 limit() {
   fact=$1
   shift
@@ -9,6 +10,24 @@ limit() {
       return
     fi
   done
+}
+processes() {
+  mkfifo /tmp/probe && exec 9<> /tmp/probe || return
+  # A shell that cannot fork ends, so a second one counts.
+  made=$(
+    n=0
+    while [ "$n" -lt "$1" ]; do
+      (read -r _ <&9) > /dev/null 2>&1 &
+      n=$((n + 1))
+      echo "$n"
+    done 2> /dev/null | tail -n 1
+  )
+  n=${made:-0}
+  while [ "$n" -gt 0 ]; do
+    echo >&9
+    n=$((n - 1))
+  done
+  if [ "${made:-0}" -lt "$1" ]; then echo 'Processes: limited'; else echo 'Processes: unlimited'; fi
 }
 report() {
   grep -E '^(Uid|CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status
@@ -29,6 +48,9 @@ report() {
 text=$(report)
 hash=$(printf '%s' "$text" | sha256sum)
 hash=${hash%% *}
-printf '%s\nHash: %s\n' "$text" "$hash"
+printf '%s\n' "$text"
+# Nothing can be started any more after this.
+if [ -n "$2" ]; then processes "$2"; fi
+printf 'Hash: %s\n' "$hash"
 # An exit code reaches the manager also where what is printed does not.
 if [ -n "$hash" ] && [ "$hash" = "$1" ]; then exit 42; fi

@@ -1,0 +1,365 @@
+//! Kubernetes as the container runtime: each worker is a bare Pod that is never restarted. The scheduler chooses its node, and the
+//! daemon watches it.
+//!
+//! `pod` is what a worker asks for, `start` how it comes to a node, `state` what became of it. `lease` keeps a second daemon out, and
+//! owns all that this one makes, so that nothing outlives it. `budget` keeps sessions' workers from eviction. `nodes`, `admission` and `probe` are Kubernetes' part of choosing nodes.
+//!
+//! `api` is the way to the API server, `credentials` as whom, `access` what the daemon has to be allowed, which `facts` asks about, `objects` what is read, and
+//! `watch` keeps what the cluster says of objects up to date.
+//!
+//! - *An agent is reached by TCP on its Pod's address*, and leaves the Pod's network for one of its own before it starts anything.
+//! - *That a Pod is gone says nothing of its container.* With a grace of 0 the Pod of a node that was cut off vanishes while its
+//!   container runs on. So Pods have a grace, a node that comes back is looked at before it is used, and a worker that hears from no
+//!   daemon ends by itself.
+//! - *A drained node is this daemon's own idea*, kept in the lease: to cordon a node, the daemon would have to be allowed to change
+//!   every node of the cluster. One that others cordoned gets no workers either.
+//! - *Sessions outlive the API server*: it is asked for nothing while their agents are connected.
+
+mod access;
+mod admission;
+mod api;
+mod budget;
+mod credentials;
+mod facts;
+mod lease;
+mod nodes;
+mod objects;
+mod pod;
+mod probe;
+mod start;
+mod state;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+use warmpool_protocol::PORT;
+
+use self::access::Access;
+use self::api::{Api, unless};
+use self::objects::{Bare, Node, Pod};
+use self::pod::Owner;
+use self::watch::Watched;
+use super::cluster::admission::{Admission, Admits as _};
+use super::cluster::avoided::Avoided;
+use super::cluster::ownership_term::OwnershipTerm;
+use super::container::with_gateway;
+use super::labels;
+use super::{
+    AgentAddress, ClusterFacts, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer,
+    Ownership, Place, RendererId, RendererPipes, RuntimeError, WorkerSpec,
+};
+use warmpool_config::{Config, PullPolicy};
+use warmpool_core::browser::Engine;
+use warmpool_core::ids::WorkerId;
+
+/// The version of the API server, which everybody may ask for.
+const VERSION: Access = Access { verb: "get", group: "", resource: "version", namespaced: false, only_with: None };
+/// So that a Pod is removed by its node, and not only from the API server's store.
+const REMOVAL_GRACE: u64 = 1;
+/// How long a watch may take to tell of the end of a Pod that is gone.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// A client of one cluster, which connects when first needed. Clones share what they know.
+#[derive(Clone)]
+pub(super) struct Kubernetes {
+    config: Arc<Config>,
+    instance: Arc<str>,
+    api: Arc<Mutex<Option<Api>>>,
+    watches: Arc<Mutex<Option<Watches>>>,
+    avoided: Arc<Avoided>,
+    admission: Arc<Admission>,
+    /// Until when this process certainly owns the workers.
+    term: OwnershipTerm,
+    /// The lease, once this process has it.
+    owner: Arc<Mutex<Option<Owner>>>,
+    /// Nodes that an operator drains, and those of them that are drained.
+    drained: Arc<Mutex<Drained>>,
+}
+
+/// What is followed of the cluster.
+#[derive(Clone)]
+struct Watches {
+    /// Workers and probes of this instance.
+    pods: Arc<Watched<Pod>>,
+    nodes: Arc<Watched<Node>>,
+}
+
+#[derive(Default)]
+struct Drained {
+    marked: BTreeSet<String>,
+    finished: BTreeSet<String>,
+}
+
+impl Kubernetes {
+    /// A client for the cluster that `config` names; every Pod it makes is labelled with `instance`.
+    #[must_use]
+    pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
+        Self {
+            api: Arc::default(),
+            watches: Arc::default(),
+            avoided: Arc::new(Avoided::new(config.kubernetes.avoid_for)),
+            admission: Arc::default(),
+            term: OwnershipTerm::default(),
+            owner: Arc::default(),
+            drained: Arc::default(),
+            instance: instance.into(),
+            config,
+        }
+    }
+
+    /// Errors: `Credentials`.
+    fn api(&self) -> Result<Api, RuntimeError> {
+        let mut api = self.api.lock();
+        if let Some(api) = &*api {
+            return Ok(api.clone());
+        }
+        Ok(api.insert(Api::new(&self.config)?).clone())
+    }
+
+    /// Errors: `Credentials`.
+    fn watches(&self) -> Result<Watches, RuntimeError> {
+        let api = self.api()?;
+        let follow = || Watches {
+            pods: Arc::new(Watched::follow(
+                api.clone(),
+                access::LIST_PODS,
+                access::WATCH_PODS,
+                labels::owned_by(&self.instance),
+            )),
+            nodes: Arc::new(Watched::follow(api, access::LIST_NODES, access::WATCH_NODES, String::new())),
+        };
+        Ok(self.watches.lock().get_or_insert_with(follow).clone())
+    }
+
+    fn limit(&self) -> Duration {
+        self.config.kubernetes.timeout
+    }
+
+    /// The Pods of a worker as they are now, the one that counts last. A start that was tried again may leave several.
+    async fn pods_of(&self, worker: &WorkerId) -> Result<Vec<Pod>, RuntimeError> {
+        let labels = format!("{},{}", labels::owned_by(&self.instance), pod::of_worker(worker));
+        let mut pods: Vec<Pod> = self.api()?.list(access::LIST_PODS, &labels).await?.items;
+        pods.sort_by_key(|pod| (!pod.is_going(), pod.metadata.creation_timestamp.clone(), pod.metadata.name.clone()));
+        Ok(pods)
+    }
+
+    /// The worker's Pod as it was when it was removed; waits a moment for the watch to tell.
+    async fn removed_pod(&self, worker: &WorkerId) -> Option<Pod> {
+        let pods = self.watches().ok()?.pods;
+        let mut changes = pods.changes();
+        let is = |pod: &Pod| pod.metadata.labels.get(labels::WORKER).is_some_and(|id| id == worker.as_str());
+        let told = async {
+            loop {
+                if let Some(pod) = pods.gone(is) {
+                    return pod;
+                }
+                if changes.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        timeout(LAST_WORD, told).await.ok()
+    }
+
+    async fn node(&self, name: &str) -> Result<Option<Node>, RuntimeError> {
+        let api = self.api()?;
+        let path = format!("{}/{name}", api.path("/api/v1", access::GET_NODES));
+        Ok(unless(404, api.get(access::GET_NODES, &path).await)?)
+    }
+
+    async fn create_pod(&self, object: &Value) -> Result<(), RuntimeError> {
+        self.term.check()?;
+        let api = self.api()?;
+        let path = api.path("/api/v1", access::CREATE_PODS);
+        // A conflict: our own earlier call made it, and its reply was lost.
+        unless(409, api.create::<Bare>(access::CREATE_PODS, &path, object).await)?;
+        Ok(())
+    }
+
+    async fn delete_pod(&self, name: &str) -> Result<(), RuntimeError> {
+        self.term.check()?;
+        let api = self.api()?;
+        let path = format!("{}/{name}", api.path("/api/v1", access::DELETE_PODS));
+        let options = json!({ "gracePeriodSeconds": REMOVAL_GRACE });
+        unless(404, api.delete(access::DELETE_PODS, &path, &options).await)?;
+        Ok(())
+    }
+
+    /// Where a Pod's agent listens.
+    fn place(pod: &Pod) -> Option<Place> {
+        let address = AgentAddress::Tcp(SocketAddr::new(pod.status.pod_ip?, PORT));
+        Some(Place { address, node: Some(pod.spec.node_name.clone()) })
+    }
+}
+
+#[async_trait]
+impl ContainerRuntime for Kubernetes {
+    async fn ping(&self) -> Result<(), RuntimeError> {
+        self.api()?.get::<Value>(VERSION, "/version").await?;
+        Ok(())
+    }
+
+    /// The cluster has the network. What is to be there before the first worker is the budget.
+    async fn ensure_network(&self) -> Result<(), RuntimeError> {
+        self.ensure_budget().await
+    }
+
+    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+        self.start_pod(spec).await
+    }
+
+    async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
+        let Some(pod) = self.pods_of(worker).await?.pop() else { return Ok(None) };
+        let Some(std::net::IpAddr::V4(address)) = pod.status.pod_ip else { return Ok(None) };
+        let range = self.node(&pod.spec.node_name).await?.and_then(|node| node.spec.pod_cidr?.parse().ok());
+        let prefix = range.map_or(24, |range: ipnet::Ipv4Net| range.prefix_len());
+        Ok(ipnet::Ipv4Net::new(address, prefix).ok().map(with_gateway))
+    }
+
+    /// The reason of the end stands in the Pod, also where it is gone by now.
+    async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
+        let pod = match self.pods_of(worker).await?.pop() {
+            Some(pod) => pod,
+            None => match self.removed_pod(worker).await {
+                Some(pod) => pod,
+                None => return Ok(ContainerState::Missing),
+            },
+        };
+        let node = if pod.spec.node_name.is_empty() { None } else { self.node(&pod.spec.node_name).await? };
+        Ok(state::container_state(&pod, node.as_ref()))
+    }
+
+    async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+        for pod in self.pods_of(worker).await?.iter().filter(|pod| !pod.is_going()) {
+            self.delete_pod(pod.metadata.name.as_str()).await?;
+        }
+        Ok(())
+    }
+
+    async fn mark_leased(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+        let api = self.api()?;
+        for pod in self.pods_of(worker).await?.iter().filter(|pod| !pod.is_going()) {
+            self.term.check()?;
+            let path = format!("{}/{}", api.path("/api/v1", access::PATCH_PODS), pod.metadata.name);
+            unless(404, api.patch::<Bare>(access::PATCH_PODS, &path, &pod::leased()).await)?;
+        }
+        Ok(())
+    }
+
+    /// Those that are being removed have nobody left to ask for them.
+    async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
+        let pods = self.api()?.list::<Pod>(access::LIST_PODS, &pod::workers_of(&self.instance)).await?.items;
+        let owned = pods.into_iter().filter(|pod| !pod.is_going()).filter_map(|pod| {
+            let (worker, key) = labels::worker(&pod.metadata.labels)?;
+            Some(OwnedContainer {
+                worker,
+                key,
+                running: state::progress(&pod) == state::Progress::Running,
+                place: Self::place(&pod),
+                image: pod.metadata.annotations.get(labels::IMAGE).cloned().unwrap_or_default(),
+            })
+        });
+        Ok(owned.collect())
+    }
+
+    /// An image goes by its digest where all nodes that have it agree on one, so that all run the same. Otherwise the nodes
+    /// resolve its name.
+    async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
+        if name.contains("@sha256:") || self.config.kubernetes.pull_policy == PullPolicy::Always {
+            return Ok(name.to_owned());
+        }
+        let nodes = self.watches()?.nodes.all(self.limit()).await?;
+        Ok(nodes::digest(&nodes, name).unwrap_or_else(|| name.to_owned()))
+    }
+
+    async fn acquire_ownership(&self, data_dir: &Path) -> Result<Ownership, RuntimeError> {
+        self.acquire_lease(data_dir).await.map(Ownership::leased)
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeFacts>, RuntimeError> {
+        let mut facts: Vec<NodeFacts> = self.list_nodes().await?.iter().map(|node| self.facts_of(node)).collect();
+        facts.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(facts)
+    }
+
+    async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
+        self.mark_drained(name, undo).await
+    }
+
+    async fn finish_drain(&self, node: &NodeFacts) -> Result<(), RuntimeError> {
+        let mut drained = self.drained.lock();
+        if drained.marked.contains(&node.id) {
+            drained.finished.insert(node.id.clone());
+        }
+        Ok(())
+    }
+
+    async fn distrust_node(&self, node: &str, image: &str) {
+        let Ok(image) = self.image_id(image).await else { return };
+        tracing::warn!(node, "a worker cannot be reached on its node, which is left out for a while");
+        self.avoided.add(&image, node, node, "the agent of a worker there did not answer");
+    }
+
+    async fn check_nodes(&self, image: &str, _engine: Engine) -> Result<Vec<NodeCheck>, RuntimeError> {
+        let image = self.image_id(image).await?;
+        let mut nodes = self.list_nodes().await?;
+        nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let looks = nodes.iter().map(|node| async {
+            let name = &node.metadata.name;
+            let verdict = match self.kept_away(node) {
+                Some(why) => Err(why),
+                None => match self.probe_node(name, &image).await {
+                    Ok(look) => Ok(look.missing),
+                    Err(error) => Err(self.explained(error.to_string(), &image).await),
+                },
+            };
+            NodeCheck { node: name.clone(), verdict }
+        });
+        Ok(join_all(looks).await)
+    }
+
+    fn notices_within(&self) -> Duration {
+        self.config.kubernetes.node_grace
+    }
+
+    async fn start_renderer(&self, _renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
+        Err(RuntimeError::NoRenderers)
+    }
+
+    async fn remove_renderer(&self, _renderer: &RendererId) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    async fn left_renderers(&self) -> Result<Vec<RendererId>, RuntimeError> {
+        Ok(Vec::new())
+    }
+
+    async fn has_renderer_image(&self) -> Result<bool, RuntimeError> {
+        Ok(false)
+    }
+
+    async fn cluster_facts(&self) -> Result<ClusterFacts, RuntimeError> {
+        self.facts().await
+    }
+
+    async fn engine_facts(&self) -> Result<DockerFacts, RuntimeError> {
+        Err(RuntimeError::Unreachable("workers run on Kubernetes, and not by the engine of this host".to_owned()))
+    }
+}
+
+/// Waits until something changes, or a second has passed.
+async fn changed(changes: &mut tokio::sync::watch::Receiver<u64>) {
+    tokio::select! {
+        _ = changes.changed() => {}
+        () = sleep(Duration::from_secs(1)) => {}
+    }
+}

@@ -1,0 +1,99 @@
+//! Which nodes of the cluster may have workers: Kubernetes' side of it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep};
+
+use super::objects::Pod;
+use super::{Kubernetes, access, nodes, pod};
+use crate::cluster::admission::{Admission, Admits, Candidate};
+use crate::cluster::avoided::Avoided;
+use crate::cluster::probe::{Look, ProbeError};
+use crate::{NodeUse, RuntimeError};
+use warmpool_core::browser::Engine;
+
+/// Between two looks whether stale workers are gone.
+const STALE_POLL: Duration = Duration::from_millis(500);
+
+#[async_trait]
+impl Admits for Kubernetes {
+    fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    fn avoided(&self) -> &Avoided {
+        &self.avoided
+    }
+
+    fn patience(&self) -> Duration {
+        self.config.kubernetes.placement_timeout
+    }
+
+    async fn candidates(&self, _engine: Engine) -> Result<Vec<Candidate>, RuntimeError> {
+        let nodes = self.list_nodes().await?;
+        let candidate = |node: &super::objects::Node| Candidate {
+            id: node.metadata.name.clone(),
+            name: node.metadata.name.clone(),
+            version: nodes::version(node),
+            allowed: self.forbidden(node).is_none(),
+            usable: node.is_ready() && self.usage(node) == NodeUse::Active,
+        };
+        Ok(nodes.iter().map(candidate).collect())
+    }
+
+    /// A Pod that is being removed stays until its kubelet has removed the container.
+    async fn is_clear(&self, node: &str) -> Result<(), ProbeError> {
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            let pods =
+                self.api()?.list::<Pod>(access::LIST_PODS, &pod::all_workers()).await.map_err(RuntimeError::from)?;
+            let stale = pods.items.iter().filter(|pod| pod.spec.node_name == node && is_stale(pod)).count();
+            if stale == 0 {
+                return Ok(());
+            }
+            if begun.elapsed() > self.config.kubernetes.start_timeout {
+                return Err(ProbeError::Stale);
+            }
+            if !std::mem::replace(&mut told, true) {
+                tracing::info!(node, stale, "waiting until a node has removed the workers that it should not have");
+            }
+            sleep(STALE_POLL).await;
+        }
+    }
+
+    async fn probe(&self, node: &str, image: &str, _engine: Engine, _good: Option<String>) -> Result<Look, ProbeError> {
+        self.probe_node(node, image).await
+    }
+
+    async fn forget_probes(&self) -> Result<(), RuntimeError> {
+        let left = self.api()?.list::<Pod>(access::LIST_PODS, &pod::probes_of(&self.instance)).await?;
+        for pod in left.items {
+            self.delete_pod(&pod.metadata.name).await?;
+        }
+        Ok(())
+    }
+
+    async fn explained(&self, why: String, _image: &str) -> String {
+        if why.contains("seccomp") {
+            let profile = &self.config.kubernetes.seccomp_profile;
+            format!("{why}; put worker-image/seccomp.json on the node as /var/lib/kubelet/seccomp/{profile}")
+        } else {
+            why
+        }
+    }
+
+    fn no_node(&self, why: String, image: &str) -> RuntimeError {
+        let (memory, cpus) = (self.config.worker.memory, self.config.reserved_cpus());
+        RuntimeError::NoNode {
+            why,
+            asked: format!("{memory} of memory and {cpus} cores (worker.memory, kubernetes.reserved_cpus)"),
+            avoided: self.avoided.described(image),
+        }
+    }
+}
+
+fn is_stale(pod: &Pod) -> bool {
+    pod.is_going() && pod.container().is_some_and(|container| container.running.is_some())
+}

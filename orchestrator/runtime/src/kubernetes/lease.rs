@@ -1,0 +1,132 @@
+//! Where the lease of an instance is kept: a Lease of `coordination.k8s.io`. It owns all that the daemon makes, so it is never
+//! deleted: who gives it up leaves it without a holder. Its annotations also say which nodes are drained.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::Kubernetes;
+use super::access::{CREATE_LEASES, GET_CONFIG_MAPS, GET_LEASES, PATCH_LEASES};
+use super::api::unless;
+use super::objects::{Bare, LeaseObject};
+use super::pod::Owner;
+use crate::cluster::lease::{Candidate, Lease, LeaseStore, Seen};
+use crate::{RuntimeError, labels};
+
+const API: &str = "/apis/coordination.k8s.io/v1";
+/// Annotation of a lease: the host of its holder, for people.
+const HOST: &str = "warmpool.lease.host";
+/// Annotation: the kernel that it runs on and its data directory, as that kernel knows it.
+const PLACE: &str = "warmpool.lease.place";
+/// Annotation: how often it was renewed.
+const BEAT: &str = "warmpool.lease.beat";
+/// Annotation: the nodes that an operator drains, or has drained.
+const DRAINED: &str = "warmpool.drained";
+
+impl Kubernetes {
+    /// Waits until this process has the lease.
+    /// Errors: `NotOwned` where a process on this host uses the same directory.
+    pub(super) async fn acquire_lease(&self, data_dir: &Path) -> Result<Lease, RuntimeError> {
+        Lease::acquire(Arc::new(self.clone()), self.term.clone(), self.config.kubernetes.lease, data_dir).await
+    }
+
+    pub(super) fn lease_name(&self) -> String {
+        format!("warmpool-{}", self.instance)
+    }
+
+    /// Writes which nodes are drained into the lease.
+    pub(super) async fn keep_drained(&self, marked: &[String]) -> Result<(), RuntimeError> {
+        self.term.check()?;
+        let list = (!marked.is_empty()).then(|| marked.join(","));
+        self.change_lease(&json!({ "metadata": { "annotations": { DRAINED: list } } })).await
+    }
+
+    async fn change_lease(&self, change: &Value) -> Result<(), RuntimeError> {
+        let api = self.api()?;
+        let path = format!("{}/{}", api.path(API, PATCH_LEASES), self.lease_name());
+        let lease: LeaseObject = api.patch(PATCH_LEASES, &path, change).await?;
+        self.keep_owner(&lease);
+        Ok(())
+    }
+
+    fn keep_owner(&self, lease: &LeaseObject) {
+        *self.owner.lock() = Some(Owner {
+            api: "coordination.k8s.io/v1",
+            kind: "Lease",
+            name: lease.metadata.name.clone(),
+            uid: lease.metadata.uid.clone(),
+        });
+    }
+
+    /// The object that owns the lease; none where the configuration names none.
+    async fn owner_of_lease(&self) -> Result<Option<Owner>, RuntimeError> {
+        let Some(name) = &self.config.kubernetes.owner else { return Ok(None) };
+        let api = self.api()?;
+        let path = format!("{}/{name}", api.path("/api/v1", GET_CONFIG_MAPS));
+        let found: Option<Bare> = unless(404, api.get(GET_CONFIG_MAPS, &path).await)?;
+        let found = found.ok_or_else(|| {
+            let why = format!(
+                "there is no ConfigMap `{name}` in the namespace {}: make it, or unset kubernetes.owner",
+                api.namespace()
+            );
+            RuntimeError::refused("make the lease", why)
+        })?;
+        Ok(Some(Owner { api: "v1", kind: "ConfigMap", name: name.clone(), uid: found.metadata.uid }))
+    }
+}
+
+#[async_trait]
+impl LeaseStore for Kubernetes {
+    async fn look(&self) -> Result<Option<Seen>, RuntimeError> {
+        let api = self.api()?;
+        let path = format!("{}/{}", api.path(API, GET_LEASES), self.lease_name());
+        let found: Option<LeaseObject> = unless(404, api.get(GET_LEASES, &path).await)?;
+        let Some(lease) = found else { return Ok(None) };
+        let annotation = |name: &str| lease.metadata.annotations.get(name).cloned().unwrap_or_default();
+        self.drained.lock().marked =
+            annotation(DRAINED).split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Ok(Some(Seen {
+            version: lease.metadata.resource_version.clone(),
+            holder: lease.spec.holder_identity.clone().unwrap_or_default(),
+            host: annotation(HOST),
+            place: annotation(PLACE),
+            beat: annotation(BEAT).parse().unwrap_or_default(),
+        }))
+    }
+
+    async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError> {
+        let now = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
+        let beat = seen.map_or(0, |seen| seen.beat + 1).to_string();
+        let annotations = json!({ HOST: candidate.host, PLACE: candidate.place, BEAT: beat });
+        // The times are for people; a watcher goes by its own clock.
+        let seconds = self.config.kubernetes.lease.as_secs();
+        let spec = json!({ "holderIdentity": candidate.holder, "leaseDurationSeconds": seconds, "renewTime": now });
+        if let Some(seen) = seen {
+            let metadata = json!({ "resourceVersion": seen.version, "annotations": annotations });
+            return self.change_lease(&json!({ "metadata": metadata, "spec": spec })).await;
+        }
+        let owner = self.owner_of_lease().await?;
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": self.lease_name(),
+                "labels": { labels::INSTANCE: &*self.instance },
+                "annotations": annotations,
+                "ownerReferences": owner.iter().map(Owner::reference).collect::<Vec<Value>>(),
+            },
+            "spec": spec,
+        });
+        let api = self.api()?;
+        let made: LeaseObject = api.create(CREATE_LEASES, &api.path(API, CREATE_LEASES), &lease).await?;
+        self.keep_owner(&made);
+        Ok(())
+    }
+
+    async fn release(&self) -> Result<(), RuntimeError> {
+        self.change_lease(&json!({ "spec": { "holderIdentity": null } })).await
+    }
+}

@@ -1,0 +1,48 @@
+//! The cluster of Kubernetes.
+
+use super::{fail, ok};
+use crate::doctor::Finding;
+use warmpool_runtime::{ClusterFacts, MissingAccess};
+
+/// Whether the cluster answers, and whether the daemon may do there what it has to.
+pub(super) fn cluster(found: &Result<ClusterFacts, String>) -> Vec<Finding> {
+    const TITLE: &str = "Cluster";
+    let facts = match found {
+        Ok(facts) => facts,
+        Err(why) => {
+            let remedy = "mend what it says; the guide Kubernetes has the roles and settings that a daemon needs";
+            return vec![fail(TITLE, why, remedy)];
+        }
+    };
+    let ClusterFacts { version, namespace, missing, asked } = facts;
+    let mut findings = vec![ok(TITLE, format!("Kubernetes {version}, namespace {namespace}"))];
+    if missing.is_empty() {
+        findings.push(ok("Permissions", format!("all {asked} that the daemon needs")));
+    }
+    findings.extend(missing.iter().map(|MissingAccess { action, role, rule }| {
+        fail("Permissions", format!("the daemon may not {action}"), format!("add to its {role} the rule {rule}"))
+    }));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::{Level, healthy};
+
+    #[test]
+    fn each_missing_rule_is_named() {
+        let facts =
+            |missing| ClusterFacts { version: "v1.20.2".to_owned(), namespace: "pool".to_owned(), missing, asked: 15 };
+        let good = cluster(&Ok(facts(Vec::new())));
+        assert!(healthy(&good) && good.len() == 2, "{good:?}");
+        let missing =
+            MissingAccess { action: "delete pods".to_owned(), role: "Role", rule: "{verbs: [\"delete\"]}".to_owned() };
+        let bad = cluster(&Ok(facts(vec![missing])));
+        assert_eq!(bad[1].level, Level::Fail);
+        assert!(
+            bad[1].detail.contains("delete pods") && bad[1].remedy.as_ref().unwrap().contains("verbs: [\"delete\"]")
+        );
+        assert!(!healthy(&cluster(&Err("it does not answer".to_owned()))));
+    }
+}
