@@ -2,11 +2,21 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!(None, quick: [], full: [a_log_says_what_happened])
+    group!(None, quick: [], full: [a_log_says_what_happened, firefox_tells_beside_its_client, webkit_tells_beside_its_client])
 }
+
+/// What a page does that its log tells.
+const SCRIPTS: [&str; 5] = [
+    "fetch('/redirect?to=/form?moved=1').then(answer => answer.status)",
+    "console.warn('a word of', {of: 1}, 7)",
+    "setTimeout(() => { throw new Error('a fault of the page') }, 0)",
+    "fetch('/nowhere', {method: 'POST', body: 'private', headers: {'x-api-key': 'hidden', authorization: 'Bearer hidden'}})
+        .then(answer => answer.status)",
+    "void (new Image().src = 'http://127.0.0.1:19999/refused.png')",
+];
 
 /// The entries of this type whose texts have these words.
 fn found<'a>(log: &'a Value, kind: &str, words: &str) -> Vec<&'a Value> {
@@ -30,13 +40,7 @@ async fn a_log_says_what_happened(stage: Stage) -> Result<()> {
     let page = cdp.first_page().await?;
     cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/form?shown=1")})).await?;
     eventually!("the page is in the log", 20, !found(&log(&session, &daemon).await?, "request", "shown=1").is_empty())?;
-    for script in [
-        "console.warn('a word of', {of: 1}, 7)",
-        "setTimeout(() => { throw new Error('a fault of the page') }, 0)",
-        "fetch('/nowhere', {method: 'POST', body: 'private', headers: {'x-api-key': 'hidden', authorization: 'Bearer hidden'}})
-            .then(answer => answer.status)",
-        "void (new Image().src = 'http://127.0.0.1:9/refused.png')",
-    ] {
+    for script in SCRIPTS {
         cdp.evaluate(&page, script).await?;
     }
     cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/downloads")})).await?;
@@ -104,12 +108,73 @@ async fn a_log_says_what_happened(stage: Stage) -> Result<()> {
     ensure!(fault.message.contains("\"logs\": true"), "{fault:?}");
     silent.delete().await?.ok()?;
 
-    // What an engine cannot tell is named.
-    for engine in ["firefox", "webkit"] {
-        let session = daemon.webdriver(json!({"browser_type": engine, "headless": true, "logs": true})).await?;
-        let log = log(&session, &daemon).await?;
-        ensure!(log["left_out"] == json!(["console", "page_error", "request"]), "{engine}: {log}");
-        session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn firefox_tells_beside_its_client(stage: Stage) -> Result<()> {
+    tells_beside_a_driver(&stage, "firefox").await
+}
+
+async fn webkit_tells_beside_its_client(stage: Stage) -> Result<()> {
+    tells_beside_a_driver(&stage, "webkit").await
+}
+
+/// The same of an engine that has one protocol session, while a driver has it.
+async fn tells_beside_a_driver(stage: &Stage, engine: &str) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let first = format!("{site}/form?first=1");
+    let session = daemon.webdriver(json!({"browser_type": engine, "logs": true, "url": first})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/form?shown=1")).await?;
+    for script in SCRIPTS {
+        driver.execute(script).await?;
     }
+    // Nothing of a page runs for its log.
+    let seen = driver.execute(
+        "let seen = []; const object = new Proxy({get own() { seen.push('own') }}, {get: (_, name) => { seen.push(String(name)) }});
+         console.log(object, {get own() { seen.push('getter') }}); return seen",
+    );
+    ensure!(seen.await? == json!([]), "a page noticed");
+    driver.goto(&format!("{site}/downloads")).await?;
+    driver.execute("document.links[0].click()").await?;
+    let moved = format!("{site}/form?moved=1");
+    let wanted = [
+        ("request", "first=1"),
+        ("request", "shown=1"),
+        ("console", "a word of"),
+        ("page_error", "a fault of the page"),
+        ("request", "/redirect?to"),
+        ("request", &moved),
+        ("request", "/nowhere"),
+        ("request", "refused.png"),
+        ("download", "file.bin"),
+    ];
+    let kept = eventually!("all of it is in the log", 20, {
+        let log = log(&session, &daemon).await?;
+        wanted.iter().all(|(kind, words)| !found(&log, kind, words).is_empty()).then_some(log)
+    });
+    let kept = match kept {
+        Ok(kept) => kept,
+        Err(error) => return Err(error.context(log(&session, &daemon).await?)),
+    };
+    ensure!(kept["dropped"] == 0 && kept["left_out"] == json!([]), "{kept}");
+    let said = found(&kept, "console", "a word of")[0];
+    ensure!(said["level"] == "warning" && said["text"].as_str().is_some_and(|text| text.ends_with('7')), "{said}");
+    let shown = found(&kept, "request", "shown=1")[0];
+    ensure!(shown["method"] == "GET" && shown["status"] == 200 && shown["resource"] == "Document", "{shown}");
+    ensure!(shown["failure"].is_null() && shown["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{shown}");
+    let request = found(&kept, "request", "/nowhere")[0];
+    ensure!(request["method"] == "POST" && request["status"] == 404 && request["resource"] == "Fetch", "{request}");
+    for (words, status) in [("/redirect?to", 302), (&moved, 200)] {
+        let request = found(&kept, "request", words)[0];
+        ensure!(request["status"] == status && request["failure"].is_null(), "{request}");
+    }
+    let refused = found(&kept, "request", "refused.png")[0];
+    ensure!(refused["failure"].is_string() && refused["status"].is_null(), "{refused}");
+    let har = daemon.api().get(&format!("/sessions/{}/har", session.id)).await?.ok()?;
+    ensure!(!har.to_string().contains("hidden") && !har.to_string().contains("private"), "{har}");
+    driver.quit().await?;
+    ensure!(!found(&log(&session, &daemon).await?, "page_error", "a fault").is_empty());
     daemon.assert_idle().await
 }

@@ -9,6 +9,7 @@ import { closeContext, openContext, openWindow } from "resource://warmpool/conte
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
 import { loadExtension } from "resource://warmpool/extensions.sys.mjs";
 import { closeFence } from "resource://warmpool/fence.sys.mjs";
+import { connectLog, keepLog } from "resource://warmpool/log.sys.mjs";
 import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
 import { applySettings, watchWindows } from "resource://warmpool/settings.sys.mjs";
@@ -99,6 +100,7 @@ const METHODS = {
   answerAds,
   watchCaptchas,
   askCaptchas,
+  keepLog,
   readStorage,
   writeStorage,
   quit,
@@ -179,6 +181,7 @@ export function start(path) {
     channel.listen();
     connectAds(message => channel.send(message));
     connectCaptchas(message => channel.send(message));
+    connectLog(message => channel.send(message));
     freeAbandonedSessions();
     watchWindows();
     watchDownloads(event => channel.send(event));

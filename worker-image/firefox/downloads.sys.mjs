@@ -2,11 +2,20 @@
 
 import { Downloads } from "resource://gre/modules/Downloads.sys.mjs";
 
+/** A longer address is cut, in characters: the agent takes lines of a bounded length. */
+const LONGEST = 4000;
+
 /** Calls `tell` with an event at the begin and at the end of each download. */
 export async function watchDownloads(tell) {
   const ids = new Map();
   const say = (download, state) =>
-    tell({ event: "download", download: ids.get(download), state, path: download.target.path });
+    tell({
+      event: "download",
+      download: ids.get(download),
+      state,
+      path: download.target.path,
+      url: download.source.url.slice(0, LONGEST).toWellFormed(),
+    });
   const look = download => {
     if (!ids.has(download)) {
       ids.set(download, `${ids.size}`);

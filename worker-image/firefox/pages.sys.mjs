@@ -76,6 +76,7 @@ export function openFirst(browser, url) {
   return promise;
 }
 
-function nameOf(status) {
+/** The name of an error. */
+export function nameOf(status) {
   return Object.keys(Cr).find(name => Cr[name] === status) ?? `error 0x${status.toString(16)}`;
 }

@@ -33,6 +33,15 @@ static gboolean taken(const char *path) {
   return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(part, G_FILE_TEST_EXISTS);
 }
 
+/* Says that a download begins: its name, and where it comes from. */
+static void tell(WebKitDownload *download, const char *path) {
+  g_autofree char *name = g_path_get_basename(path);
+  g_autofree char *escaped = g_uri_escape_string(name, NULL, FALSE);
+  WebKitURIRequest *request = webkit_download_get_request(download);
+  g_autofree char *from = g_uri_escape_string(request ? webkit_uri_request_get_uri(request) : "", NULL, FALSE);
+  command_answer("download %s %s", escaped, from);
+}
+
 static gboolean on_decide_destination(WebKitDownload *download, const char *suggested, gpointer data) {
   const Shell *shell = data;
   g_autofree char *name = safe_name(suggested);
@@ -47,6 +56,7 @@ static gboolean on_decide_destination(WebKitDownload *download, const char *sugg
   g_autofree char *part = unfinished_path(path);
   g_autofree char *uri = g_filename_to_uri(part, NULL, NULL);
   webkit_download_set_destination(download, uri);
+  tell(download, path);
   g_object_set_data_full(G_OBJECT(download), "path", g_steal_pointer(&path), g_free);
   return TRUE;
 }

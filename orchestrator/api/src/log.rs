@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmpool_protocol::LogLevel;
 
 /// How bad a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +17,17 @@ pub enum Level {
     Info,
     /// For whoever looks for a fault.
     Debug,
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::Error,
+            LogLevel::Warning => Self::Warning,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+        }
+    }
 }
 
 /// What happened.
@@ -97,6 +109,6 @@ pub struct SessionLog {
     pub entries: Vec<LogEntry>,
     /// How many there were that are not kept: the oldest, and those that came too fast.
     pub dropped: u64,
-    /// What this engine's log leaves out: `console`, `page_error`, `request`. Empty where it has everything.
+    /// What may be missing: `console`, `page_error`, `request`. Empty where it has everything.
     pub left_out: Vec<String>,
 }

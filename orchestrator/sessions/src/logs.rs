@@ -3,15 +3,16 @@
 //! | module      | what it holds |
 //! |-------------|---------------|
 //! | `book`      | the entries of one session, within limits, for those who read and follow them |
-//! | `collector` | the daemon's own DevTools connection that fills it |
+//! | `collector` | what fills it: the daemon's own DevTools connection, or what the agent tells |
 //! | `reader`    | makes entries of DevTools events; no I/O |
+//! | `told`      | makes entries of what an agent tells; no I/O |
 //! | `exchange`  | a request and its answer |
 //! | `har`       | the requests as HAR 1.2 |
 //! | `kept`      | the books of live sessions, and of some that ended |
 //!
-//! - *Only Chromium tells.* It takes any number of DevTools connections. Firefox has one BiDi session at a time and WebKit one
-//!   inspector for each page, and both are the client's: another one would take them away, or send the client events that it did
-//!   not ask for. Of these engines the log has downloads, which the agent knows, and says what it leaves out.
+//! - *No engine's one session is taken.* Chromium takes any number of DevTools connections. Firefox has one BiDi session at a
+//!   time, which is the client's, so its own process tells the agent. WebKit has one inspector for each page, which no driver needs:
+//!   the agent has it until a client inspects the page, and the log of a session for such clients says what it leaves out.
 //! - *Bodies are never kept, and of headers the values that are on a list*: cookies and credentials have names that nobody can list.
 //! - *Books are in memory alone*, bounded by `logs.max_entries` and `logs.max_size`, and gone with the daemon.
 
@@ -21,6 +22,7 @@ mod exchange;
 mod har;
 mod kept;
 mod reader;
+mod told;
 
 pub use book::{Book, Follower};
 pub(crate) use collector::collect;

@@ -1,5 +1,7 @@
 //! The agent's life: wait for a claim, boot, wait for a client, end.
 
+mod watch;
+
 use std::env;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -12,9 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::{FolderManifest, FolderQuery};
-use warmpool_protocol::{
-    CaptchaAction, Claim, Identity, Launch, Launched, Settings, StorageState, WorkerEvent, WorkerState,
-};
+use warmpool_protocol::{CaptchaAction, Claim, Identity, Launch, Launched, Settings, StorageState, WorkerState};
 
 use crate::ads::AdRules;
 use crate::body::Body;
@@ -26,7 +26,6 @@ use crate::extensions;
 use crate::files::Files;
 use crate::folder;
 use crate::freeze;
-use crate::oom;
 use crate::process::Processes;
 use crate::status::Status;
 use crate::upstream::Upstream;
@@ -38,8 +37,6 @@ const HOME: &str = "/home/worker";
 const BLANK_PAGE: &str = "about:blank";
 /// Time a warm browser gets to finish what it does after its start, before it is stopped.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Time between two looks whether memory ran out.
-const MEMORY_LOOK: Duration = Duration::from_secs(1);
 
 /// The agent, claimed or not.
 pub(crate) struct Agent {
@@ -96,6 +93,7 @@ impl Agent {
             status: Arc::new(Status::new()),
             processes: self.processes.clone(),
             files: Files::new(home.join("files"))?,
+            log: Arc::default(),
             home,
             upstream: Upstream::new(),
             egress: Arc::clone(&self.egress),
@@ -207,7 +205,7 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads, captchas, kiosk, folder, extensions, storage, playwright } = launch;
+        let Launch { url, settings, block_ads, captchas, kiosk, folder, extensions, log, storage, playwright } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         if let Some(playwright) = &playwright {
             self.engine.check_playwright(playwright)?;
@@ -248,9 +246,13 @@ impl Claimed {
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
         let begins_with_more = extensions || profile.is_some() || state.is_some() || playwright.is_some();
-        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk || begins_with_more;
+        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk || log || begins_with_more;
         if was_frozen && resume_first {
             freeze::resume();
+        }
+        if log {
+            // Whatever browser comes instead tells as well.
+            self.shared.log.begin();
         }
         if let Some(profile) = profile {
             self.engine.open_folder(profile).await?;
@@ -271,6 +273,9 @@ impl Claimed {
             let captchas = Arc::new(Captchas::new(solver, Arc::clone(&self.shared.status)));
             self.engine.watch_captchas(Arc::clone(&captchas)).await?;
             let _ = self.captchas.set(captchas);
+        }
+        if log {
+            self.engine.keep_log().await?;
         }
         if let Some(state) = state {
             warnings.extend(self.engine.write_storage(state).await?);
@@ -361,29 +366,6 @@ impl Claimed {
     pub(crate) async fn close_context(&self) -> Result<(), ApiError> {
         self.engine.close_context().await?;
         self.shared.files.clear().await
-    }
-
-    /// Reports each time the browser stops answering.
-    async fn watch_for_hangs(self: Arc<Self>) {
-        let limit = self.shared.claim.unresponsive_timeout();
-        while self.shared.status.state() == WorkerState::Active {
-            sleep(limit / 4).await;
-            let mut ping = std::pin::pin!(self.engine.ping());
-            if tokio::time::timeout(limit, &mut ping).await.is_err() {
-                self.shared.status.publish(&WorkerEvent::Unresponsive);
-                ping.await;
-            }
-        }
-    }
-
-    /// Reports the processes that the kernel ends for lack of memory while the browser goes on.
-    async fn watch_memory(self: Arc<Self>) {
-        let Some(before) = oom::kills() else { return };
-        while self.shared.status.state() == WorkerState::Active {
-            sleep(MEMORY_LOOK).await;
-            let kills = oom::kills().unwrap_or(before);
-            self.shared.status.oom_kills(kills.saturating_sub(before));
-        }
     }
 
     /// Returns when nobody has listened to the events for the claimed time.

@@ -131,6 +131,15 @@ impl Engine {
         each!(self, engine => engine.watch_captchas(captchas).await)
     }
 
+    /// Writes into the worker's log what happens in the browser. Of Chromium the daemon hears that by DevTools.
+    pub(crate) async fn keep_log(&self) -> Result<(), ApiError> {
+        match self {
+            Self::Firefox(engine) => engine.keep_log().await,
+            Self::Webkit(engine) => engine.keep_log().await,
+            Self::Chromium(_) => Ok(()),
+        }
+    }
+
     /// Reads what the browser keeps for sites, as long as no origin has more bytes than `limit`: of all origins, or only of
     /// those that a tab shows.
     pub(crate) async fn read_storage(&self, limit: u64, everywhere: bool) -> Result<StorageState, ApiError> {

@@ -148,6 +148,9 @@ impl Firefox {
         if let Some(captchas) = self.captchas.get() {
             browser.control.watch_captchas(Arc::clone(captchas)).await.map_err(gone)?;
         }
+        if self.worker.log.has_begun() {
+            browser.control.call("keepLog", Value::Null).await.map_err(gone)?;
+        }
         if let Some(state) = self.storage.get() {
             self.give_storage(&browser, state).await?;
         }
@@ -184,6 +187,10 @@ impl Firefox {
         self.browser()?.control.watch_captchas(Arc::clone(&captchas)).await.map_err(gone)?;
         let _ = self.captchas.set(captchas);
         Ok(())
+    }
+
+    pub(crate) async fn keep_log(&self) -> Result<(), ApiError> {
+        self.browser()?.control.call("keepLog", Value::Null).await.map(drop).map_err(gone)
     }
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {

@@ -15,6 +15,7 @@
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `ads` | which requests are for ads, and what pages hide |
 //! | `captchas` | challenges that pages put to their visitors |
+//! | `log` | what happens in the browser, kept until the daemon reads it |
 //! | `storage` | what browsers keep for sites, read and written |
 //! | `extensions` | browser extensions, kept until a browser loads them |
 //! | `folder` | a browser's profile folder, unpacked and packed |
@@ -93,6 +94,11 @@
 //! see. WebKit cannot ask, and compiles rules of its own; the daemon fetches what the first browser has compiled for later
 //! ones of the same version.
 //!
+//! *The log of a session.* Of Chromium the daemon hears by DevTools. Firefox has one BiDi session, the client's, so observers in its
+//! parent process see requests and errors, and a script in each process of pages hears the console; values are described as the
+//! browser sees them, and nothing of a page runs for it. WebKit's inspector tells the same beside a driver (`webkit/log.rs`). All of it is
+//! put in place before the first page is opened, and only for a launch that asks.
+//!
 //! *What browsers keep for sites* is read and written here, because a client may hold the only protocol session. One script does
 //! it for all engines (`storage/page.js`), where it can run as an origin without that origin's site: in a hidden tab of Chromium
 //! whose request the agent answers, in a sandbox of Firefox's parent process that has the origin's principal, in a view of WebKit
@@ -139,6 +145,7 @@ mod folder;
 mod freeze;
 mod handover;
 mod listener;
+mod log;
 mod oom;
 mod own_network;
 mod pages;

@@ -27,6 +27,7 @@ use crate::error::ApiError;
 use crate::execution;
 use crate::handover;
 use crate::listener::Listener;
+use crate::log;
 use crate::pages;
 use crate::percent;
 use crate::ports::LocalPort;
@@ -164,6 +165,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             }
             worker.shared.upstream.forward(Request::from_parts(parts, Full::new(body)), to, &path).await
         }
+        ("GET", "log", "") => log::stream(Arc::clone(&worker.shared.log)),
         ("GET", "pages", "") => pages::stream(engine.clone()).await,
         ("POST", "pages", page) => {
             pages::act(engine, &percent::decode(page)?, read_json(request.into_body()).await?).await

@@ -10,6 +10,7 @@ mod captchas;
 mod driver;
 mod folder;
 mod inspector;
+mod log;
 mod shell;
 mod storage;
 mod websockets;
@@ -112,7 +113,11 @@ impl Webkit {
 
     /// Makes a browser the current one, and watches it.
     async fn install(&self, shell: Shell) -> io::Result<()> {
-        *self.inspector.lock() = Some(inspect().await?);
+        let inspector = inspect().await?;
+        if self.worker.log.has_begun() {
+            log::keep(inspector.clone(), Arc::clone(&self.worker.log)).await;
+        }
+        *self.inspector.lock() = Some(inspector);
         self.worker.watch_browser(&shell.program.process);
         *self.shell.lock() = Some(Arc::new(shell));
         Ok(())
@@ -157,6 +162,12 @@ impl Webkit {
         let shell = self.shell()?;
         let messages = shell.messages().ok_or_else(|| ApiError::internal("captchas: they are watched already"))?;
         captchas::watch(shell.commands.clone(), messages, found).await.map_err(failed)
+    }
+
+    pub(crate) async fn keep_log(&self) -> Result<(), ApiError> {
+        let inspector = self.inspector.lock().clone().ok_or_else(|| ApiError::upstream("no browser is running"))?;
+        log::keep(inspector, Arc::clone(&self.worker.log)).await;
+        Ok(())
     }
 
     pub(crate) async fn compiled_ads(&self) -> Result<Bytes, ApiError> {

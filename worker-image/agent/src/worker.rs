@@ -8,6 +8,7 @@ use warmpool_protocol::{Claim, WorkerEvent, WorkerState};
 
 use crate::egress::Egress;
 use crate::files::Files;
+use crate::log::Log;
 use crate::oom;
 use crate::process::{Process, Processes};
 use crate::status::Status;
@@ -23,6 +24,8 @@ pub(crate) struct Worker {
     pub(crate) processes: Processes,
     /// Uploads and downloads.
     pub(crate) files: Files,
+    /// What happens in the browser, where a session asks for it.
+    pub(crate) log: Arc<Log>,
     /// The home directory; profiles go below it.
     pub(crate) home: PathBuf,
     /// The client for browser and driver.

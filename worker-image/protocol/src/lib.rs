@@ -12,6 +12,7 @@
 //! | `storage` | what a browser keeps for sites, and its checks |
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
+//! | `log` | what happens in a browser, for the log of its session |
 //! | `playwright` | Playwright's own server beside the browser |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
 //! | [`extension`] | what a browser extension may be, and how its archive is read |
@@ -39,6 +40,7 @@ pub mod fuzzing {
     pub use crate::storage::fuzzing as storage;
     pub use crate::switches::fuzzing as switches;
 }
+mod log;
 mod pages;
 mod playwright;
 mod ports;
@@ -56,6 +58,7 @@ pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver
 pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DEVTOOLS_COMMANDS, DriverMode, NewDriverSession, Window, passes_agent};
 pub use files::{File, FileSource, StoredFile};
+pub use log::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
 pub use playwright::{PlaywrightLaunch, PlaywrightProxy, playwright_minor};
 pub use ports::{

@@ -130,6 +130,9 @@ pub struct Launch {
     /// Whether the browser loads the extensions of earlier `PUT /extensions`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extensions: bool,
+    /// Whether `GET /log` tells what happens in the browser from now on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log: bool,
     /// Whether the browser begins with the state of an earlier `PUT /storage`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub storage: bool,

@@ -49,7 +49,7 @@ export class SessionLog {
       if (following.signal.aborted) return;
       this.#entries = entries;
       const notes = [];
-      if (left_out.length) notes.push(`${engineName(session.browser_type)} tells nothing of ${left_out.map((name) => LEFT_OUT[name] ?? name).join(', ')}.`);
+      if (left_out.length) notes.push(`${engineName(session.browser_type)} may not tell of ${left_out.map((name) => LEFT_OUT[name] ?? name).join(', ')}.`);
       if (dropped) notes.push(`${dropped.toLocaleString()} entries were too many to keep.`);
       write(find('session-log-note'), notes.join(' '));
       find('session-har').hidden = left_out.includes('request');

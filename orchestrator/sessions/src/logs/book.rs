@@ -21,6 +21,7 @@ pub struct Book {
     state: watch::Sender<(u64, bool)>,
     max_entries: usize,
     max_bytes: usize,
+    left_out: &'static [&'static str],
 }
 
 #[derive(Debug, Default)]
@@ -55,13 +56,20 @@ pub struct Follower {
 }
 
 impl Book {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// An empty one, which will not have what `left_out` names.
+    pub(crate) fn new(limits: &Limits, left_out: &'static [&'static str]) -> Self {
         Self {
             rows: Mutex::default(),
             state: watch::Sender::new((0, false)),
             max_entries: limits.max_entries,
             max_bytes: usize::try_from(limits.max_size.bytes()).unwrap_or(usize::MAX),
+            left_out,
         }
+    }
+
+    /// The types of entries that are not in it, or not all.
+    pub(crate) const fn left_out(&self) -> &'static [&'static str] {
+        self.left_out
     }
 
     pub(super) fn write(&self, note: Note) {
@@ -154,7 +162,7 @@ mod tests {
 
     fn book(max_entries: usize, max_size: u64) -> Arc<Book> {
         let limits = Limits { max_entries, max_size: ByteSize(max_size), keep_ended: 1 };
-        Arc::new(Book::new(&limits))
+        Arc::new(Book::new(&limits, &[]))
     }
 
     fn note(text: &str) -> Note {

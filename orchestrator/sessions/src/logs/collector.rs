@@ -1,4 +1,4 @@
-//! The daemon's own DevTools connection, which fills a session's log.
+//! What fills a session's log: the daemon's own DevTools connection, or what the agent tells.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,10 @@ use tokio::time::sleep;
 
 use super::book::Book;
 use super::reader::{EVENTS, Reader};
+use super::told;
 use crate::cdp::{Cdp, CdpError};
 use crate::session::Session;
+use warmpool_core::browser::Engine;
 use warmpool_core::clock::unix_ms;
 
 /// Events that may wait to be read; further ones are counted and dropped.
@@ -23,15 +25,11 @@ const ATTACHED: &str = "Target.attachedToTarget";
 
 /// Fills the book until the session ends.
 pub(crate) async fn collect(session: Arc<Session>, book: Arc<Book>) {
-    let mut reader = Reader::default();
     let work = async {
-        loop {
-            if let Err(error) = follow(&session, &book, &mut reader).await {
-                tracing::debug!(session = %session.id, %error, "a session's log is interrupted");
-            }
-            reader.reset();
-            book.miss(reader.take_missed());
-            sleep(PAUSE).await;
+        if session.options.engine == Engine::Chromium {
+            read_devtools(&session, &book).await
+        } else {
+            read_agent(&session, &book).await
         }
     };
     tokio::select! {
@@ -39,6 +37,37 @@ pub(crate) async fn collect(session: Arc<Session>, book: Arc<Book>) {
         _ = session.ended() => {}
     }
     book.close();
+}
+
+/// Reads what the agent tells, for engines whose one protocol session is the client's. The agent keeps what happens while
+/// nobody reads it.
+async fn read_agent(session: &Session, book: &Book) {
+    loop {
+        if session.worker.ready().await.is_ok() {
+            match session.worker.agent.log().await {
+                Ok(mut lines) => {
+                    while let Some(line) = lines.next().await {
+                        told::write(book, line);
+                    }
+                }
+                Err(error) => tracing::debug!(session = %session.id, %error, "the agent tells no log"),
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Reads what Chromium tells by DevTools.
+async fn read_devtools(session: &Session, book: &Book) {
+    let mut reader = Reader::default();
+    loop {
+        if let Err(error) = follow(session, book, &mut reader).await {
+            tracing::debug!(session = %session.id, %error, "a session's log is interrupted");
+        }
+        reader.reset();
+        book.miss(reader.take_missed());
+        sleep(PAUSE).await;
+    }
 }
 
 async fn follow(session: &Session, book: &Book, reader: &mut Reader) -> Result<(), CdpError> {

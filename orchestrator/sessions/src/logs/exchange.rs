@@ -105,13 +105,19 @@ impl Exchange {
     }
 }
 
-/// The names of headers, and the values that may be kept.
+/// The names of headers in a JSON object, and the values that may be kept.
 pub(super) fn headers(of: &Value) -> Vec<(String, String)> {
-    let kept = |(name, value): (&String, &Value)| {
+    let pairs = of.as_object().into_iter().flatten();
+    kept_headers(pairs.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default())))
+}
+
+/// The names of headers, and the values that may be kept.
+pub(super) fn kept_headers<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, String)> {
+    let kept = |(name, value): (&str, &str)| {
         let is_kept = KEPT.contains(&name.to_ascii_lowercase().as_str());
-        (short(name), if is_kept { short(value.as_str().unwrap_or_default()) } else { LEFT_OUT.to_owned() })
+        (short(name), if is_kept { short(value) } else { LEFT_OUT.to_owned() })
     };
-    of.as_object().into_iter().flatten().take(MAX_HEADERS).map(kept).collect()
+    pairs.take(MAX_HEADERS).map(kept).collect()
 }
 
 /// A text, as far as it is kept.

@@ -182,7 +182,7 @@ fn text(value: &Value) -> &str {
 
 /// A time or a length as a whole number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which will do")]
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     number as u64
 }
 

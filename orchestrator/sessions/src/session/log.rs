@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Session, Sessions};
+use super::{Kind, Session, Sessions};
 use crate::Error;
 use crate::logs::{Book, collect};
-use warmpool_api::log::{LogEntry, LogEvent, SessionLog};
+use warmpool_api::log::SessionLog;
 use warmpool_core::browser::Engine;
 use warmpool_keys::KeyId;
-use warmpool_protocol::FileSource;
 
-/// What the engines beside Chromium do not tell.
+/// What WebKit does not tell of a page that a client inspects.
 const LEFT_OUT: [&str; 3] = ["console", "page_error", "request"];
 
 /// The log of a session, and the session if it lives.
@@ -18,8 +17,6 @@ const LEFT_OUT: [&str; 3] = ["console", "page_error", "request"];
 pub struct FoundLog {
     /// Its entries.
     pub book: Arc<Book>,
-    /// The engine, which decides what is in it.
-    pub engine: Engine,
     live: Option<Arc<Session>>,
 }
 
@@ -30,17 +27,11 @@ impl Sessions {
             return;
         }
         let limits = &self.shared.config.logs;
-        let book = Arc::new(Book::new(limits));
+        let is_inspected = session.options.engine == Engine::Webkit && session.options.kind == Kind::DevTools;
+        let left_out: &[&str] = if is_inspected { &LEFT_OUT } else { &[] };
+        let book = Arc::new(Book::new(limits, left_out));
         self.shared.books.add(session.id.clone(), Arc::clone(&book), limits.keep_ended);
-        if session.options.engine == Engine::Chromium {
-            tokio::spawn(collect(Arc::clone(session), book));
-        } else {
-            let session = Arc::clone(session);
-            tokio::spawn(async move {
-                session.ended().await;
-                book.close();
-            });
-        }
+        tokio::spawn(collect(Arc::clone(session), book));
     }
 
     /// The log of a session of `owner`, live or not.
@@ -58,16 +49,15 @@ impl Sessions {
         }
         };
         let book = self.shared.books.find(id).ok_or_else(missing)?;
-        Ok(FoundLog { book, engine: listing.browser_type, live })
+        Ok(FoundLog { book, live })
     }
 }
 
 impl FoundLog {
-    /// What the log of its engine leaves out.
+    /// What it leaves out.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
-        let names: &[&str] = if self.engine == Engine::Chromium { &[] } else { &LEFT_OUT };
-        names.iter().map(|name| (*name).to_owned()).collect()
+        self.book.left_out().iter().map(|name| (*name).to_owned()).collect()
     }
 
     /// What its browser calls itself, while it lives.
@@ -77,24 +67,9 @@ impl FoundLog {
     }
 
     /// The entries after this one.
-    pub async fn read(&self, after: u64) -> SessionLog {
-        let (mut entries, dropped) = self.book.entries(after);
-        if self.engine != Engine::Chromium && after == 0 {
-            entries.extend(self.downloads().await);
-        }
+    #[must_use]
+    pub fn read(&self, after: u64) -> SessionLog {
+        let (entries, dropped) = self.book.entries(after);
         SessionLog { entries, dropped, left_out: self.left_out() }
-    }
-
-    /// The downloads that the agent knows, for engines that do not tell of them by themselves.
-    async fn downloads(&self) -> Vec<LogEntry> {
-        let Some(session) = &self.live else { return Vec::new() };
-        let files = session.worker.agent.files().await.unwrap_or_default();
-        let downloads = files.into_iter().filter(|file| file.source == FileSource::Download);
-        let entry = |(seq, file): (u64, warmpool_protocol::File)| LogEntry {
-            seq,
-            time: file.modified_ms,
-            event: LogEvent::Download { name: file.name, url: None },
-        };
-        (1..).zip(downloads).map(entry).collect()
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             Operation::new("get_session_logs", "Read what happened in a session", OF_SESSION.takes::<LogQuery>())
                 .about(
                     "Of a session that was created with `logs`, also after its end, as long as `logs.keep_ended` keeps it. Console, \
-                     page errors, requests and downloads in Chromium; `left_out` names what other engines do not tell.",
+                     page errors, requests and downloads; `left_out` names what may be missing.",
                 )
                 .writes::<SessionLog>("The log.")
                 .writes_text(EVENTS, "Each entry as an event `entry`, and `end` at the session's end.")
@@ -72,7 +72,7 @@ pub(super) async fn read(
     if query.follow || wants(&headers, "text/event-stream") {
         return Ok(sse::respond(events(log.book.follow(query.after))));
     }
-    Ok(json_reply(StatusCode::OK, &log.read(query.after).await))
+    Ok(json_reply(StatusCode::OK, &log.read(query.after)))
 }
 
 /// `GET /sessions/<id>/har`

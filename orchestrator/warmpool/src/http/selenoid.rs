@@ -180,7 +180,7 @@ async fn no_clipboard(session: &Session, error: AgentError) -> Error {
 async fn log(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
     let (session, _) = driven(&app, &id, &key)?;
     let log = app.sessions.find_log(session.id.as_str(), &session.owner)?;
-    Ok(text(log.read(0).await.entries.iter().map(line).collect::<String>()))
+    Ok(text(log.read(0).entries.iter().map(line).collect::<String>()))
 }
 
 fn text(body: impl Into<Body>) -> Response {

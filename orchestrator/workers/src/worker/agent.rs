@@ -2,6 +2,7 @@
 
 mod error;
 mod extensions;
+mod pages;
 
 use std::time::Duration;
 
@@ -19,9 +20,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{
-    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page,
-    PageAction, Probe, Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, StoredFile, Window,
-    WorkerEvent,
+    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Probe,
+    Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, StoredFile, Window, WorkerEvent,
 };
 
 pub use self::error::AgentError;
@@ -53,8 +53,6 @@ const AUTHORITY: &str = "agent";
 const REPLY_LIMIT: usize = 16 << 20;
 /// The maximum length of an event, in bytes.
 const EVENT_LIMIT: usize = 256 << 10;
-/// The maximum length of a list of pages, in bytes.
-const PAGES_LIMIT: usize = 1 << 20;
 
 /// The driver's own answer to a new session.
 #[derive(Debug)]
@@ -276,18 +274,6 @@ impl Agent {
     /// Opens the event stream. While one is open the agent knows that its daemon lives.
     pub(super) async fn events(&self) -> Result<Lines<WorkerEvent>, AgentError> {
         self.stream("/events", EVENT_LIMIT).await
-    }
-
-    /// Opens the list of the browser's pages, the one in front first: a line at once and one at each change. The worker
-    /// looks after them for as long as this is open.
-    pub async fn pages(&self) -> Result<Lines<Vec<Page>>, AgentError> {
-        self.stream("/pages", PAGES_LIMIT).await
-    }
-
-    /// Acts on a page. Fails with `Refused` and 404 when the page is gone.
-    pub async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
-        let path = format!("/pages/{}", warmpool_core::address::path_segment(page));
-        self.call(Method::POST, &path, Some(action)).await.map(drop)
     }
 
     /// Does something about a challenge. Fails with `Refused` and 404 when it is over, or its page took no answer.

@@ -14,10 +14,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
-use warmpool_protocol::CaptchaSolver;
+use warmpool_protocol::{CaptchaSolver, LogLine};
 
 use crate::ads::AdBlocker;
 use crate::captchas::{Captchas, DOCUMENT_SCRIPT, PAGE_SCRIPT};
+use crate::log;
 use crate::worker::Worker;
 
 use super::ads::{self, Question};
@@ -132,6 +133,7 @@ impl Control {
                     (Some(id), _) => settle(&reader.pending, id, incoming),
                     (None, Some("captchas")) => reader.watch_document(incoming.details),
                     (None, Some("ads")) => reader.answer_ads(incoming.details),
+                    (None, Some("log")) => write_down(&worker, &incoming.details),
                     (None, Some("download")) => download(&worker, &incoming.details),
                     _ => {}
                 }
@@ -210,10 +212,22 @@ fn download(worker: &Worker, details: &Value) {
     let text = |field: &str| details[field].as_str().unwrap_or_default();
     let (id, path) = (text("download"), text("path"));
     match text("state") {
-        "began" => worker.files.download_began(id, path),
+        "began" => {
+            worker.files.download_began(id, path);
+            let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            worker.log.write(&LogLine::Download { time: log::now(), name, url: Some(text("url").to_owned()) });
+        }
         "completed" => worker.files.download_completed(id, Some(PathBuf::from(path))),
         "canceled" => worker.files.download_canceled(id),
         _ => {}
+    }
+}
+
+/// Writes down what the browser reports of its pages.
+fn write_down(worker: &Worker, details: &Value) {
+    match LogLine::deserialize(&details["line"]) {
+        Ok(line) => worker.log.write(&line),
+        Err(error) => tracing::debug!(%error, "the browser told something for the log that is not understood"),
     }
 }
 
@@ -232,6 +246,7 @@ mod tests {
             status: Arc::new(crate::status::Status::new()),
             processes: crate::process::Processes::default(),
             files: crate::files::Files::new(home.join("files")).unwrap(),
+            log: Arc::default(),
             home: home.to_owned(),
             upstream: crate::upstream::Upstream::new(),
             egress: Arc::new(crate::egress::Egress::new()),

@@ -45,6 +45,8 @@ struct Inner {
     attachments: u64,
     /// The browser has ended.
     lost: bool,
+    /// Whether a log is kept of the pages.
+    has_log: bool,
 }
 
 /// A connection that lives as long as the browser. Clones share it.
@@ -52,6 +54,8 @@ struct Inner {
 pub(super) struct Inspector {
     outgoing: mpsc::Sender<Vec<u8>>,
     inner: Arc<Mutex<Inner>>,
+    /// Counts changes of the pages, and of who inspects them.
+    changes: Arc<watch::Sender<u64>>,
 }
 
 /// One page being inspected.
@@ -75,8 +79,10 @@ impl Inspector {
                 }
             }
         });
-        let inner = Inner { targets: BTreeMap::new(), attached: HashMap::new(), attachments: 0, lost: false };
-        let inspector = Self { outgoing, inner: Arc::new(Mutex::new(inner)) };
+        let inner =
+            Inner { targets: BTreeMap::new(), attached: HashMap::new(), attachments: 0, lost: false, has_log: false };
+        let changes = Arc::new(watch::Sender::new(0));
+        let inspector = Self { outgoing, inner: Arc::new(Mutex::new(inner)), changes };
         inspector.send(wire::introduction()).await;
         let (listed, mut has_page) = watch::channel(false);
         tokio::spawn(inspector.clone().listen(reader, listed));
@@ -108,7 +114,8 @@ impl Inspector {
                     inner.lost = true;
                     inner.targets.clear();
                     inner.attached.clear();
-                    return;
+                    drop(inner);
+                    return self.changed();
                 }
             }
         }
@@ -118,6 +125,27 @@ impl Inspector {
         let mut inner = self.lock();
         inner.attached.retain(|(process, id), _| *process != connection || targets.iter().any(|t| t.id == *id));
         inner.targets.insert(connection, targets);
+        drop(inner);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Changes at each change of the pages, and of who inspects them.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Notes that a log is kept of the pages; `false` when there is one already.
+    pub(super) fn begin_log(&self) -> bool {
+        !std::mem::replace(&mut self.lock().has_log, true)
+    }
+
+    /// Whether the browser has ended.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lock().lost
     }
 
     /// Every page there is, the oldest first.
@@ -143,12 +171,24 @@ impl Inspector {
     /// Begins to inspect a page and replaces its earlier inspector: a page has one at a time, and a client that reconnects
     /// may do so before the end of its old socket is known. `None` when there is no such page.
     pub(super) async fn attach(&self, id: PageId) -> Option<Attachment> {
+        self.attach_as(id, true).await
+    }
+
+    /// Begins to inspect a page, unless somebody does already.
+    pub(super) async fn attach_if_free(&self, id: PageId) -> Option<Attachment> {
+        self.attach_as(id, false).await
+    }
+
+    async fn attach_as(&self, id: PageId, takes_over: bool) -> Option<Attachment> {
         if !self.pages().iter().any(|page| page.id == id) {
             return None;
         }
         let (sender, incoming) = mpsc::channel(MESSAGES);
         let (number, before) = {
             let mut inner = self.lock();
+            if !takes_over && inner.attached.contains_key(&id) {
+                return None;
+            }
             inner.attachments += 1;
             let number = inner.attachments;
             (number, inner.attached.insert(id, (number, sender)))
@@ -193,6 +233,7 @@ impl Attachment {
         };
         if is_ours {
             self.inspector.send(wire::detach(self.id.0, self.id.1)).await;
+            self.inspector.changed();
         }
     }
 }

@@ -4,17 +4,19 @@ use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot, watch};
-use warmpool_protocol::{EGRESS_PORT, Geolocation, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
+use warmpool_protocol::{EGRESS_PORT, Geolocation, LogLine, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
 use crate::domain::Domain;
 use crate::error::BootError;
+use crate::log::{self, Log};
 use crate::percent;
 use crate::ports;
 use crate::program::Program;
@@ -36,6 +38,9 @@ const MESSAGE: &str = "captchas";
 
 /// The line it writes, unasked, once the page of the last `do=open` has loaded or failed.
 const OPENED: &str = "opened";
+
+/// What begins the line that it writes, unasked, when a download begins.
+const DOWNLOAD: &str = "download";
 
 /// The answer to settings with a time zone that WebKit does not know.
 const UNKNOWN: &str = "unknown";
@@ -115,7 +120,12 @@ impl Shell {
         let (commands, queue) = mpsc::channel(COMMANDS);
         let (sender, opened) = watch::channel(None);
         let (send, messages) = mpsc::channel(MESSAGES);
-        tokio::spawn(converse(queue, input, output, Unasked { opened: sender, messages: send }));
+        tokio::spawn(converse(
+            queue,
+            input,
+            output,
+            Unasked { opened: sender, messages: send, log: Arc::clone(&worker.log) },
+        ));
         Ok(Self { program, commands: Commands(commands), opened, messages: Mutex::new(Some(messages)) })
     }
 
@@ -285,6 +295,7 @@ async fn converse(
 struct Unasked {
     opened: watch::Sender<Option<String>>,
     messages: mpsc::Sender<Message>,
+    log: Arc<Log>,
 }
 
 impl Unasked {
@@ -299,6 +310,7 @@ impl Unasked {
                     let _ = self.messages.send(message).await;
                 }
             }
+            DOWNLOAD => self.log.write(&download(rest)),
             _ => return false,
         }
         true
@@ -313,6 +325,13 @@ fn decoded(answer: &str) -> Result<String, ShellError> {
 fn message(rest: &str) -> Option<Message> {
     let (number, text) = rest.split_once(' ')?;
     Some(Message { number: number.parse().ok()?, text: percent::decode(text).ok()? })
+}
+
+/// Reads the name and the address of a download, percent-encoded.
+fn download(rest: &str) -> LogLine {
+    let (name, url) = rest.split_once(' ').unwrap_or((rest, ""));
+    let text = |part| percent::decode(part).ok().filter(|text| !text.is_empty());
+    LogLine::Download { time: log::now(), name: text(name).unwrap_or_default(), url: text(url) }
 }
 
 /// Reads `id/title/address` of each page, percent-encoded, with spaces between the pages.
@@ -405,6 +424,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_download_has_a_name_and_perhaps_an_address() {
+        for (rest, url) in [("a%20b.txt http%3A%2F%2Fa%2F", Some("http://a/")), ("a%20b.txt ", None)] {
+            let LogLine::Download { name, url: from, .. } = download(rest) else { panic!("{rest}") };
+            assert_eq!((name.as_str(), from.as_deref()), ("a b.txt", url));
+        }
+    }
+
     #[tokio::test]
     async fn each_caller_gets_its_answer_even_when_an_earlier_one_left() {
         let (input, commands) = pipe::pipe().unwrap();
@@ -412,7 +439,7 @@ mod tests {
         let (sender, queue) = mpsc::channel(4);
         let (opened, mut told) = watch::channel(None);
         let (messages, mut sent) = mpsc::channel(MESSAGES);
-        tokio::spawn(converse(queue, input, output, Unasked { opened, messages }));
+        tokio::spawn(converse(queue, input, output, Unasked { opened, messages, log: Arc::default() }));
         let (first, left) = oneshot::channel();
         drop(left);
         let (second, answer) = oneshot::channel();
