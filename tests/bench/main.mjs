@@ -12,6 +12,7 @@ import { gateway } from './docker.mjs';
 import { readOptions } from './options.mjs';
 import { ads } from './rows/ads.mjs';
 import { burst } from './rows/burst.mjs';
+import { calls } from './rows/calls.mjs';
 import { consoleRow } from './rows/console.mjs';
 import { egress } from './rows/egress.mjs';
 import { engines } from './rows/engines.mjs';
@@ -21,6 +22,7 @@ import { idle } from './rows/idle.mjs';
 import { life } from './rows/life.mjs';
 import { live } from './rows/live.mjs';
 import { logins } from './rows/logins.mjs';
+import { mcp } from './rows/mcp.mjs';
 import { names } from './rows/names.mjs';
 import { relay } from './rows/relay.mjs';
 import { sessions } from './rows/sessions.mjs';
@@ -36,7 +38,7 @@ import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
 const RUN = {
-  size, idle, sessions, relay, webdriver, engines, life, ads, egress, logins, names, sockets, live, console: consoleRow, throughput, burst, tasks, worlds,
+  size, idle, sessions, relay, webdriver, engines, life, ads, egress, logins, names, sockets, live, console: consoleRow, calls, mcp, throughput, burst, tasks, worlds,
   history, hundred, swarm, thousand,
 };
 /** Rows that start what they measure themselves, in the order in which they run; the first one comes before all others. */

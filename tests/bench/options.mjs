@@ -4,9 +4,8 @@ import { parseArgs } from 'node:util';
 
 /** Every row there is, in the order in which they run. */
 export const ROWS = [
-  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'console', 'throughput', 'engines', 'ads', 'egress', 'logins', 'tasks',
-  'worlds',
-  'history',
+  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'console', 'calls', 'mcp', 'throughput', 'engines', 'ads', 'egress', 'logins',
+  'tasks', 'worlds', 'history',
 ];
 
 /** Rows that run only where they are named: they take long, much of the machine, or root. */

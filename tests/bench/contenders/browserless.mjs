@@ -20,6 +20,7 @@ export async function browserless(site, limits = { CONCURRENT: '10' }) {
   return {
     name: 'browserless',
     url,
+    call: (name) => `http://127.0.0.1:${port}/chromium/${name}?token=${TOKEN}`,
     visit: () =>
       visit(site, {
         create: () => undefined,
