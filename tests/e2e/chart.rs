@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use warmpool_tests::programs::Program;
-use warmpool_tests::{Group, Kubernetes, Stage, eventually, group};
+use warmpool_tests::{Api, Group, Kubernetes, Session, Stage, eventually, group};
 
 use crate::swarm::stack;
 
@@ -18,7 +18,10 @@ pub(crate) fn group() -> Group {
             wrong_values_are_refused_by_name,
             its_readme_has_every_value,
         ],
-        full: [a_cluster_takes_the_chart_and_its_nodes_get_the_profile],
+        full: [
+            a_cluster_takes_the_chart_and_its_nodes_get_the_profile,
+            the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod,
+        ],
     )
 }
 
@@ -342,6 +345,84 @@ async fn a_cluster_takes_the_chart_and_its_nodes_get_the_profile(_: Stage) -> Re
     let only_data =
         async || cluster.kubectl(&left).await.is_ok_and(|left| left == "persistentvolumeclaim/pool-warmpool");
     eventually!("all but the data is gone", 60, only_data().await)
+}
+
+/// Where a node keeps the daemon's data, below `/var/lib`.
+const DATA: &str = "warmpool-data";
+
+/// A volume of the first node, as whoever runs a cluster without a provisioner makes it.
+fn volume() -> Value {
+    let on_first = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]});
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"},
+        "spec": {
+            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "local": {"path": format!("/var/lib/{DATA}")},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_first]}]}},
+        },
+    })
+}
+
+/// The daemon's Pod that serves: its name and its address.
+async fn serving(cluster: &Kubernetes) -> Result<(String, String)> {
+    let rollout = ["rollout", "status", "deployment/pool-warmpool", "--namespace", NAMESPACE, "--timeout=90s"];
+    if let Err(error) = cluster.kubectl(&rollout).await {
+        let logs = ["logs", "deployment/pool-warmpool", "--namespace", NAMESPACE, "--tail", "30"];
+        return Err(error.context(cluster.kubectl(&logs).await.unwrap_or_default()));
+    }
+    let pods =
+        ["get", "pods", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/instance=pool", "--output", "json"];
+    let pods: Value = serde_json::from_str(&cluster.kubectl(&pods).await?)?;
+    let mut pods = pods["items"].as_array().into_iter().flatten();
+    let pod = pods.find(|pod| pod["metadata"]["deletionTimestamp"].is_null()).context("a Pod of the daemon")?;
+    Ok((plain_name(pod).to_owned(), pod["status"]["podIP"].as_str().context("an address")?.to_owned()))
+}
+
+async fn the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod(_: Stage) -> Result<()> {
+    let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
+    let browser = format!("{repository}/chromium:latest");
+    let Some(cluster) = Kubernetes::start(&[&browser]).await? else { return Ok(()) };
+    stack::load(&[cluster.engine("node-1")?]).await?;
+    let data = cluster.folder_of("node-1")?.join("lib").join(DATA);
+    std::fs::create_dir(&data)?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("volume.json");
+    std::fs::write(&file, volume().to_string())?;
+    cluster.kubectl(&["apply", "--filename", &file.to_string_lossy()]).await?;
+    let values = json!({
+        "image": {"repository": format!("{}/daemon", stack::STACK), "pullPolicy": "Never"},
+        "workers": {"images": {"chromium": browser}, "pullPolicy": "never"},
+        "settings": {
+            "pool.max_workers": 4, "pool.chromium_headless": 1, "pool.chromium_headed": 0, "pool.firefox_headed": 0,
+            "pool.webkit_headed": 0, "worker.memory": "1GiB", "kubernetes.reserved_cpus": 0.1, "kubernetes.lease": "10s",
+        },
+    });
+    let kubeconfig = cluster.kubeconfig();
+    let Some(answer) = helm(&["install", NAMESPACE], &values, Some(&kubeconfig)).await? else { return Ok(()) };
+    Rendered::new(answer)?;
+    let (first, address) = serving(&cluster).await?;
+    let within = async |pod: &str, command: &[&str]| {
+        cluster.kubectl(&[&["exec", pod, "--namespace", NAMESPACE, "--"], command].concat()).await
+    };
+    let key = within(&first, &["cat", "/var/lib/warmpool/first-key"]).await?;
+    let api = Api::new(format!("http://{address}:4444")).with_key(&key);
+    let made = api.post("/sessions/create", &json!({"url": "about:blank", "headless": true})).await?.ok()?;
+    let session = Session::from_body(&api, made.clone())?;
+    session.evaluate("document.title = 'kept'").await?;
+    // Its findings on descriptors are the test machine's.
+    let doctor = format!("{:?}", within(&first, &["warmpool", "doctor"]).await);
+    ensure!(!doctor.contains("may not"), "{doctor}");
+
+    // The Deployment's next Pod has another address; the session is the same.
+    cluster.kubectl(&["delete", "pod", &first, "--namespace", NAMESPACE]).await?;
+    let (second, next) = serving(&cluster).await?;
+    ensure!(second != first, "{first} serves again");
+    let api = Api::new(format!("http://{next}:4444")).with_key(&key);
+    let session = Session::from_body(&api, serde_json::from_str(&made.to_string().replace(&address, &next))?)?;
+    stack::is_kept(&session).await?;
+
+    helm(&["uninstall", NAMESPACE], &json!({}), Some(&kubeconfig)).await?;
+    let pods = async || cluster.kubectl(&["get", "pods", "--namespace", NAMESPACE, "--output", "name"]).await;
+    eventually!("workers go with the release", 60, pods().await.is_ok_and(|pods| pods.is_empty()))
 }
 
 /// Whether `whole` has everything that `part` has.
