@@ -44,6 +44,7 @@ modules! {
 modules! {
     groups:
     swarm,
+    kubernetes,
     create,
     settings,
     permissions,
