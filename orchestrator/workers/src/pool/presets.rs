@@ -1,9 +1,10 @@
 //! Which kind of worker a caller gets: a plain one, or one that waits with a preset's settings and extensions.
 
 use super::Pool;
+use super::state::PooledWorker;
 use warmpool_config::{PoolPreset, Trust};
 use warmpool_core::browser::PoolKey;
-use warmpool_core::ids::ExtensionId;
+use warmpool_core::ids::{ExtensionId, WorkerId};
 use warmpool_protocol::Settings;
 
 /// What a caller wants of a worker.
@@ -53,7 +54,8 @@ impl Pool {
         let has_it = |preset: &&PoolPreset| preset.extensions.contains(id);
         let presets = self.parts.config.pool.presets.0.iter().filter(has_it);
         let kinds: Vec<PoolKey> = presets.map(|preset| self.parts.trusted.kind(preset)).collect();
-        let workers = self.lock().ready_of(&kinds);
+        let of_kinds = |(id, worker): (&WorkerId, &PooledWorker)| kinds.contains(&worker.key).then(|| id.clone());
+        let workers: Vec<WorkerId> = self.lock().workers.iter().filter_map(of_kinds).collect();
         for worker in workers {
             self.retire_unowned(&worker);
         }

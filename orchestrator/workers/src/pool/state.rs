@@ -49,7 +49,7 @@ pub(super) enum Remover {
 
 /// A worker in the table.
 pub(super) struct PooledWorker {
-    key: PoolKey,
+    pub(super) key: PoolKey,
     stage: WorkerStage,
     since: Instant,
     /// Stops the worker's watch, or its boot.
@@ -314,12 +314,6 @@ impl PoolState {
     /// Whether a worker is warm and nobody's.
     pub(super) fn is_ready(&self, id: &WorkerId) -> bool {
         self.workers.get(id).is_some_and(|entry| entry.ready().is_some())
-    }
-
-    /// The warm workers of these kinds.
-    pub(super) fn ready_of(&self, kinds: &[PoolKey]) -> Vec<WorkerId> {
-        let ready = self.workers.values().filter(|entry| kinds.contains(&entry.key)).filter_map(PooledWorker::ready);
-        ready.map(|worker| worker.id.clone()).collect()
     }
 
     /// The workers on this node that are warm or leased, and whether each of them is nobody's.
