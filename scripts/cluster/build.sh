@@ -78,14 +78,14 @@ cluster_sources() {
   done
 }
 
-# fetch_cluster FOLDER: the packages, unpacked into FOLDER/root, and the source of Kubernetes, into FOLDER/source.
+# fetch_cluster FOLDER: the packages, unpacked into FOLDER/unpacked, and the source of Kubernetes, into FOLDER/source.
 fetch_cluster() {
   local folder=$1 package lists=()
-  mkdir -p "$folder/debs" "$folder/apt/lists/partial" "$folder/root"
+  mkdir -p "$folder/debs" "$folder/apt/lists/partial" "$folder/unpacked"
   cd "$folder/debs" || return
   apt-get download -q "${cluster_packages[@]}" || return
   for package in *.deb; do
-    dpkg-deb --extract "$package" "$folder/root" || return
+    dpkg-deb --extract "$package" "$folder/unpacked" || return
   done
   cluster_sources "$folder/apt"
   lists=(-o Dir::Etc::sourcelist="$folder/apt/sources.list" -o Dir::Etc::sourceparts="$folder/apt/sources.list.d"
@@ -98,7 +98,7 @@ fetch_cluster() {
 # compile_cluster FOLDER: the program, as FOLDER/kubernetes.
 compile_cluster() {
   local folder=$1 packages version
-  local -x GOROOT=$folder/root/usr/lib/go-1.19 GOPATH=$folder/go GOCACHE=$folder/gocache GOFLAGS='' GOTMPDIR=$folder/tmp
+  local -x GOROOT=$folder/unpacked/usr/lib/go-1.19 GOPATH=$folder/go GOCACHE=$folder/gocache GOFLAGS='' GOTMPDIR=$folder/tmp
   local -x GO111MODULE=off GOPROXY=off GOTOOLCHAIN=local CGO_ENABLED=0
   local go=$GOROOT/bin/go
   mkdir -p "$GOPATH/src/k8s.io" "$GOTMPDIR"
@@ -107,7 +107,7 @@ compile_cluster() {
   # The source's own copy crashes in programs of this compiler when a map is written as JSON.
   local library=github.com/modern-go/reflect2
   rm "vendor/$library"/*.{go,s}
-  cp "$folder/root/usr/share/gocode/src/$library"/*.{go,s} "vendor/$library/" || return
+  cp "$folder/unpacked/usr/share/gocode/src/$library"/*.{go,s} "vendor/$library/" || return
   rm -f "vendor/$library"/*_test.go
 
   "$go" build -p 2 -o "$folder/openapi-gen" ./vendor/k8s.io/kube-openapi/cmd/openapi-gen || return
@@ -147,8 +147,8 @@ build_cluster() {
   for name in kube-apiserver kube-controller-manager kube-scheduler kubelet; do
     ln -s kubernetes "$folder/bin/$name"
   done
-  install "$work/root/usr/bin/etcd" "$work/root/usr/bin/kubectl" "$folder/bin/"
-  for name in bridge host-local loopback; do install "$work/root/usr/lib/cni/$name" "$folder/cni/"; done
+  install "$work/unpacked/usr/bin/etcd" "$work/unpacked/usr/bin/kubectl" "$folder/bin/"
+  for name in bridge host-local loopback; do install "$work/unpacked/usr/lib/cni/$name" "$folder/cni/"; done
   printf '%s' "$cluster_pause" > "$work/pause.c"
   cc -static -Os -s -o "$folder/pause" "$work/pause.c"
   rm -rf "$work"

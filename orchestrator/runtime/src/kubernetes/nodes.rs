@@ -220,7 +220,7 @@ mod tests {
         );
         assert_eq!(digest(&[one.clone(), other], name), None, "they differ");
         assert_eq!(digest(&[loaded], "warmpool/chromium"), None, "no registry has it");
-        let full = having(&["docker.io/a/b@sha256:3", "docker.io/a/b:latest"]);
-        assert_eq!(digest(&[full], "a/b").as_deref(), Some("docker.io/a/b@sha256:3"));
+        let full = having(&["registry.example/a/b@sha256:3", "registry.example/a/b:latest"]);
+        assert_eq!(digest(&[full], "a/b").as_deref(), Some("registry.example/a/b@sha256:3"));
     }
 }
