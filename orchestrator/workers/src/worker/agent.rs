@@ -200,13 +200,14 @@ impl Agent {
     }
 
     /// The text on the clipboard of the worker's display. Fails with `Refused`: 404 where there is no display, 413 when the text
-    /// has more than [`CLIPBOARD_LIMIT`].
+    /// has more than [`CLIPBOARD_LIMIT`](warmpool_protocol::CLIPBOARD_LIMIT).
     pub async fn clipboard(&self) -> Result<Bytes, AgentError> {
         let response = self.succeed(Method::GET, "/clipboard", full("")).await?;
         collect(response).await
     }
 
-    /// Puts a text there, of at most [`CLIPBOARD_LIMIT`]. Fails with `Refused` and 404 where there is no display.
+    /// Puts a text there, of at most [`CLIPBOARD_LIMIT`](warmpool_protocol::CLIPBOARD_LIMIT). Fails with `Refused` and 404 where there
+    /// is no display.
     pub async fn set_clipboard(&self, text: Bytes) -> Result<(), AgentError> {
         self.succeed(Method::PUT, "/clipboard", full(text)).await.map(drop)
     }
