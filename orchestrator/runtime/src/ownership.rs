@@ -29,7 +29,7 @@ impl Ownership {
         }
     }
 
-    /// Gives it up, so that the next daemon need not wait.
+    /// Releases it, so that the next daemon need not wait.
     pub async fn give_up(&self) {
         if let Some(lease) = &self.lease {
             lease.give_up().await;

@@ -12,7 +12,7 @@
 //!
 //! - *No engine's one session is taken.* Chromium takes any number of DevTools connections. Firefox has one BiDi session at a
 //!   time, which is the client's, so its own process tells the agent. WebKit has one inspector for each page, which no driver needs:
-//!   the agent has it until a client inspects the page, and the log of a session for such clients says what it leaves out.
+//!   the agent has it until a client inspects the page, and the log of such a session names what it leaves out.
 //! - *Bodies are never kept, and of headers the values that are on a list*: cookies and credentials have names that nobody can list.
 //! - *Books are in memory alone*, bounded by `logs.max_entries` and `logs.max_size`, and gone with the daemon.
 

@@ -37,7 +37,7 @@ pub(crate) trait LeaseStore: Send + Sync + 'static {
     /// Makes the lease this candidate's, if it is still as it was seen.
     async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError>;
 
-    /// Gives it up, so that the next daemon need not wait.
+    /// Releases it, so that the next daemon need not wait.
     async fn release(&self) -> Result<(), RuntimeError>;
 }
 
@@ -111,7 +111,7 @@ impl Lease {
                     if watched.is_none() {
                         tracing::warn!(
                             host = seen.host,
-                            "another daemon has the workers of this instance: waiting until it ends, or did not renew its lease for {} s",
+                            "another daemon has the workers of this instance: this one waits until that one ends, or has not renewed its lease for {} s",
                             duration.as_secs()
                         );
                     }
@@ -170,7 +170,7 @@ impl Lease {
         }
     }
 
-    /// Gives it up, so that the next daemon need not wait.
+    /// Releases it, so that the next daemon need not wait.
     pub(crate) async fn give_up(&self) {
         self.renewing.abort();
         if self.term.check().is_err() {

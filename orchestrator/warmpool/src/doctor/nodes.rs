@@ -1,4 +1,4 @@
-//! `warmpool doctor --nodes`: whether each node has the fence that a service or Pod cannot ask for, as a container there says.
+//! `warmpool doctor --nodes`: whether each node has the parts of the fence that a service or Pod cannot ask for. A container on the node tries them.
 
 use std::sync::Arc;
 

@@ -95,6 +95,10 @@ impl Pool {
                         .record(took);
                     tracing::debug!(worker = %id, kind = %key, ms = took.as_millis(), "worker ready");
                     self.settle();
+                    // Who deleted one of its extensions meanwhile found no worker that waits.
+                    if self.extensions_of(key).await.is_err() {
+                        self.retire_unowned(&id);
+                    }
                     return;
                 }
             }
@@ -119,8 +123,7 @@ impl Pool {
         let config = &self.parts.config;
         let preset = self.preset(key);
         // Before a container is started for it.
-        let extensions = preset.map(|preset| preset.extensions.as_slice()).unwrap_or_default();
-        let extensions = self.parts.extensions.of_preset(extensions).await?;
+        let extensions = self.extensions_of(key).await?;
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
         let place = self.parts.runtime.start(&spec).await?;
@@ -154,6 +157,12 @@ impl Pool {
                 }
             },
         }
+    }
+
+    /// The extensions with which workers of this kind wait.
+    async fn extensions_of(&self, key: PoolKey) -> Result<Vec<OpenedExtension>, warmpool_extensions::Error> {
+        let extensions = self.preset(key).map(|preset| preset.extensions.as_slice()).unwrap_or_default();
+        self.parts.extensions.of_preset(extensions).await
     }
 
     /// Tells the agent to start its browser, and waits until that can be driven.

@@ -10,7 +10,7 @@ pub(super) fn cluster(found: &Result<ClusterFacts, String>) -> Vec<Finding> {
     let facts = match found {
         Ok(facts) => facts,
         Err(why) => {
-            let remedy = "mend what it says; the guide Kubernetes has the roles and settings that a daemon needs";
+            let remedy = "correct what the message names; the guide on Kubernetes lists the roles and settings that the daemon needs";
             return vec![fail(TITLE, why, remedy)];
         }
     };
