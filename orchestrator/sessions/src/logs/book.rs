@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, whole};
 use warmpool_api::log::{LogEntry, LogEvent};
 use warmpool_config::Logs as Limits;
 
@@ -45,6 +45,21 @@ pub(super) struct Note {
     pub(super) time: u64,
     pub(super) event: LogEvent,
     pub(super) exchange: Option<Exchange>,
+}
+
+impl From<Exchange> for Note {
+    fn from(exchange: Exchange) -> Self {
+        let event = LogEvent::Request {
+            method: exchange.method.clone(),
+            url: exchange.url.clone(),
+            resource: exchange.resource.clone(),
+            status: exchange.answer.as_ref().map(|answer| answer.status),
+            failure: exchange.failure.clone(),
+            duration: whole(exchange.took_ms),
+            bytes: exchange.bytes,
+        };
+        Self { time: whole(exchange.began_ms + exchange.took_ms), event, exchange: Some(exchange) }
+    }
 }
 
 /// Reads a book from some entry on, and waits for further ones.

@@ -47,6 +47,12 @@ const KEPT: [&str; 34] = [
     "x-content-type-options",
 ];
 
+/// A time or a length as a whole number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which will do")]
+pub(super) fn whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Answer {

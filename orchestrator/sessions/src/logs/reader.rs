@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::book::Note;
-use super::exchange::{Answer, Exchange, Timing, headers, short};
+use super::exchange::{Answer, Exchange, Timing, headers, short, whole};
 use warmpool_api::log::{Level, LogEvent};
 
 /// The events that are read.
@@ -135,16 +135,7 @@ fn begun(params: &Value) -> Exchange {
 
 fn ended(mut exchange: Exchange, now: f64) -> Note {
     exchange.took_ms = ((now - exchange.began) * 1000.0).max(0.0);
-    let event = LogEvent::Request {
-        method: exchange.method.clone(),
-        url: exchange.url.clone(),
-        resource: exchange.resource.clone(),
-        status: exchange.answer.as_ref().map(|answer| answer.status),
-        failure: exchange.failure.clone(),
-        duration: whole(exchange.took_ms),
-        bytes: exchange.bytes,
-    };
-    Note { time: whole(exchange.began_ms + exchange.took_ms), event, exchange: Some(exchange) }
+    exchange.into()
 }
 
 fn answer(response: &Value) -> Answer {
@@ -178,12 +169,6 @@ fn timing(timing: &Value) -> Timing {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-/// A time or a length as a whole number.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, which will do")]
-pub(super) fn whole(number: f64) -> u64 {
-    number as u64
 }
 
 fn level(name: &str) -> Level {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::book::{Book, Note};
 use super::exchange::{Answer, Exchange, Timing, kept_headers, short};
-use super::reader::whole;
 use warmpool_api::log::LogEvent;
 use warmpool_protocol::{DoneRequest, LogLine, RequestAnswer};
 
@@ -38,16 +37,7 @@ fn request(done: DoneRequest) -> Note {
         failure: shorter(done.failure),
         bytes: done.bytes,
     };
-    let event = LogEvent::Request {
-        method: exchange.method.clone(),
-        url: exchange.url.clone(),
-        resource: exchange.resource.clone(),
-        status: exchange.answer.as_ref().map(|answer| answer.status),
-        failure: exchange.failure.clone(),
-        duration: whole(exchange.took_ms),
-        bytes: exchange.bytes,
-    };
-    Note { time: whole(exchange.began_ms + exchange.took_ms), event, exchange: Some(exchange) }
+    exchange.into()
 }
 
 fn answer(told: RequestAnswer) -> Answer {
