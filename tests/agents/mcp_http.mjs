@@ -97,6 +97,12 @@ assert.match(await call('browser_tabs', { action: 'list' }), /- 0: \(current\) "
 assert.match(await call('browser_tabs', { action: 'select', index: 1 }), /Page title: "Tab 1"/);
 await fails('browser_click', { target: brew }, /another tab/);
 assert.match(await call('browser_tabs', { action: 'close' }), /Page title: "Agent"/);
+for (const next of [['browser_snapshot', {}], ['browser_hover', { target: '#cup' }]]) {
+  await call('browser_click', { target: ref(page, 'link "Other tab"') });
+  await call('browser_tabs', { action: 'select', index: 1 });
+  await raw('browser_evaluate', { function: '() => { close(); }' });
+  assert.match(await call(...next), /Page title: "Agent"/, 'a tab that its page closes is left');
+}
 
 // What is covered, what has left, and what never was.
 await fails('browser_click', { target: ref(page, 'button "Under"') }, /covered by/);

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Browsing};
 use warmpool_core::error::{FieldError, closest, read_json};
-use warmpool_tasks::control::ControlError;
+use warmpool_tasks::control::{ControlError, Look};
 
 /// What a tool answers.
 pub(crate) type Reply = Result<Vec<ContentBlock>, ToolError>;
@@ -173,23 +173,30 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, ToolError> {
 
 /// What is told of the page behind an action: where it is, what it waits for, and what it shows.
 async fn shown(browsing: &mut Browsing, said: &str) -> Reply {
-    let mut text = said.to_owned();
-    if let Some(message) = browsing.control.open_dialog().await {
-        text.push_str(&format!("\nThe page shows the dialog {message:?}: answer it by browser_handle_dialog."));
-        return Ok(vec![ContentBlock::text(text)]);
-    }
-    text.push_str(&place(browsing).await);
-    match browsing.control.snapshot(None, None, false).await {
-        Ok(snapshot) => text.push_str(&format!("\n```yaml\n{snapshot}```")),
-        Err(error) => text.push_str(&format!("\nThere is no snapshot: {error}")),
+    let mut text = format!("{said}\n");
+    match browsing.control.look(None, None, false).await {
+        Ok(look) => text.push_str(&told(browsing, &look).await),
+        Err(ControlError::Dialog { message }) => {
+            text.push_str(&format!("The page shows the dialog {message:?}: answer it by browser_handle_dialog."));
+        }
+        Err(error) => {
+            let (url, title) = browsing.control.place().await;
+            text.push_str(&place(browsing, &url, &title).await);
+            text.push_str(&format!("\nThere is no snapshot: {error}"));
+        }
     }
     Ok(vec![ContentBlock::text(text)])
 }
 
+/// A page as it was seen.
+async fn told(browsing: &mut Browsing, look: &Look) -> String {
+    let place = place(browsing, &look.url, &look.title).await;
+    format!("{place}\n```yaml\n{}```", look.snapshot)
+}
+
 /// The page's address and title, and how many tabs there are.
-async fn place(browsing: &mut Browsing) -> String {
-    let (url, title) = browsing.control.place().await;
-    let mut text = format!("\nPage URL: {url}\nPage title: {}", Value::from(title));
+async fn place(browsing: &mut Browsing, url: &str, title: &str) -> String {
+    let mut text = format!("Page URL: {url}\nPage title: {}", Value::from(title));
     let tabs = browsing.control.count_tabs().await;
     if tabs > 1 {
         text.push_str(&format!("\nOpen tabs: {tabs} (browser_tabs lists them)"));

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::{Reply, ToolError, place, shown};
+use super::{Reply, ToolError, shown, told};
 use crate::agent::{Agent, Browsing};
 use crate::observer::{Level, Observer};
 use warmpool_api::Members;
@@ -162,10 +162,8 @@ pub(super) struct Read {
 pub(super) async fn snapshot(agent: &Arc<Agent>, given: Snapshot) -> Reply {
     let mut browsing = agent.browser().await?;
     let boxes = given.boxes == Some(true);
-    let snapshot = browsing.control.snapshot(given.target.as_deref(), given.depth, boxes).await?;
-    let mut text = place(&mut browsing).await.trim_start().to_owned();
-    let _ = write!(text, "\n```yaml\n{snapshot}```");
-    Ok(vec![ContentBlock::text(text)])
+    let look = browsing.control.look(given.target.as_deref(), given.depth, boxes).await?;
+    Ok(vec![ContentBlock::text(told(&mut browsing, &look).await)])
 }
 
 pub(super) async fn screenshot(agent: &Arc<Agent>, given: Screenshot) -> Reply {

@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub use capture::{Picture, PictureFormat, PicturePart};
 pub use error::ControlError;
 pub use input::{Button, FieldKind, FormField, Modifier};
+pub use snapshot::Look;
 pub use tabs::TabEntry;
 
 use self::reference::References;
@@ -38,9 +39,11 @@ use warmpool_sessions::session::{Session, Sessions};
 
 /// The functions that scripts call, beside those of `page.js`.
 const FUNCTIONS: &str = include_str!("control/control.js");
-/// How long a page must be quiet after an action, and how long that is waited for, in milliseconds.
+/// How long a page must be quiet after an action, which it may answer late, and after it has come; in milliseconds.
 const QUIET: u64 = 120;
-const SETTLE: u64 = 1500;
+const QUIET_OPENED: u64 = 40;
+/// How long that is waited for.
+const SETTLE: Duration = Duration::from_millis(1500);
 /// How long a page that is there may take to load the rest.
 const LOAD: Duration = Duration::from_secs(3);
 /// Between two looks at a page that changes.
@@ -90,19 +93,17 @@ impl Control {
     pub async fn navigate(&mut self, url: &str) -> Result<(), ControlError> {
         let url = step::page("url", url.to_owned()).map_err(|error| ControlError::failed(error.to_string()))?;
         self.ready().await?;
-        self.wait_for_pages().await?;
         self.chooser = None;
         let opened = navigation::open(&mut self.page, &url).await;
-        self.acted(opened).await
+        self.settled(opened, QUIET_OPENED).await
     }
 
     /// Goes back to the page before.
     pub async fn back(&mut self) -> Result<(), ControlError> {
         self.ready().await?;
-        self.wait_for_pages().await?;
         self.chooser = None;
         let gone = self.page.client.back().await.map_err(StepError::from);
-        self.acted(gone).await
+        self.settled(gone, QUIET_OPENED).await
     }
 
     /// The page's address and title, as far as they can be asked for.
@@ -166,59 +167,58 @@ impl Control {
         }
     }
 
-    /// Waits until the page stands still after an action.
-    async fn settle(&mut self) {
-        let settled = self.call_async::<Value>("settle", vec![json!(QUIET), json!(SETTLE)]);
-        let _ = timeout(Duration::from_millis(SETTLE) + LOOK, settled).await;
-        let until = Instant::now() + LOAD;
+    /// Waits until the page has loaded and stands still for `quiet` milliseconds.
+    async fn settle(&mut self, quiet: u64) {
+        let most = SETTLE + LOAD;
+        let until = Instant::now() + most;
         while Instant::now() < until {
-            match timeout(LOAD, self.page.any_document_state()).await {
-                Ok(Ok(state)) if state.ready == "complete" => return,
-                Ok(Err(error)) if !error.is_passing => return,
-                Err(_) => return,
-                _ if self.dialog().await.is_some() => return,
-                _ => sleep(LOOK).await,
+            let arguments = vec![json!(quiet), json!(SETTLE.as_millis()), json!(LOAD.as_millis())];
+            match timeout(most + LOOK, self.call_async::<Value>("settle", arguments)).await {
+                Ok(Err(error)) if error.is_passing && self.dialog().await.is_none() => sleep(LOOK).await,
+                _ => return,
             }
         }
     }
 
     /// Lets commands reach the tab that is chosen, if no dialog is in the way.
     async fn ready(&mut self) -> Result<(), ControlError> {
-        self.find_window().await?;
-        match self.dialog().await {
-            Some(message) => Err(ControlError::Dialog { message }),
-            None => {
-                self.page.leave_frames().await?;
-                let action = self.limits.action;
-                self.page.set_each_timeout(Timeouts { page_load: self.limits.navigation, script: action }).await?;
-                Ok(())
-            }
+        let mut asked = self.page.client.get_alert_text().await;
+        if asked.as_ref().is_err_and(CmdError::is_no_such_window) {
+            self.find_window().await?;
+            asked = self.page.client.get_alert_text().await;
         }
+        if let Some(message) = dialog_text(asked) {
+            return Err(ControlError::Dialog { message });
+        }
+        self.prepare().await?;
+        Ok(())
     }
 
-    async fn wait_for_pages(&mut self) -> Result<(), StepError> {
-        let time = self.limits.navigation;
-        self.page.set_each_timeout(Timeouts { page_load: time, script: time }).await
+    /// Leaves all frames, and makes the driver wait as long as each command may take.
+    async fn prepare(&mut self) -> Result<(), StepError> {
+        self.page.leave_frames().await?;
+        let ControlLimits { navigation, action, .. } = self.limits;
+        self.page.set_each_timeout(Timeouts { page_load: navigation, script: action }).await
     }
 
     /// The text of the dialog that the page shows.
     async fn dialog(&self) -> Option<String> {
-        match self.page.client.get_alert_text().await {
-            Ok(text) => Some(text.chars().take(2000).collect()),
-            // One without a text is one as well.
-            Err(CmdError::NotW3C(_)) => Some(String::new()),
-            Err(_) => None,
-        }
+        dialog_text(self.page.client.get_alert_text().await)
     }
 
     /// What came of an action. One that led to a dialog is done: it waits for an answer.
     async fn acted(&mut self, done: Result<(), StepError>) -> Result<(), ControlError> {
+        self.settled(done, QUIET).await
+    }
+
+    /// The same, where the page is to be quiet for so many milliseconds.
+    async fn settled(&mut self, done: Result<(), StepError>, quiet: u64) -> Result<(), ControlError> {
         match done {
             Ok(()) => {}
             Err(_) if self.dialog().await.is_some() => return Ok(()),
             Err(error) => return Err(self.why(error).await),
         }
-        self.settle().await;
+        self.settle(quiet).await;
         Ok(())
     }
 
@@ -255,5 +255,15 @@ impl Control {
     /// Sends a command of the driver's own.
     async fn command(&self, command: DriverCommand) -> Result<Value, StepError> {
         Ok(self.page.client.issue_cmd(command).await?)
+    }
+}
+
+/// The text of a dialog, where the driver was asked for it.
+fn dialog_text(asked: Result<String, CmdError>) -> Option<String> {
+    match asked {
+        Ok(text) => Some(text.chars().take(2000).collect()),
+        // One without a text is one as well.
+        Err(CmdError::NotW3C(_)) => Some(String::new()),
+        Err(_) => None,
     }
 }

@@ -212,11 +212,17 @@ const control = (() => {
     return text.length > most ? fault('too_large', 'the page is longer than ' + most + ' bytes') : { html: text, url: location.href };
   }
 
-  // Waits until the page is quiet for a moment, but not for long.
-  const settle = (quiet, longest) => new Promise((done) => {
+  // A page whole, and where it is.
+  const look = (...how) => ({ tree: snapshot(...how), where: page.where() });
+
+  // Waits until the page has loaded and is quiet for a moment; but for neither as long as some pages would take.
+  const settle = (quiet, longest, load) => new Promise((done) => {
     let timer;
+    let latest;
     const end = () => {
       observer.disconnect();
+      clearTimeout(timer);
+      clearTimeout(latest);
       done({});
     };
     const again = () => {
@@ -224,10 +230,16 @@ const control = (() => {
       timer = setTimeout(end, quiet);
     };
     const observer = new MutationObserver(again);
-    observer.observe(document, { childList: true, subtree: true, attributes: true, characterData: true });
-    setTimeout(end, longest);
-    again();
+    const begin = () => {
+      clearTimeout(latest);
+      latest = setTimeout(end, longest);
+      observer.observe(document, { childList: true, subtree: true, attributes: true, characterData: true });
+      again();
+    };
+    if (document.readyState === 'complete') return begin();
+    latest = setTimeout(end, load);
+    addEventListener('load', begin, { once: true });
   });
 
-  return { attached, choose, chooser, drop, file_inputs, how_many, html, is_checked, over, settle, shows, snapshot };
+  return { attached, choose, chooser, drop, file_inputs, how_many, html, is_checked, look, over, settle, shows, snapshot };
 })();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::reference::Target;
-use super::{Control, ControlError};
+use super::{Control, ControlError, QUIET};
 use crate::player::page::{Readiness, explain};
 use crate::player::retry::Retry;
 use crate::player::steps::{field, pointer};
@@ -280,7 +280,7 @@ impl Control {
                 return Err(self.why(error).await);
             }
         }
-        self.settle().await;
+        self.settle(QUIET).await;
         Ok(())
     }
 

@@ -89,8 +89,8 @@ impl Control {
     }
 
     /// The frames around the element that a reference names.
-    pub(super) fn frames_around(&self, target: Option<&str>) -> Vec<Value> {
-        let shown = target.and_then(number).and_then(|number| self.references.shown.get(&number));
+    pub(super) fn frames_around(&self, target: &str) -> Vec<Value> {
+        let shown = number(target).and_then(|number| self.references.shown.get(&number));
         shown.map(|shown| shown.frames.clone()).unwrap_or_default()
     }
 

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Control, ControlError};
-use crate::script::StepError;
+use crate::player::page::DocumentState;
+use crate::script::{FailureCode, StepError};
 
 /// Frames in frames are shown so deep.
 const MAX_FRAMES: usize = 5;
@@ -55,51 +56,106 @@ struct Drawing {
     boxes: bool,
 }
 
+/// The whole page, as a script found it.
+#[derive(Debug, Deserialize)]
+struct Found {
+    tree: Tree,
+    r#where: DocumentState,
+}
+
+/// A page as it was seen.
+#[derive(Debug)]
+pub struct Look {
+    /// Its address.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// What it shows, or one element of it, in YAML.
+    pub snapshot: String,
+}
+
 impl Control {
-    /// The page, or one element of it, in YAML. `depth` leaves out what stands deeper; `boxes` adds where each stands.
-    pub async fn snapshot(
+    /// Looks at the page, or at one element of it. `depth` leaves out what stands deeper; `boxes` adds where each stands.
+    pub async fn look(
         &mut self,
         target: Option<&str>,
         depth: Option<usize>,
         boxes: bool,
-    ) -> Result<String, ControlError> {
-        self.ready().await?;
-        if let Err(error) = self.page.document_state().await {
-            return Err(self.why(error).await);
+    ) -> Result<Look, ControlError> {
+        let drawing = Drawing { text: String::new(), elements: 0, is_cut: false, depth, boxes };
+        match target {
+            None => self.look_at_page(drawing).await,
+            Some(target) => self.look_at_element(drawing, target).await,
         }
-        let root = match target {
-            None => Value::Null,
-            Some(target) => self.resolve(target).await?.handle,
+    }
+
+    async fn look_at_page(&mut self, mut drawing: Drawing) -> Result<Look, ControlError> {
+        let mut found = self.find_page(&drawing).await;
+        if found.as_ref().is_err_and(|error| error.code == FailureCode::NoMatch) {
+            self.find_window().await?;
+            found = self.find_page(&drawing).await;
+        }
+        let drawn = async {
+            let Found { tree, r#where } = found?;
+            self.page.check_came(&r#where).await?;
+            self.write(&mut drawing, tree, &mut Vec::new(), 0).await?;
+            self.page.leave_frames().await?;
+            Ok(r#where)
         };
-        let mut drawing = Drawing { text: String::new(), elements: 0, is_cut: false, depth, boxes };
+        match drawn.await {
+            Ok(place) => Ok(drawing.end(place)),
+            Err(error) => Err(self.why(error).await),
+        }
+    }
+
+    async fn find_page(&mut self, drawing: &Drawing) -> Result<Found, StepError> {
+        self.prepare().await?;
+        self.call("look", self.wanted(drawing, Value::Null, 0)).await
+    }
+
+    async fn look_at_element(&mut self, mut drawing: Drawing, target: &str) -> Result<Look, ControlError> {
+        self.ready().await?;
+        let place = match self.page.document_state().await {
+            Ok(place) => place,
+            Err(error) => return Err(self.why(error).await),
+        };
+        let root = self.resolve(target).await?.handle;
         let mut frames = self.frames_around(target);
-        let drawn = self.draw(&mut drawing, root, &mut frames, 0).await;
-        if let Err(error) = drawn {
+        if let Err(error) = self.draw(&mut drawing, root, &mut frames, 0).await {
             return Err(self.why(error).await);
         }
         self.page.leave_frames().await?;
-        if drawing.is_cut {
-            drawing.text.push_str("- text: \"… the rest is left out: take a snapshot of one element by `target`\"\n");
-        }
-        if drawing.text.is_empty() {
-            drawing.text.push_str("- text: \"\"\n");
-        }
-        Ok(drawing.text)
+        Ok(drawing.end(place))
     }
 
-    /// Draws a document or a part of it, and then its frames where they stand. Boxed, since frames hold frames.
-    fn draw<'a>(
+    /// What a script is to find: from which element on, and how much.
+    fn wanted(&self, drawing: &Drawing, root: Value, indent: usize) -> Vec<Value> {
+        let left = self.limits.max_elements.saturating_sub(drawing.elements);
+        let deepest = drawing.depth.map(|depth| depth.saturating_sub(indent));
+        vec![root, json!(left), json!(deepest), json!(drawing.boxes)]
+    }
+
+    /// Draws a document or a part of it, and its frames where they stand.
+    async fn draw(
+        &mut self,
+        drawing: &mut Drawing,
+        root: Value,
+        frames: &mut Vec<Value>,
+        indent: usize,
+    ) -> Result<(), StepError> {
+        let tree: Tree = self.call("snapshot", self.wanted(drawing, root, indent)).await?;
+        self.write(drawing, tree, frames, indent).await
+    }
+
+    /// Writes what a script found, and draws its frames where they stand. Boxed, since frames hold frames.
+    fn write<'a>(
         &'a mut self,
         drawing: &'a mut Drawing,
-        root: Value,
+        tree: Tree,
         frames: &'a mut Vec<Value>,
         indent: usize,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + 'a>> {
         Box::pin(async move {
-            let left = self.limits.max_elements.saturating_sub(drawing.elements);
-            let deepest = drawing.depth.map(|depth| depth.saturating_sub(indent));
-            let tree: Tree =
-                self.call("snapshot", vec![root, json!(left), json!(deepest), json!(drawing.boxes)]).await?;
             drawing.elements += tree.elements.len();
             drawing.is_cut |= tree.cut;
             for (at, line) in tree.lines.iter().enumerate() {
@@ -143,6 +199,18 @@ impl Control {
             self.page.enter_frame(frame).await?;
         }
         Ok(())
+    }
+}
+
+impl Drawing {
+    fn end(mut self, place: DocumentState) -> Look {
+        if self.is_cut {
+            self.text.push_str("- text: \"… the rest is left out: take a snapshot of one element by `target`\"\n");
+        }
+        if self.text.is_empty() {
+            self.text.push_str("- text: \"\"\n");
+        }
+        Look { url: place.href, title: place.title, snapshot: self.text }
     }
 }
 

@@ -101,11 +101,6 @@ impl Control {
         })
     }
 
-    /// The text of the dialog that the page shows, if it shows one.
-    pub async fn open_dialog(&mut self) -> Option<String> {
-        self.dialog().await
-    }
-
     /// Whether a file input waits for files.
     pub const fn waits_for_files(&self) -> bool {
         self.chooser.is_some()
