@@ -43,16 +43,18 @@ enum Manner {
     /// Dialogs are accepted when the next command meets them, and pages are waited for to their end: a recording does not
     /// say what its maker did, and who recorded something mostly agreed.
     Recorded,
-    /// Somebody watches, answers dialogs, and begins before the last picture is there.
+    /// Somebody watches, answers dialogs, and begins before the last picture is there where the engine lets them.
     Watched,
 }
 
 impl Manner {
     /// How long pages are waited for, and what becomes of dialogs, in the words of WebDriver.
-    const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Recorded => ("normal", "accept"),
-            Self::Watched => ("eager", "ignore"),
+    const fn words(self, engine: Engine) -> (&'static str, &'static str) {
+        match (self, engine) {
+            (Self::Recorded, _) => ("normal", "accept"),
+            // With "eager", WebKit 2.50 mostly misses that the first page of a fresh browser has come.
+            (Self::Watched, Engine::Webkit) => ("normal", "ignore"),
+            (Self::Watched, Engine::Chromium | Engine::Firefox) => ("eager", "ignore"),
         }
     }
 }
@@ -89,7 +91,7 @@ impl Browser {
 
     /// Makes the driver session by the same ways as a client, and a fantoccini that drives it.
     async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, StepError> {
-        let (strategy, dialogs) = self.manner.words();
+        let (strategy, dialogs) = self.manner.words(self.engine());
         let requested = json!({"capabilities": {"alwaysMatch": {
             "pageLoadStrategy": strategy,
             "unhandledPromptBehavior": dialogs,
