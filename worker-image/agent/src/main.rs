@@ -172,6 +172,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
@@ -216,6 +217,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, AgentError> {
+    // No page's memory is dumped to the host, also where whoever starts the container cannot ask for that. Every process here
+    // has the limit from this one.
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(io::Error::from)?;
     // Before there is a second thread, which would stay outside.
     if !domain::confine_agent()? {
         tracing::warn!("this kernel has no Landlock: the image alone says which programs may be executed");

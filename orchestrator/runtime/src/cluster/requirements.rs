@@ -24,10 +24,11 @@ pub(crate) struct Remedies {
     controller: &'static str,
     pids: &'static str,
     /// What the cluster has no means to ask for, so that only a warning is due where it is missing: sizes of tmpfs, which count
-    /// towards memory anyway, and core dumps.
+    /// towards memory anyway.
     only_asked_for: bool,
     tmpfs: &'static str,
-    core: &'static str,
+    /// None where the cluster has no means to ask for it either; the agent sets this limit, too.
+    core: Option<&'static str>,
 }
 
 const SWARM_ENGINE: &str = "use an engine with Docker's API 1.41 or newer on the node, and runc as its runtime";
@@ -43,7 +44,7 @@ const SWARM: Remedies = Remedies {
     pids: CONTROLLER,
     only_asked_for: false,
     tmpfs: SWARM_ENGINE,
-    core: SWARM_ENGINE,
+    core: Some(SWARM_ENGINE),
 };
 
 const KUBERNETES_ENGINE: &str =
@@ -59,7 +60,7 @@ const KUBERNETES: Remedies = Remedies {
            any number",
     only_asked_for: true,
     tmpfs: "use a kubelet of 1.22 or newer, which sizes volumes in memory",
-    core: "set LimitCORE=0 in the service of the node's container runtime, so that no page's memory is dumped to the node",
+    core: None,
 };
 
 /// The facts of one container, by name.
@@ -178,7 +179,9 @@ pub(crate) fn judge(report: &Report<'_>, wanted: &Wanted) -> Vec<MissingRequirem
         let what = format!("{at} is not limited to what worker.tmp or worker.shm says");
         note(sized, !remedies.only_asked_for, &what, remedies.tmpfs);
     }
-    note(report.first("Core") == "0", !remedies.only_asked_for, "core dumps are on", remedies.core);
+    if let Some(remedy) = remedies.core {
+        note(report.first("Core") == "0", true, "core dumps are on", remedy);
+    }
     let pids = wanted.pids.is_none_or(|most| {
         // A limit of a group above is not seen in the worker's own, and is tried.
         report.limit("Pids").is_some_and(|limit| limit <= most) || report.first("Processes") == "limited"
@@ -264,7 +267,6 @@ Hash: 5f2b
         assert_eq!(found(GOOD, &KUBERNETES), []);
         for (from, to, needed) in [
             ("size=8k", "size=9999k", false),
-            ("Core:        0", "Core:        unlimited", false),
             ("Pids: 16", "Pids: max", true),
             ("Pids: 16", "Pids: max\nProcesses: unlimited", true),
             ("/tmp: tmpfs", "/tmp: ext4", true),
@@ -273,7 +275,10 @@ Hash: 5f2b
             let missing = found(&GOOD.replacen(from, to, 1), &KUBERNETES);
             assert_eq!(missing.iter().map(|gap| gap.needed).collect::<Vec<_>>(), [needed], "{to}: {missing:?}");
         }
-        assert_eq!(found(&GOOD.replace("Pids: 16", "Pids: max\nProcesses: limited"), &KUBERNETES), []);
+        for (from, to) in [("Pids: 16", "Pids: max\nProcesses: limited"), ("Core:        0", "Core:        unlimited")]
+        {
+            assert_eq!(found(&GOOD.replace(from, to), &KUBERNETES), []);
+        }
     }
 
     #[test]

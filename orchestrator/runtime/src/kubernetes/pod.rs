@@ -6,7 +6,7 @@
 //! - A node that is not ready drives it out only when the operator does: a kubelet that restarts ends no session. Whether the node
 //!   is lost, the silence of its agents says.
 //! - The number of processes and the size of core dumps are not among what a Pod can ask for. The first is tried on each node, and
-//!   the second only told.
+//!   the agent sets the second.
 
 use serde_json::{Map, Value, json};
 
