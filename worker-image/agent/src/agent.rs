@@ -297,6 +297,9 @@ impl Claimed {
             let worker = Arc::clone(self);
             worker.engine.expect_first_page();
             tokio::spawn(async move {
+                if log && worker.engine.is_listened_to() {
+                    worker.shared.log.wait_for_daemon().await;
+                }
                 let failure = worker.engine.navigate(&url).await.unwrap_or_else(|error| Some(error.to_string()));
                 if let Some(reason) = failure {
                     tracing::info!(reason, "the first page did not load");

@@ -136,8 +136,14 @@ impl Engine {
         match self {
             Self::Firefox(engine) => engine.keep_log().await,
             Self::Webkit(engine) => engine.keep_log().await,
+            // The daemon listens to it by DevTools.
             Self::Chromium(_) => Ok(()),
         }
+    }
+
+    /// Whether the daemon listens to the browser itself for a log.
+    pub(crate) const fn is_listened_to(&self) -> bool {
+        matches!(self, Self::Chromium(_))
     }
 
     /// Reads what the browser keeps for sites, as long as no origin has more bytes than `limit`: of all origins, or only of

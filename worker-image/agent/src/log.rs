@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 use warmpool_protocol::LogLine;
 
 use crate::body::{Body, BodyError};
@@ -20,12 +21,16 @@ use crate::error::ApiError;
 /// Lines that may wait for the daemon, and their bytes; further ones are counted.
 const MAX_LINES: usize = 4096;
 const MAX_BYTES: usize = 8 << 20;
+/// How long a first page waits for the daemon that is to see it.
+const DAEMON_LIMIT: Duration = Duration::from_secs(2);
 
 /// The lines that wait for the daemon. Nothing is kept before it begins.
 #[derive(Default)]
 pub(crate) struct Log {
     waiting: Mutex<Option<Waiting>>,
     changed: Notify,
+    /// The daemon listens to the browser itself.
+    daemon_listens: Notify,
 }
 
 #[derive(Default)]
@@ -44,6 +49,18 @@ impl Log {
     /// Whether lines are kept.
     pub(crate) fn has_begun(&self) -> bool {
         self.waiting.lock().is_some()
+    }
+
+    /// `POST /log`: the daemon listens to the browser itself, and the first page may open.
+    pub(crate) fn daemon_listens(&self) {
+        self.daemon_listens.notify_one();
+    }
+
+    /// Waits until the daemon listens to the browser, but not for long.
+    pub(crate) async fn wait_for_daemon(&self) {
+        if timeout(DAEMON_LIMIT, self.daemon_listens.notified()).await.is_err() {
+            tracing::info!("the first page opens although nobody listens for the log");
+        }
     }
 
     /// Adds a line, if lines are kept.
@@ -121,6 +138,17 @@ mod tests {
 
     async fn next(log: &Log) -> Value {
         serde_json::from_slice(&log.next().await).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_waits_for_a_daemon_but_not_for_ever() {
+        let log = Log::default();
+        let begun = tokio::time::Instant::now();
+        log.wait_for_daemon().await;
+        assert_eq!(begun.elapsed(), DAEMON_LIMIT);
+        log.daemon_listens();
+        log.wait_for_daemon().await;
+        assert_eq!(begun.elapsed(), DAEMON_LIMIT);
     }
 
     #[tokio::test]

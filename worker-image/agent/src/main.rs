@@ -94,7 +94,7 @@
 //! see. WebKit cannot ask, and compiles rules of its own; the daemon fetches what the first browser has compiled for later
 //! ones of the same version.
 //!
-//! *The log of a session.* Of Chromium the daemon hears by DevTools. Firefox has one BiDi session, the client's, so observers in its
+//! *The log of a session.* Of Chromium the daemon hears by DevTools, and the first page opens when it says that it listens. Firefox has one BiDi session, the client's, so observers in its
 //! parent process see requests and errors, and a script in each process of pages hears the console; values are described as the
 //! browser sees them, and nothing of a page runs for it. WebKit's inspector tells the same beside a driver (`webkit/log.rs`). All of it is
 //! put in place before the first page is opened, and only for a launch that asks.

@@ -166,6 +166,10 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             worker.shared.upstream.forward(Request::from_parts(parts, Full::new(body)), to, &path).await
         }
         ("GET", "log", "") => log::stream(Arc::clone(&worker.shared.log)),
+        ("POST", "log", "") => {
+            worker.shared.log.daemon_listens();
+            Ok(nothing())
+        }
         ("GET", "pages", "") => pages::stream(engine.clone()).await,
         ("POST", "pages", page) => {
             pages::act(engine, &percent::decode(page)?, read_json(request.into_body()).await?).await

@@ -130,7 +130,8 @@ pub struct Launch {
     /// Whether the browser loads the extensions of earlier `PUT /extensions`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extensions: bool,
-    /// Whether `GET /log` tells what happens in the browser from now on.
+    /// Whether a log is kept of what happens in the browser from now on. `GET /log` tells it; of Chromium the daemon hears by
+    /// DevTools, and the first page waits for its `POST /log`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log: bool,
     /// Whether the browser begins with the state of an earlier `PUT /storage`.

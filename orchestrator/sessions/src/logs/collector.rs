@@ -77,11 +77,17 @@ async fn follow(session: &Session, book: &Book, reader: &mut Reader) -> Result<(
     let cdp = Cdp::connect_within(session, MAX_MESSAGE).await?;
     let mut events = cdp.listen_to_all(WAITING, |method| method == ATTACHED || EVENTS.contains(&method));
     attach(&cdp, None).await?;
+    let mut has_begun = false;
     while let Some((target, event)) = events.next().await {
         book.miss(events.take_missed());
         if event.method == ATTACHED {
             if let Some(attached) = event.params["sessionId"].as_str() {
                 listen(&cdp, attached).await?;
+                if event.params["targetInfo"]["type"] == "page" && !std::mem::replace(&mut has_begun, true) {
+                    // Its answer comes once all before it is done.
+                    cdp.call(Some(attached), "Page.enable", json!({})).await?;
+                    let _ = session.worker.agent.begin_log().await;
+                }
             }
             continue;
         }

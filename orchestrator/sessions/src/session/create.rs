@@ -170,7 +170,8 @@ impl Sessions {
         let state = record.options.state.take();
         let left_out = state.as_ref().map(GivenState::left_out).unwrap_or_default();
         let state = state.map(|state| state.bytes().map_err(Error::internal)).transpose()?;
-        let launch = Launch { playwright: record.options.playwright.take(), ..record.options.launch.clone() };
+        let (playwright, log) = (record.options.playwright.take(), record.options.logs);
+        let launch = Launch { playwright, log, ..record.options.launch.clone() };
         let mut attempt = 1;
         let mut warnings = loop {
             record.worker = lease.id().clone();

@@ -226,8 +226,6 @@ impl CreateRequest {
         let state = self.state.map(|Object(state)| GivenState::new(state)).transpose()?;
         let launch = Launch {
             kiosk,
-            // Chromium tells the daemon itself.
-            log: self.logs == Some(true) && engine != Engine::Chromium,
             storage: state.is_some(),
             ..launch(Some(page(self.url, config)?), self.settings, engine, &advanced)?
         };

@@ -28,4 +28,9 @@ impl Agent {
     pub async fn log(&self) -> Result<Lines<LogLine>, AgentError> {
         self.stream("/log", LOG_LIMIT).await
     }
+
+    /// The daemon listens to the browser for a log: the first page may open.
+    pub async fn begin_log(&self) -> Result<(), AgentError> {
+        self.call(Method::POST, "/log", None::<&()>).await.map(drop)
+    }
 }
