@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::endpoint::{Client, Inner, ShareUrl};
-use crate::observer::Observer;
+use crate::page_log::PageLog;
 use crate::places::Place;
 use crate::tools::ToolError;
 use warmpool_core::drain::Phase;
@@ -46,7 +46,7 @@ impl fmt::Debug for Agent {
 /// A browser in use. Dropping it ends its session.
 pub(crate) struct Browsing {
     pub(crate) control: Control,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) log: PageLog,
     pub(crate) session: Arc<Session>,
     _unconfirmed: UnconfirmedSession,
 }
@@ -65,7 +65,8 @@ impl Agent {
     pub(crate) fn new(inner: Arc<Inner>, client: Client, place: Place) -> Arc<Self> {
         let Client { key, options, share_url } = client;
         let idle = inner.config.mcp.idle_timeout.as_secs() + AFTER;
-        let options = Options { kind: Kind::WebDriver, idle_timeout: Some(idle), keep_alive: false, ..options };
+        let options =
+            Options { kind: Kind::WebDriver, idle_timeout: Some(idle), keep_alive: false, logs: true, ..options };
         Arc::new(Self {
             inner,
             key,
@@ -152,9 +153,6 @@ impl Agent {
         if browser.is_none() {
             *browser = Some(self.take_browser().await?);
         }
-        if let Some(Browsing { control, observer: Some(observer), .. }) = browser.as_mut() {
-            observer.follow(&control.tab_id()).await;
-        }
         // There is one now.
         MutexGuard::try_map(browser, Option::as_mut).map_err(|_| ToolError::Ended { message: "it was lost".to_owned() })
     }
@@ -174,7 +172,7 @@ impl Agent {
             max_elements: config.mcp.max_elements,
         };
         let control = Control::open(sessions, &session, config, limits).await?;
-        let observer = if control.is_chromium() { Observer::connect(&session, config.mcp.max_log).await } else { None };
-        Ok(Browsing { control, observer, session, _unconfirmed: unconfirmed })
+        let log = PageLog::new(sessions.find_log(session.id.as_str(), &self.key)?.book, config.mcp.max_log);
+        Ok(Browsing { control, log, session, _unconfirmed: unconfirmed })
     }
 }

@@ -8,10 +8,10 @@
 //! | `agent`    | one MCP session: its browser, its tool calls one after the other, and its end |
 //! | `server`   | what clients ask a session: its tools, and calls of them |
 //! | `tools`    | the tools: their names, arguments and answers |
-//! | `observer` | what a tab of Chromium says and asks for meanwhile, over DevTools |
+//! | `page_log` | what a page wrote and asked for, of what the session's log has |
 //! | `error`    | what can go wrong with a request; what goes wrong with a tool is in `tools` |
 //!
-//! `endpoint` uses `manager` and `server`, both use `agent`, and that `tools` and `observer`. The crate stands above
+//! `endpoint` uses `manager` and `server`, both use `agent`, and that `tools` and `page_log`. The crate stands above
 //! `warmpool-tasks`: the player of tasks does what tools ask for (`warmpool_tasks::control`). `warmpool-reading` reads what a
 //! page says. It makes sessions as clients do, and knows no route.
 //!
@@ -25,6 +25,7 @@
 //! - *Its session is unconfirmed for as long as the MCP session lasts*, as that of a call on a page: dropping it ends it.
 //! - *A task is a task*: `run_task` sends one as a client of REST does, so it has its own browsers, its place in the queue and in
 //!   the history, and goes on when the agent leaves.
+//! - *Its session keeps a log*, as any session that asks for one, so every engine tells what its pages wrote and asked for.
 //! - *Idleness is the daemon's to see*: neither a stream that stays open nor a browser that stays busy keeps an MCP session,
 //!   only requests do.
 //! - *Names and arguments of tools are those of Playwright's server*, which models and prompts know. Files are those of the
@@ -34,7 +35,7 @@ mod agent;
 mod endpoint;
 mod error;
 mod manager;
-mod observer;
+mod page_log;
 mod places;
 mod server;
 mod tools;

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Browsing};
 use warmpool_core::error::{FieldError, closest, read_json};
-use warmpool_tasks::control::{ControlError, Look};
+use warmpool_tasks::control::{ControlError, Look, Place};
 
 /// What a tool answers.
 pub(crate) type Reply = Result<Vec<ContentBlock>, ToolError>;
@@ -180,8 +180,8 @@ async fn shown(browsing: &mut Browsing, said: &str) -> Reply {
             text.push_str(&format!("The page shows the dialog {message:?}: answer it by browser_handle_dialog."));
         }
         Err(error) => {
-            let (url, title) = browsing.control.place().await;
-            text.push_str(&place(browsing, &url, &title).await);
+            let place = browsing.control.place().await;
+            text.push_str(&place_told(browsing, &place).await);
             text.push_str(&format!("\nThere is no snapshot: {error}"));
         }
     }
@@ -190,13 +190,22 @@ async fn shown(browsing: &mut Browsing, said: &str) -> Reply {
 
 /// A page as it was seen.
 async fn told(browsing: &mut Browsing, look: &Look) -> String {
-    let place = place(browsing, &look.url, &look.title).await;
+    let place = place_told(browsing, &look.place).await;
     format!("{place}\n```yaml\n{}```", look.snapshot)
 }
 
+/// Looks where the chosen tab is, so that its log is known; returns the tab's name.
+async fn look_now(browsing: &mut Browsing) -> String {
+    let tab = browsing.control.tab_id();
+    let origin = browsing.control.place().await.origin;
+    browsing.log.look(&tab, origin);
+    tab
+}
+
 /// The page's address and title, and how many tabs there are.
-async fn place(browsing: &mut Browsing, url: &str, title: &str) -> String {
-    let mut text = format!("Page URL: {url}\nPage title: {}", Value::from(title));
+async fn place_told(browsing: &mut Browsing, place: &Place) -> String {
+    browsing.log.look(&browsing.control.tab_id(), place.origin);
+    let mut text = format!("Page URL: {}\nPage title: {}", place.url, Value::from(place.title.as_str()));
     let tabs = browsing.control.count_tabs().await;
     if tabs > 1 {
         text.push_str(&format!("\nOpen tabs: {tabs} (browser_tabs lists them)"));

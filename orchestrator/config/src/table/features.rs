@@ -117,7 +117,7 @@ settings! {
         max_answer: ByteSize = Is("4MiB"), min "1KiB";
         /// Maximum number of elements in a snapshot; the rest is left out.
         max_elements: usize = Is("2000"), min "1";
-        /// Number of console messages, and of requests, kept of each tab; the oldest are dropped first.
+        /// Maximum number of console messages, or of requests, that a tool lists: the latest ones.
         max_log: usize = Is("1000"), min "1";
     }
 

@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use super::{Reply, ToolError, shown, told};
+use super::{Reply, ToolError, look_now, shown, told};
 use crate::agent::{Agent, Browsing};
-use crate::observer::{Level, Observer};
 use warmpool_api::Members;
+use warmpool_api::log::{Level, LogEvent};
 use warmpool_core::error::FieldError;
 use warmpool_reading::Reading;
 use warmpool_tasks::control::{PictureFormat, PicturePart};
@@ -222,46 +222,65 @@ pub(super) async fn console_messages(agent: &Arc<Agent>, given: ConsoleMessages)
         None | Some(LevelName::Info) => Level::Info,
         Some(LevelName::Debug) => Level::Debug,
     };
-    let browsing = agent.browser().await?;
-    let messages = observer(&browsing)?.messages(&browsing.control.tab_id(), level, given.all == Some(true));
-    let mut text = format!("Messages: {}", messages.len());
-    for message in messages {
-        let name = match message.level {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Info => "info",
-            Level::Debug => "debug",
+    let mut browsing = agent.browser().await?;
+    let tab = look_now(&mut browsing).await;
+    let mut lines = Vec::new();
+    for entry in browsing.log.entries(&tab, given.all == Some(true)) {
+        let (how_bad, name, text, url, line) = match entry.event {
+            LogEvent::Console { level, text, url, line } => (level, level_name(level), text, url, line),
+            LogEvent::PageError { text, url, line } => (Level::Error, "error", text, url, line),
+            LogEvent::Request { .. } | LogEvent::Download { .. } => continue,
         };
-        let at = message.place.map_or_else(String::new, |place| format!(" @ {place}"));
-        let _ = write!(text, "\n[{name}] {}{at}", Value::from(message.text));
+        if how_bad > level {
+            continue;
+        }
+        let line = line.map_or_else(String::new, |line| format!(":{line}"));
+        let at = url.map_or_else(String::new, |url| format!(" @ {url}{line}"));
+        lines.push(format!("[{name}] {}{at}", Value::from(text)));
+    }
+    let lines = browsing.log.latest(lines);
+    let mut text = format!("Messages: {}", lines.len());
+    for line in lines {
+        let _ = write!(text, "\n{line}");
     }
     bounded(agent, text)
+}
+
+const fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+        Level::Info => "info",
+        Level::Debug => "debug",
+    }
 }
 
 pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests) -> Reply {
     let filter = given.filter.map(|filter| Regex::new(&filter)).transpose();
     let filter = filter.map_err(|error| FieldError::invalid("filter", format!("is no regular expression: {error}")))?;
-    let browsing = agent.browser().await?;
-    let requests = observer(&browsing)?.requests(&browsing.control.tab_id());
-    let mut text = String::new();
+    let mut browsing = agent.browser().await?;
+    let tab = look_now(&mut browsing).await;
+    let mut lines = Vec::new();
     let is_static = |kind: &str| matches!(kind, "Image" | "Font" | "Script" | "Stylesheet" | "Media" | "Manifest");
-    for (at, request) in requests.iter().enumerate() {
-        let came = request.failure.is_none() && request.status.is_none_or(|status| status < 400);
-        let is_left_out = came && is_static(&request.kind) && given.with_static != Some(true);
-        if is_left_out || filter.as_ref().is_some_and(|filter| !filter.is_match(&request.url)) {
+    let requests = browsing.log.entries(&tab, false).into_iter().filter_map(|entry| match entry.event {
+        LogEvent::Request { method, url, resource, status, failure, .. } => {
+            Some((method, url, resource, status, failure))
+        }
+        _ => None,
+    });
+    for (at, (method, url, resource, status, failure)) in requests.enumerate() {
+        let came = failure.is_none() && status.is_none_or(|status| status < 400);
+        let is_left_out = came && is_static(&resource) && given.with_static != Some(true);
+        if is_left_out || filter.as_ref().is_some_and(|filter| !filter.is_match(&url)) {
             continue;
         }
-        let outcome = match (&request.failure, request.status) {
-            (Some(why), _) => why.clone(),
-            (None, Some(status)) => status.to_string(),
-            (None, None) => "under way".to_owned(),
-        };
-        let _ = writeln!(text, "{}. [{}] {} => {outcome}", at + 1, request.method, request.url);
+        let outcome = failure.or_else(|| status.map(|status| status.to_string())).unwrap_or_default();
+        lines.push(format!("{}. [{method}] {url} => {outcome}", at + 1));
     }
-    if text.is_empty() {
-        text.push_str("There are no such requests.");
+    if lines.is_empty() {
+        lines.push("There are no such requests.".to_owned());
     }
-    bounded(agent, text)
+    bounded(agent, browsing.log.latest(lines).join("\n"))
 }
 
 pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
@@ -299,14 +318,6 @@ pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
     let mut parts = bounded(agent, text)?;
     parts.extend(bounded(agent, rest.to_string())?);
     Ok(parts)
-}
-
-/// What a tab says and asks for.
-/// Errors: when the browser has no DevTools.
-fn observer(browsing: &Browsing) -> Result<&Observer, ToolError> {
-    browsing.observer.as_ref().ok_or_else(|| {
-        ToolError::failed("only Chromium tells of this: begin an MCP session without `browser` in its address")
-    })
 }
 
 /// Keeps a file with those of the session, and says where it is.

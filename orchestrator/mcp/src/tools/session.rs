@@ -112,12 +112,8 @@ pub(super) async fn tabs(agent: &Arc<Agent>, given: Tabs) -> Reply {
         }
         TabAction::New => {
             control.open_tab().await?;
-            let tab = control.tab_id();
-            if let Some(observer) = &mut browsing.observer {
-                observer.follow(&tab).await;
-            }
             if let Some(url) = &given.url {
-                browsing.control.navigate(url).await?;
+                control.navigate(url).await?;
             }
         }
         TabAction::Close => control.close_tab(given.index).await?,

@@ -120,6 +120,12 @@ impl Book {
         self.state.borrow().1
     }
 
+    /// The number of the last entry; 0 before there is any.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.state.borrow().0
+    }
+
     /// The entries after this one, and how many were dropped of all.
     #[must_use]
     pub fn entries(&self, after: u64) -> (Vec<LogEntry>, u64) {

@@ -30,7 +30,7 @@ pub use tabs::TabEntry;
 use self::reference::References;
 use super::browser::{Browser, DriverCommand, Timeouts};
 use super::navigation;
-use super::page::{Page, understand};
+use super::page::{DocumentState, Page, understand};
 use super::playback::StepTimeout;
 use crate::script::step;
 use crate::script::{FailureCode, StepError};
@@ -60,6 +60,23 @@ pub struct ControlLimits {
     pub max_answer: u64,
     /// The most elements of a snapshot.
     pub max_elements: usize,
+}
+
+/// Where a tab is.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The page's address.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// When its document began, in Unix milliseconds by the browser's clock. No two in one tab began at the same moment.
+    pub origin: f64,
+}
+
+impl From<DocumentState> for Place {
+    fn from(state: DocumentState) -> Self {
+        Self { url: state.href, title: state.title, origin: state.origin }
+    }
 }
 
 /// A browser under control. Dropping it leaves the session alone.
@@ -106,12 +123,9 @@ impl Control {
         self.settled(gone, QUIET_OPENED).await
     }
 
-    /// The page's address and title, as far as they can be asked for.
-    pub async fn place(&mut self) -> (String, String) {
-        match self.page.any_document_state().await {
-            Ok(state) => (state.href, state.title),
-            Err(_) => (String::new(), String::new()),
-        }
+    /// Where the page is, as far as it can be asked.
+    pub async fn place(&mut self) -> Place {
+        self.page.any_document_state().await.map(Place::from).unwrap_or_default()
     }
 
     /// Waits for a text to come or to go.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Control, ControlError};
+use super::{Control, ControlError, Place};
 use crate::player::page::DocumentState;
 use crate::script::{FailureCode, StepError};
 
@@ -66,10 +66,8 @@ struct Found {
 /// A page as it was seen.
 #[derive(Debug)]
 pub struct Look {
-    /// Its address.
-    pub url: String,
-    /// Its title.
-    pub title: String,
+    /// Where it is.
+    pub place: Place,
     /// What it shows, or one element of it, in YAML.
     pub snapshot: String,
 }
@@ -210,7 +208,7 @@ impl Drawing {
         if self.text.is_empty() {
             self.text.push_str("- text: \"\"\n");
         }
-        Look { url: place.href, title: place.title, snapshot: self.text }
+        Look { place: place.into(), snapshot: self.text }
     }
 }
 
