@@ -2,6 +2,7 @@
 // server with a local browser.
 
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { chromium, sandboxArgs } from '../contenders/local.mjs';
 import { rotated, summary, timed } from '../stats.mjs';
@@ -68,5 +69,5 @@ async function byProgram() {
   const program = join(dirname(manifest), typeof bin === 'string' ? bin : Object.values(bin)[0]);
   const unconfined = sandboxArgs.length > 0 ? ['--no-sandbox'] : [];
   const args = [program, '--headless', '--isolated', '--executable-path', chromium, ...unconfined];
-  return () => new StdioClientTransport({ command: process.execPath, args, stderr: 'ignore' });
+  return () => new StdioClientTransport({ command: process.execPath, args, cwd: tmpdir(), stderr: 'ignore' });
 }
