@@ -209,6 +209,10 @@ fn swarm(config: &Sections, layers: &mut Layers<'_>) {
         let what = "a service cannot ask for a container runtime";
         layers.fault("docker.runtime", what, "make it the default of each node's engine, and unset this");
     }
+    if config.docker.selinux_type.is_some() {
+        let what = "nodes' own engines label the workers of a swarm";
+        layers.fault("docker.selinux_type", what, "set it in each node's engine, and unset this");
+    }
     let swarm = &config.swarm;
     let registry = [
         ("swarm.registry", swarm.registry.is_some()),

@@ -46,8 +46,11 @@ pub(super) fn docker_host(layers: &dyn Lookup) -> ComputedDefault {
         None => {
             let socket = match (layers.host().engine, layers.env("XDG_RUNTIME_DIR")) {
                 (FoundEngine::Podman, _) => FoundEngine::PODMAN.to_owned(),
-                (FoundEngine::RootlessPodman, Some(folder)) => format!("{folder}/{}", FoundEngine::ROOTLESS),
-                (FoundEngine::Docker, _) | (FoundEngine::RootlessPodman, None) => FoundEngine::DOCKER.to_owned(),
+                (FoundEngine::RootlessDocker, Some(folder)) => format!("{folder}/{}", FoundEngine::ROOTLESS_DOCKER),
+                (FoundEngine::RootlessPodman, Some(folder)) => format!("{folder}/{}", FoundEngine::ROOTLESS_PODMAN),
+                (FoundEngine::Docker, _) | (FoundEngine::RootlessDocker | FoundEngine::RootlessPodman, None) => {
+                    FoundEngine::DOCKER.to_owned()
+                }
             };
             ComputedDefault { text: format!("unix://{socket}"), from: "the sockets of this host" }
         }

@@ -25,6 +25,8 @@ pub enum FoundEngine {
     Docker,
     /// Podman for the whole host.
     Podman,
+    /// Docker of this user alone.
+    RootlessDocker,
     /// Podman of this user alone.
     RootlessPodman,
 }
@@ -34,21 +36,25 @@ impl FoundEngine {
     pub const DOCKER: &str = "/var/run/docker.sock";
     /// The socket of Podman for the whole host.
     pub const PODMAN: &str = "/run/podman/podman.sock";
+    /// The socket of a user's own Docker, below their `XDG_RUNTIME_DIR`.
+    pub const ROOTLESS_DOCKER: &str = "docker.sock";
     /// The socket of a user's own Podman, below their `XDG_RUNTIME_DIR`.
-    pub const ROOTLESS: &str = "podman/podman.sock";
+    pub const ROOTLESS_PODMAN: &str = "podman/podman.sock";
 
     /// The first engine whose socket this user may use; where there is none, the first that has one at all. `runtime_dir` is the
     /// user's `XDG_RUNTIME_DIR`.
     pub fn look(runtime_dir: Option<&Path>) -> Self {
-        let rootless = runtime_dir.map(|folder| folder.join(Self::ROOTLESS));
+        let [docker, podman] =
+            [Self::ROOTLESS_DOCKER, Self::ROOTLESS_PODMAN].map(|socket| runtime_dir.map(|folder| folder.join(socket)));
         Self::first([
             (Self::Docker, Some(Path::new(Self::DOCKER))),
             (Self::Podman, Some(Path::new(Self::PODMAN))),
-            (Self::RootlessPodman, rootless.as_deref()),
+            (Self::RootlessDocker, docker.as_deref()),
+            (Self::RootlessPodman, podman.as_deref()),
         ])
     }
 
-    fn first(sockets: [(Self, Option<&Path>); 3]) -> Self {
+    fn first(sockets: [(Self, Option<&Path>); 4]) -> Self {
         let first = |flags: AccessFlags| {
             let may = |socket: &Path| access(socket, flags).is_ok();
             sockets.iter().find(|(_, socket)| socket.is_some_and(may)).map(|(engine, _)| *engine)
@@ -83,18 +89,23 @@ mod tests {
     #[test]
     fn the_first_socket_there_is_is_taken() {
         let run = tempfile::tempdir().unwrap();
-        let [docker, podman, own] = ["docker.sock", "podman.sock", "own.sock"].map(|name| run.path().join(name));
+        let [docker, podman, own_docker, own] =
+            ["1.sock", "2.sock", "3.sock", "4.sock"].map(|name| run.path().join(name));
         let found = || {
             FoundEngine::first([
                 (FoundEngine::Docker, Some(&docker)),
                 (FoundEngine::Podman, Some(&podman)),
+                (FoundEngine::RootlessDocker, Some(&own_docker)),
                 (FoundEngine::RootlessPodman, Some(&own)),
             ])
         };
         assert_eq!(found(), FoundEngine::Docker);
-        for (socket, engine) in
-            [(&own, FoundEngine::RootlessPodman), (&podman, FoundEngine::Podman), (&docker, FoundEngine::Docker)]
-        {
+        for (socket, engine) in [
+            (&own, FoundEngine::RootlessPodman),
+            (&own_docker, FoundEngine::RootlessDocker),
+            (&podman, FoundEngine::Podman),
+            (&docker, FoundEngine::Docker),
+        ] {
             std::fs::write(socket, "").unwrap();
             assert_eq!(found(), engine);
         }

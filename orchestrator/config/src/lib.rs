@@ -58,7 +58,7 @@ pub use presets::PoolPreset;
 pub use table::{
     Captcha, Drain as DrainSettings, Extensions, Logs, Playwright, Profiles, Recording, Sections, Session,
 };
-pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, PullPolicy, SolverService};
+pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, PullPolicy, SelinuxType, SolverService};
 #[cfg(any(test, feature = "testing"))]
 pub use upstreams::upstreams_from;
 pub use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};

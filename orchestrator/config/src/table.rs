@@ -16,7 +16,7 @@ use super::{
     presets::Presets,
     setting::{DefaultValue, Section, Setting},
     settings::{sections, settings},
-    units::{AgentTransport, ByteSize, DockerHost, LogFormat},
+    units::{AgentTransport, ByteSize, DockerHost, LogFormat, SelinuxType},
     upstreams::UpstreamProxies,
     value::Value,
 };
@@ -76,7 +76,7 @@ settings! {
     /// The engine that runs the workers: Docker or Podman.
     docker: Docker {
         /// Socket of the engine, as `unix:///path`.
-        host: DockerHost = Computed(default::docker_host, "DOCKER_HOST, else the socket of Docker, of Podman, or of the user's own Podman", "unix:///var/run/docker.sock");
+        host: DockerHost = Computed(default::docker_host, "DOCKER_HOST, else the socket of Docker, of Podman, or of the user's own Docker or Podman", "unix:///var/run/docker.sock");
         /// Network of agents that use TCP, which they leave at once; created when it is missing. Other workers have none.
         network: String = Is("warmpool-workers");
         /// Timeout for a request to the engine, to the last byte of its response.
@@ -87,6 +87,9 @@ settings! {
         reconcile_interval: Duration = Is("30s"), min "1s";
         /// Container runtime of the workers; the engine's default when unset. Podman has it in containers.conf instead.
         runtime: Option<String> = Unset("crun");
+        /// SELinux type of the workers' processes, or `disable`: then SELinux does not confine them. The engine's own when unset. It
+        /// has an effect where SELinux is on and the engine labels containers.
+        selinux_type: Option<SelinuxType> = Unset("container_userns_t");
     }
 
     /// Connections from pages to other hosts. Pages may reach public addresses, and other addresses only where a rule allows it.

@@ -126,6 +126,49 @@ text_value!(DockerHost, "unix://PATH", |text| {
     }
 });
 
+/// What SELinux takes a worker's processes for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SelinuxType {
+    /// It does not confine them.
+    Disabled,
+    /// A type of its policy, such as `container_t`.
+    Named(String),
+}
+
+impl SelinuxType {
+    /// The option by which an engine is told.
+    #[must_use]
+    pub fn security_option(&self) -> String {
+        match self {
+            Self::Disabled => "label=disable".to_owned(),
+            Self::Named(name) => format!("label=type:{name}"),
+        }
+    }
+}
+
+impl fmt::Display for SelinuxType {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Disabled => "disable",
+            Self::Named(name) => name,
+        })
+    }
+}
+
+text_value!(SelinuxType, "TYPE|disable", |text| {
+    let text = text.trim();
+    let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match text {
+        "disable" => Ok(Self::Disabled),
+        _ if is_name && text.ends_with("_t") => Ok(Self::Named(text.to_owned())),
+        _ => Err(InvalidValue::not(
+            text,
+            "a type of SELinux",
+            "write a type of letters, digits and _ that ends in _t, such as container_t, or disable",
+        )),
+    }
+});
+
 /// Defines a setting that is one of a few words.
 macro_rules! one_of {
     ($(#[doc = $about:literal])+ $Type:ident: $kind:literal, $remedy:literal;

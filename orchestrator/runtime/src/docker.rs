@@ -20,6 +20,7 @@ use bollard::query_parameters::{
 };
 use ipnet::Ipv4Net;
 use parking_lot::RwLock;
+use tokio::sync::OnceCell;
 use warmpool_protocol::PORT;
 
 pub(super) use network::vanished;
@@ -57,6 +58,8 @@ pub(super) struct Docker {
     folders: AgentFolders,
     seccomp: Seccomp,
     client: RwLock<Option<Client>>,
+    /// Whether the engine labels its containers for SELinux.
+    labels_containers: OnceCell<bool>,
 }
 
 impl Docker {
@@ -72,6 +75,7 @@ impl Docker {
             folders,
             seccomp,
             client: RwLock::new(None),
+            labels_containers: OnceCell::new(),
         }
     }
 
@@ -103,6 +107,15 @@ impl Docker {
         F: Future<Output = Result<T, Bollard>>,
     {
         self.client().await?.work(action, call).await
+    }
+
+    /// Whether the engine labels its containers, where that makes a difference: Podman is told the same in both cases.
+    async fn ask_for_labels(&self, kind: EngineKind) -> Result<bool, RuntimeError> {
+        if kind == EngineKind::Podman || !self.config.shares_folders() {
+            return Ok(false);
+        }
+        let info = self.look("describe itself", async move |engine| engine.info().await).await?;
+        Ok(profile::labels_containers(&info))
     }
 
     /// Returns what the engine says of an image.
@@ -160,6 +173,13 @@ impl Docker {
     }
 }
 
+/// What to do where an agent made no socket in its folder.
+fn no_socket(labels_containers: bool) -> String {
+    let remedy = "build the worker images anew, or set worker.agent_transport = \"tcp\"";
+    let selinux = "; if SELinux denied it (ausearch -m avc), name a type that may in docker.selinux_type";
+    format!("the agent made no socket there: {remedy}{}", if labels_containers { selinux } else { "" })
+}
+
 #[async_trait]
 impl ContainerRuntime for Docker {
     async fn ping(&self) -> Result<(), RuntimeError> {
@@ -181,7 +201,8 @@ impl ContainerRuntime for Docker {
         }
         // A conflict: our own earlier call made it, and its reply was lost.
         let kind = self.client().await?.kind();
-        let profile = self.worker_container(kind, spec, self.worker_network().await?)?;
+        let labels = *self.labels_containers.get_or_try_init(|| self.ask_for_labels(kind)).await?;
+        let profile = self.worker_container(kind, spec, self.worker_network().await?, labels)?;
         match self.create_container(name, profile).await {
             Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
             Err(error) if kind.is_name_taken(&error) => {}
@@ -192,10 +213,7 @@ impl ContainerRuntime for Docker {
             if self.folders.close(&spec.worker).await.map_err(unusable)? {
                 return Ok(AgentAddress::Unix(self.folders.socket(&spec.worker)).into());
             }
-            return Err(RuntimeError::Folder(
-                "the agent made no socket there: build the worker images anew, or set worker.agent_transport = \"tcp\""
-                    .to_owned(),
-            ));
+            return Err(RuntimeError::Folder(no_socket(labels)));
         }
         let address = self.endpoint(&spec.worker).await?.and_then(|endpoint| endpoint.ip_address?.parse().ok());
         match address {

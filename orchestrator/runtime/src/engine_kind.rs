@@ -120,10 +120,12 @@ impl EngineKind {
         host.tmpfs = Some(options.collect());
     }
 
-    /// Shares a folder of the host with a container.
-    pub(crate) fn share_folder(self, host: &mut HostConfig, source: String, target: &str) {
+    /// Shares a folder of the host with a container. `labels` says whether the engine gives its containers labels of SELinux:
+    /// then the folder has to carry the container's own, or nothing in it may use the folder.
+    pub(crate) fn share_folder(self, host: &mut HostConfig, source: String, target: &str, labels: bool) {
         match self {
-            Self::Docker => {
+            // A mount cannot ask for a label. A bind can, but where the folder is not there, it makes an empty one.
+            Self::Docker if !labels => {
                 host.mounts = Some(vec![Mount {
                     typ: Some(MountType::BIND),
                     source: Some(source),
@@ -131,8 +133,7 @@ impl EngineKind {
                     ..Default::default()
                 }]);
             }
-            // Where SELinux confines containers, as it does on Fedora, the folder has to carry the container's own label.
-            Self::Podman => host.binds = Some(vec![format!("{source}:{target}:Z")]),
+            Self::Docker | Self::Podman => host.binds = Some(vec![format!("{source}:{target}:Z")]),
         }
     }
 
@@ -241,6 +242,21 @@ mod tests {
         ]);
         assert_eq!(EngineKind::Podman.runtime(&podman), Some(("crun".to_owned(), "1.8.1".to_owned())));
         assert_eq!(EngineKind::Docker.runtime(&version(vec![part("runc", "1.1.5")])).unwrap().1, "1.1.5");
+    }
+
+    #[test]
+    fn a_shared_folder_carries_the_label_of_its_container() {
+        let shared = |kind: EngineKind, labels: bool| {
+            let mut host = HostConfig::default();
+            kind.share_folder(&mut host, "/data/w1".to_owned(), "/agent", labels);
+            (host.binds, host.mounts.map(|mounts| mounts[0].source.clone()))
+        };
+        let bound = (Some(vec!["/data/w1:/agent:Z".to_owned()]), None);
+        assert_eq!(shared(EngineKind::Docker, true), bound);
+        assert_eq!(shared(EngineKind::Podman, true), bound);
+        // Podman takes the option where there is no SELinux as well.
+        assert_eq!(shared(EngineKind::Podman, false), bound);
+        assert_eq!(shared(EngineKind::Docker, false), (None, Some(Some("/data/w1".to_owned()))));
     }
 
     #[test]

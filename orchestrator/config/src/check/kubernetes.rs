@@ -23,6 +23,10 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
         let what = "Pods are not made by the engine of this host";
         layers.fault("docker.runtime", what, "name a runtime class in kubernetes.runtime_class, and unset this");
     }
+    if config.docker.selinux_type.is_some() {
+        let what = "nodes' own container runtimes label the workers of a cluster";
+        layers.fault("docker.selinux_type", what, "unset it");
+    }
     if kubernetes.kubeconfig.is_none() && kubernetes.context.is_some() {
         let what = "is a context of no file: kubernetes.kubeconfig is unset";
         layers.fault("kubernetes.context", what, "name the kubeconfig, or unset this");

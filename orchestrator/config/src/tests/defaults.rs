@@ -20,6 +20,7 @@ fn defaults_follow_host_environment_and_other_settings() {
     for (engine, socket) in [
         (FoundEngine::Docker, "/var/run/docker.sock"),
         (FoundEngine::Podman, "/run/podman/podman.sock"),
+        (FoundEngine::RootlessDocker, "/run/user/1000/docker.sock"),
         (FoundEngine::RootlessPodman, "/run/user/1000/podman/podman.sock"),
     ] {
         let (host, vars) = (Host { engine, ..HOST }, [("XDG_RUNTIME_DIR", "/run/user/1000")]);

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, RestartPolicy, RestartPolicyNameEnum};
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, RestartPolicy, RestartPolicyNameEnum, SystemInfo,
+};
 
+use warmpool_config::SelinuxType;
 use warmpool_protocol::SHARED_FOLDER;
 
 use super::network::WorkerNetwork;
@@ -27,6 +30,7 @@ impl Docker {
         kind: EngineKind,
         spec: &WorkerSpec,
         network: WorkerNetwork,
+        labels_containers: bool,
     ) -> Result<ContainerCreateBody, RuntimeError> {
         let config = &self.config;
         let worker = &config.worker;
@@ -47,7 +51,7 @@ impl Docker {
         };
         if config.shares_folders() {
             let folder = self.folders.on_host(&spec.worker).display().to_string();
-            kind.share_folder(&mut host, folder, SHARED_FOLDER);
+            kind.share_folder(&mut host, folder, SHARED_FOLDER, labels_containers);
         }
         Ok(ContainerCreateBody {
             image: Some(spec.image.clone()),
@@ -65,9 +69,11 @@ impl Docker {
     /// Returns what every container has, whatever runs in it.
     /// Errors: [`RuntimeError::Seccomp`].
     pub(super) fn hardened(&self, kind: EngineKind, limits: &Limits) -> Result<HostConfig, RuntimeError> {
+        let mut security = vec!["no-new-privileges".to_owned(), format!("seccomp={}", self.seccomp.option(kind)?)];
+        security.extend(self.config.docker.selinux_type.as_ref().map(SelinuxType::security_option));
         let mut host = HostConfig {
             cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={}", self.seccomp.option(kind)?)]),
+            security_opt: Some(security),
             readonly_rootfs: Some(true),
             shm_size: Some(signed(limits.shm)),
             memory: Some(signed(limits.memory)),
@@ -92,6 +98,11 @@ impl Docker {
         );
         Ok(host)
     }
+}
+
+/// Whether an engine that says this of itself labels its containers for SELinux.
+pub(super) fn labels_containers(info: &SystemInfo) -> bool {
+    info.security_options.iter().flatten().any(|option| option.starts_with("name=selinux"))
 }
 
 /// The size of `/run`.

@@ -27,6 +27,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
         findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);
         findings.extend(engine::users(docker));
         findings.extend(engine::runtime(docker, &facts.needs));
+        findings.extend(engine::selinux(docker, facts));
         findings.extend(docker.images.iter().map(engine::worker_image));
         findings.push(engine::renderer_image(&docker.renderer));
         findings.extend(facts.docker_root.as_ref().map(|root| engine::engine_space(root, docker.kind)));

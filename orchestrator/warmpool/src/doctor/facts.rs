@@ -14,7 +14,7 @@ use nix::{
 };
 
 use super::port::Port;
-use warmpool_config::{ByteSize, Config, check_ca_certificates};
+use warmpool_config::{ByteSize, Config, SelinuxType, check_ca_certificates};
 use warmpool_core::tls::Tls;
 use warmpool_runtime::{ClusterFacts, DockerFacts, Runtime};
 
@@ -60,6 +60,8 @@ pub(crate) struct Needs {
     pub sandbox: bool,
     /// The container runtime that is asked for.
     pub runtime: Option<String>,
+    /// The type of SELinux that is asked for.
+    pub selinux_type: Option<SelinuxType>,
     /// The engine's socket.
     pub docker_socket: PathBuf,
     /// Whether agents listen on a network, which they then have to leave.
@@ -98,6 +100,8 @@ pub(crate) struct HostFacts {
     pub open_files: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
+    /// Whether SELinux refuses what its policy does not allow; none where there is no SELinux.
+    pub selinux_enforces: Option<bool>,
 }
 
 /// A directory.
@@ -121,7 +125,7 @@ impl Facts {
             docker_root: docker.as_ref().ok().map(|docker| Directory::look(&docker.root_dir)),
             docker,
             cluster,
-            host: HostFacts::look(Path::new("/proc")),
+            host: HostFacts::look(Path::new("/proc"), Path::new("/sys")),
             data_dir: Directory::look(&config.store.data_dir),
             port: Port::look(config.server.listen),
             tls: certificate(config),
@@ -134,6 +138,7 @@ impl Facts {
                 worker_cpus: config.worker.cpus,
                 sandbox: config.worker.sandbox,
                 runtime: config.docker.runtime.clone(),
+                selinux_type: config.docker.selinux_type.clone(),
                 docker_socket,
                 leaves_network: !config.shares_folders(),
                 min_free: config.store.min_free,
@@ -182,7 +187,7 @@ impl Socket {
 }
 
 impl HostFacts {
-    fn look(proc: &Path) -> Self {
+    fn look(proc: &Path, sys: &Path) -> Self {
         let number = |path: &str| fs::read_to_string(proc.join(path)).ok()?.trim().parse().ok();
         let field = |path: &str, name: &str| -> Option<u64> {
             let text = fs::read_to_string(proc.join(path)).ok()?;
@@ -199,6 +204,7 @@ impl HostFacts {
             apparmor_restrict_userns: number("sys/kernel/apparmor_restrict_unprivileged_userns"),
             open_files: field("self/limits", "Max open files"),
             memory: field("meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024)),
+            selinux_enforces: fs::read_to_string(sys.join("fs/selinux/enforce")).ok().map(|text| text.trim() == "1"),
         }
     }
 }
@@ -241,7 +247,8 @@ mod tests {
     #[test]
     fn kernel_files_are_read_where_they_are() {
         let proc = tempfile::tempdir().unwrap();
-        assert_eq!(HostFacts::look(proc.path()), HostFacts::default());
+        let look = || HostFacts::look(proc.path(), &proc.path().join("kernel"));
+        assert_eq!(look(), HostFacts::default());
         for (path, text) in [
             ("sys/user/max_user_namespaces", "96\n"),
             ("sys/kernel/unprivileged_userns_clone", "1\n"),
@@ -249,6 +256,7 @@ mod tests {
             ("self/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files    1024   4096   files\n"),
             ("self/ns/user", ""),
             ("meminfo", "MemTotal:    2048 kB\n"),
+            ("kernel/fs/selinux/enforce", "1"),
         ] {
             let path = proc.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -261,8 +269,9 @@ mod tests {
             apparmor_restrict_userns: Some(0),
             open_files: Some(1024),
             memory: Some(2 << 20),
+            selinux_enforces: Some(true),
         };
-        assert_eq!(HostFacts::look(proc.path()), expected);
+        assert_eq!(look(), expected);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{fail, host::rounded, ok, warn};
 use crate::doctor::{Directory, DockerFacts, Facts, Finding, ImageFact, Needs, Socket};
+use warmpool_config::SelinuxType;
 use warmpool_runtime::EngineKind;
 
 /// The oldest engine API the daemon speaks.
@@ -19,9 +20,13 @@ pub(super) fn engine(facts: &Facts) -> Finding {
         }
     };
     let DockerFacts { kind, api_version, server_version, cgroup_version, driver, .. } = docker;
-    let rootless = if docker.rootless { ", rootless" } else { "" };
+    let rights = match docker.rootless {
+        true => ", rootless",
+        false if has_option(docker, "userns") => ", users remapped",
+        false => "",
+    };
     let name = kind.name();
-    let detail = format!("{name} {server_version}{rootless}, API {api_version}, cgroups v{cgroup_version}, {driver}");
+    let detail = format!("{name} {server_version}{rights}, API {api_version}, cgroups v{cgroup_version}, {driver}");
     match numbers(api_version) {
         Some((major, minor, _)) if (major, minor) < OLDEST_API => fail(
             TITLE,
@@ -139,8 +144,7 @@ pub(super) fn users(docker: &DockerFacts) -> Option<Finding> {
 
 pub(super) fn seccomp(docker: &DockerFacts) -> Finding {
     const TITLE: &str = "System call filter";
-    let filters = docker.security_options.iter().any(|option| option.starts_with("name=seccomp"));
-    match filters {
+    match has_option(docker, "seccomp") {
         true => ok(TITLE, "seccomp is there"),
         false => fail(
             TITLE,
@@ -148,6 +152,36 @@ pub(super) fn seccomp(docker: &DockerFacts) -> Finding {
             "use a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp",
         ),
     }
+}
+
+/// Whether the engine names this among what protects its containers.
+fn has_option(docker: &DockerFacts, name: &str) -> bool {
+    let names = docker.security_options.iter().filter_map(|option| option.strip_prefix("name="));
+    names.filter_map(|option| option.split(',').next()).any(|found| found == name)
+}
+
+pub(super) fn selinux(docker: &DockerFacts, facts: &Facts) -> Option<Finding> {
+    const TITLE: &str = "SELinux";
+    Some(match (facts.host.selinux_enforces?, has_option(docker, "selinux"), &facts.needs.selinux_type) {
+        (false, ..) => ok(TITLE, "permissive: it refuses nothing"),
+        (true, false, _) => warn(
+            TITLE,
+            "enforcing, but the engine labels no containers, so SELinux does not keep workers apart",
+            match docker.kind {
+                EngineKind::Docker => {
+                    "install container-selinux, set \"selinux-enabled\": true in /etc/docker/daemon.json, and restart Docker"
+                }
+                EngineKind::Podman => "install container-selinux, and let containers.conf not have label = false",
+            },
+        ),
+        (true, true, Some(SelinuxType::Disabled)) => warn(
+            TITLE,
+            "enforcing, but docker.selinux_type is disable, so it does not confine workers",
+            "unset docker.selinux_type, or name a type in it that lets workers start",
+        ),
+        (true, true, Some(SelinuxType::Named(name))) => ok(TITLE, format!("enforcing; workers are {name}")),
+        (true, true, None) => ok(TITLE, "enforcing; each worker's folder carries the label of its container"),
+    })
 }
 
 /// Releases with every container escape known when this was written mended: 1.2.8, 1.3.3, and all from 1.4 on.

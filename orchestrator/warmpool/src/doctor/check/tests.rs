@@ -3,7 +3,7 @@
 use super::{host::rounded, *};
 use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
-use warmpool_config::ByteSize;
+use warmpool_config::{ByteSize, SelinuxType};
 use warmpool_core::browser::Engine;
 use warmpool_runtime::EngineKind;
 
@@ -23,6 +23,7 @@ fn sound() -> Facts {
             worker_cpus: 2.0,
             sandbox: true,
             runtime: Some("runc".to_owned()),
+            selinux_type: None,
             docker_socket: "/var/run/docker.sock".into(),
             leaves_network: false,
             min_free: ByteSize(512 << 20),
@@ -54,6 +55,7 @@ fn sound() -> Facts {
             apparmor_restrict_userns: None,
             open_files: Some(1 << 20),
             memory: Some(16 << 30),
+            selinux_enforces: None,
         },
         data_dir: directory("/var/lib/warmpool"),
         docker_root: Some(directory("/var/lib/docker")),
@@ -113,6 +115,24 @@ fn podman_is_named_and_has_remedies_of_its_own() {
     }
 }
 
+#[test]
+fn what_labels_and_maps_workers_is_told() {
+    let mut facts = sound();
+    docker(&mut facts).security_options.extend(["name=selinux".to_owned(), "name=userns".to_owned()]);
+    let selinux = |facts: &Facts| {
+        let found = check(facts).into_iter().find(|finding| finding.title == "SELinux");
+        found.map(|finding| (finding.level, finding.detail))
+    };
+    assert!(check(&facts)[0].detail.starts_with("Docker 20.10.24, users remapped, API"), "{:?}", check(&facts)[0]);
+    assert_eq!(selinux(&facts), None);
+    facts.host.selinux_enforces = Some(false);
+    assert!(selinux(&facts).is_some_and(|(level, said)| level == Level::Ok && said.starts_with("permissive")));
+    facts.host.selinux_enforces = Some(true);
+    assert!(selinux(&facts).is_some_and(|(level, said)| level == Level::Ok && said.contains("label of its container")));
+    facts.needs.selinux_type = Some(SelinuxType::Named("container_userns_t".to_owned()));
+    assert!(selinux(&facts).is_some_and(|(level, said)| level == Level::Ok && said.contains("container_userns_t")));
+}
+
 /// A change to a sound host, and the only complaint it makes: level, title, and words of its detail.
 type Case = (fn(&mut Facts), Level, &'static str, &'static str);
 
@@ -134,6 +154,17 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).oci_runtime = Some(("runc".to_owned(), "1.2.7".to_owned())), Warn, "runc", "known ways out"),
         (|f| docker(f).oci_runtime = Some(("runc".to_owned(), "v1.3.2".to_owned())), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
+        (|f| f.host.selinux_enforces = Some(true), Warn, "SELinux", "the engine labels no containers"),
+        (
+            |f| {
+                f.host.selinux_enforces = Some(true);
+                docker(f).security_options.push("name=selinux".to_owned());
+                f.needs.selinux_type = Some(SelinuxType::Disabled);
+            },
+            Warn,
+            "SELinux",
+            "does not confine workers",
+        ),
         (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
         (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),
         (|f| f.docker_root.as_mut().unwrap().free = Some(1 << 30), Warn, "Engine's disk", "only 1GiB free"),
