@@ -25,6 +25,9 @@ die() {
 }
 have() { command -v "$1" > /dev/null 2>&1; }
 
+# shellcheck source=hosts.sh
+source scripts/hosts.sh
+
 # A program that outlives the script would keep what its caller has open: a lock, a pipe that somebody reads to its end.
 # Call it in the subshell that becomes the program.
 close_descriptors() {
@@ -100,24 +103,36 @@ as_root() {
 
 apt_updated=no
 
-# packages NAME…: installs Debian packages.
+# Has apt read its sources anew, once.
+update_apt() {
+  if [ "$apt_updated" = yes ]; then return; fi
+  as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
+  apt_updated=yes
+}
+
+# packages NAME…: installs packages, by the names that Debian has for them.
 packages() {
-  have apt-get || die "please install these yourself, there is no apt-get here: $*"
+  if ! installs_packages; then
+    die "something is missing, and the scripts install nothing on $(os_name); to get it: $(install_command "$@")"
+  fi
   say "Installing from Debian: $*"
   local -x DEBIAN_FRONTEND=noninteractive
   # Two branches of a script may want packages at once.
   local lock
   exec {lock}> "$state/apt.lock"
   flock "$lock"
-  if [ "$apt_updated" = no ]; then
-    as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
-    apt_updated=yes
-  fi
+  update_apt
   as_root apt-get install -y -q --no-install-recommends "$@" >> "$state/apt.log" 2>&1 || {
     tail -n 20 "$state/apt.log" >&2
     die "could not install $*; the whole log is $state/apt.log"
   }
   exec {lock}>&-
+}
+
+# apt_has NAME: whether apt knows where to get this package.
+apt_has() {
+  update_apt
+  [ -n "$(apt-cache policy "$1" 2> /dev/null | sed -n 's/^ *Candidate: *\([0-9].*\)/\1/p')" ]
 }
 
 # need COMMAND:PACKAGE…: installs the packages of those commands that are missing.
@@ -134,18 +149,49 @@ need() {
 # version_at_least HAVE WANT
 version_at_least() { [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-ensure_rust() {
-  local want found missing=()
-  have cc || missing+=(gcc)
-  # The agent is linked statically: libc.a comes with the C library's headers.
-  if [ ! -e /usr/include/stdio.h ]; then missing+=(libc6-dev); fi
-  if [ "${#missing[@]}" -gt 0 ]; then packages "${missing[@]}"; fi
-  want=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' "$root/Cargo.toml")
-  found=$(rustc --version 2> /dev/null | cut -d ' ' -f 2 || true)
-  if have cargo && [ -n "$found" ] && version_at_least "$found" "$want"; then return; fi
+# The oldest Rust that builds this tree.
+rust_wanted=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' Cargo.toml)
+
+rust_found() { rustc --version 2> /dev/null | cut -d ' ' -f 2 || true; }
+
+rust_is_new() {
+  local found
+  found=$(rust_found)
+  have cargo && [ -n "$found" ] && version_at_least "$found" "$rust_wanted"
+}
+
+# The packages of a C compiler that are missing. The agent is linked statically, so libc.a has to be there.
+missing_compiler() {
+  if ! have cc; then
+    printf 'gcc\nlibc6-dev\n'
+  elif [ ! -e /usr/include/stdio.h ] || [ "$(cc -print-file-name=libc.a)" = libc.a ]; then
+    printf 'libc6-dev\n'
+  fi
+}
+
+# What downloads files.
+ensure_curl() {
   need curl:curl
-  if [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then packages ca-certificates; fi
-  say "Installing Rust by rustup: ${found:-none} is here, $want or newer is needed"
+  # Other systems' curl comes with the certificates that it needs.
+  if installs_packages && [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then packages ca-certificates; fi
+}
+
+ensure_rust() {
+  local missing
+  mapfile -t missing < <(missing_compiler)
+  if [ "${#missing[@]}" -gt 0 ]; then packages "${missing[@]}"; fi
+  if rust_is_new; then return; fi
+  # One that rustup brought may stand behind a package's on the path.
+  PATH=$HOME/.cargo/bin:$PATH
+  hash -r
+  if rust_is_new; then return; fi
+  if ! installs_packages; then
+    die "Rust $rust_wanted or newer is missing, and the scripts install nothing on $(os_name); to get it: $(rust_command)"
+  fi
+  ensure_curl
+  say "Installing Rust by rustup: $(rust_found | grep . || printf none) is here, $rust_wanted or newer is needed"
+  # A package in Debian 13 and later, which does not stand beside Debian's own Rust.
+  if ! have rustup && ! have rustc && ! have cargo && apt_has rustup; then packages rustup; fi
   if have rustup; then
     rustup toolchain install stable --profile minimal --component clippy --component rustfmt
     rustup default stable
@@ -155,8 +201,8 @@ ensure_rust() {
     curl --proto '=https' --tlsv1.2 -sSf -o "$installer" https://sh.rustup.rs
     sh "$installer" -y --no-modify-path --profile minimal --component clippy --component rustfmt
     rm -f "$installer"
-    PATH=$HOME/.cargo/bin:$PATH
   fi
+  hash -r
 }
 
 # The directory Cargo builds into.
@@ -241,9 +287,12 @@ podman_socket() {
 }
 
 # ensure_engine [ARGUMENT…]: a running engine that this user may use, and its command in $docker: the engine of DOCKER_HOST,
-# else Docker, else Podman where that is here and Docker is not. ARGUMENTs are the script's own, for a restart.
+# else Docker, also one of this user alone, else Podman where that is here and Docker is not. ARGUMENTs are the script's own, for a restart.
 ensure_engine() {
-  local socket
+  local socket own=${XDG_RUNTIME_DIR:-/nowhere}/docker.sock
+  if [ -z "${DOCKER_HOST-}" ] && have_docker && [ ! -w /var/run/docker.sock ] && [ -w "$own" ]; then
+    export DOCKER_HOST=unix://$own
+  fi
   if [ -n "${DOCKER_HOST-}" ]; then
     need curl:curl
     if socket=$(docker_socket) && { podman_answers "$socket" || [ "$socket" = "$(podman_socket)" ]; }; then
@@ -255,6 +304,22 @@ ensure_engine() {
     return
   fi
   ensure_docker "$@"
+}
+
+# Without a service manager nobody may have mounted the control groups either. They come in the second version, unless some
+# controllers are in hierarchies of the first already.
+mount_control_groups() {
+  local name folder=/sys/fs/cgroup
+  if grep -qs " $folder" /proc/mounts; then return; fi
+  if ! awk '!/^#/ && $2 != 0 { exit 1 }' /proc/cgroups; then
+    as_root mount -t tmpfs -o mode=755,nosuid,nodev,noexec cgroup "$folder"
+    while IFS= read -r name; do
+      as_root mkdir "$folder/$name"
+      as_root mount -t cgroup -o "$name" cgroup "$folder/$name" || as_root rmdir "$folder/$name"
+    done < <(awk '!/^#/ && $4 == 1 { print $1 }' /proc/cgroups)
+  else
+    as_root mount -t cgroup2 cgroup2 "$folder"
+  fi
 }
 
 # ensure_podman SOCKET: Podman listens there, and $docker speaks to it.
@@ -282,10 +347,7 @@ start_podman() {
     systemctl "${user[@]}" start podman.socket
   else
     say "Starting Podman (no init here does it; log: $state/podman.log)"
-    if ! grep -qs ' /sys/fs/cgroup' /proc/mounts; then
-      need cgroupfs-mount:cgroupfs-mount
-      as_root cgroupfs-mount
-    fi
+    mount_control_groups
     # crun refuses a machine that has both versions of control groups; runc does not.
     if [ -e /sys/fs/cgroup/unified/cgroup.controllers ]; then
       need runc:runc
@@ -362,11 +424,7 @@ start_docker() {
     as_root systemctl start docker
   else
     say "Starting the Docker engine (no init here does it; log: $state/dockerd.log)"
-    # Without a service manager nobody may have mounted the control groups either.
-    if ! grep -qs ' /sys/fs/cgroup' /proc/mounts; then
-      need cgroupfs-mount:cgroupfs-mount
-      as_root cgroupfs-mount
-    fi
+    mount_control_groups
     as_root true # asks for a password, if there is one to ask for, while somebody can answer
     # shellcheck disable=SC2024 # the log belongs to this user
     (close_descriptors && as_root setsid dockerd) > "$state/dockerd.log" 2>&1 < /dev/null &
@@ -469,9 +527,11 @@ ensure_node() {
   for name in node npm npx; do ln -sf "../node/bin/$name" "$state/bin/$name"; done
 }
 
-# What makes environments for the packages of Python programs.
+# Whether there is what makes environments for the packages of Python programs.
+has_python() { python3 -c 'import ensurepip, venv' > /dev/null 2>&1; }
+
 ensure_python() {
-  if python3 -c 'import ensurepip, venv' > /dev/null 2>&1; then return; fi
+  if has_python; then return; fi
   packages python3 python3-venv
 }
 
@@ -506,7 +566,12 @@ ad_list() {
   say "Fetching EasyList"
   folder=$(mktemp -d)
   if ! (cd "$folder" && apt-get download -q webext-ublock-origin-firefox) >> "$state/apt.log" 2>&1; then
-    as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
+    if ! installs_packages; then
+      note "apt cannot fetch webext-ublock-origin-firefox: the daemon is built without EasyList"
+      rm -rf "$folder"
+      return
+    fi
+    update_apt
     (cd "$folder" && apt-get download -q webext-ublock-origin-firefox) >> "$state/apt.log" 2>&1 ||
       die "could not fetch EasyList; the whole log is $state/apt.log"
   fi

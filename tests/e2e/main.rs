@@ -125,6 +125,7 @@ modules! {
     packages,
     podman,
     scripts,
+    hosts,
     chart,
     model,
     reliability,

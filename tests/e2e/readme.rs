@@ -349,6 +349,7 @@ async fn examples_run_on_a_bare_debian(stage: Stage) -> Result<()> {
         std::fs::copy(root().join(from), target).with_context(|| from.to_owned()).map(drop)
     };
     copy("scripts/lib.sh", "scripts/lib.sh")?;
+    copy("scripts/hosts.sh", "scripts/hosts.sh")?;
     copy("Cargo.toml", "Cargo.toml")?;
     for entry in std::fs::read_dir(programs::examples())?.flatten().filter(|entry| entry.path().is_file()) {
         let name = entry.file_name().to_string_lossy().into_owned();

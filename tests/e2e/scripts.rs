@@ -13,7 +13,11 @@ use warmpool_tests::{Group, Stage, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
-        quick: [a_detached_daemon_holds_nothing_of_its_callers, two_trees_fetch_what_they_share_once],
+        quick: [
+            a_detached_daemon_holds_nothing_of_its_callers,
+            elsewhere_up_goes_on_with_what_is_there,
+            two_trees_fetch_what_they_share_once,
+        ],
         full: [],
     )
 }
@@ -114,11 +118,10 @@ fn program(path: &Path, content: &str) -> Result<()> {
     Ok(())
 }
 
-/// A lock that the caller's shell holds must be free once the shell has ended.
-async fn a_detached_daemon_holds_nothing_of_its_callers(_stage: Stage) -> Result<()> {
-    let folder = TempDir::new()?;
-    let tree = Tree::new(folder.path(), "tree")?;
-    let (held, lock) = (folder.path().join("held"), folder.path().join("lock"));
+/// Starts a stand-in for the daemon with `scripts/up --detach`, from a shell that holds a lock, and ends it. Returns what the
+/// daemon held open.
+async fn up_and_down(folder: &Path, tree: &Tree, variables: &[(&str, &Path)]) -> Result<String> {
+    let (held, lock) = (folder.join("held"), folder.join("lock"));
     program(&tree.root.join("scripts/images"), "#!/bin/bash\n")?;
     fs::create_dir_all(tree.root.join("target/release"))?;
     program(&tree.root.join("target/release/warmpool"), DAEMON)?;
@@ -135,7 +138,8 @@ async fn a_detached_daemon_holds_nothing_of_its_callers(_stage: Stage) -> Result
         };
     }
     shell.env("STAND_IN_PORT", port.to_string()).env("STAND_IN_HELD", &held);
-    shell.env_remove("WARMPOOL_CONFIG").env("WARMPOOL_STORE_DATA_DIR", folder.path().join("data"));
+    shell.env_remove("WARMPOOL_CONFIG").env("WARMPOOL_STORE_DATA_DIR", folder.join("data"));
+    shell.envs(variables.iter().copied());
     let output = shell.stdin(Stdio::null()).output().await?;
     let stop = tree.script("down")?.output().await?;
 
@@ -146,9 +150,31 @@ async fn a_detached_daemon_holds_nothing_of_its_callers(_stage: Stage) -> Result
         "scripts/down: {stopped}{}",
         String::from_utf8_lossy(&stop.stderr)
     );
-    let held = fs::read_to_string(&held)?;
+    fs::read_to_string(&held).context("the daemon did not start")
+}
+
+/// A lock that the caller's shell holds must be free once the shell has ended.
+async fn a_detached_daemon_holds_nothing_of_its_callers(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let held = up_and_down(folder.path(), &tree, &[]).await?;
+    let lock = folder.path().join("lock");
     ensure!(!held.contains(&*lock.to_string_lossy()), "the daemon holds the caller's lock: {held}");
     ensure!(held.lines().count() <= 3, "the daemon holds more than its input and output: {held}");
+    Ok(())
+}
+
+/// Where engine, Rust and Node are there, the system does not matter, and nobody asks for its packages.
+async fn elsewhere_up_goes_on_with_what_is_there(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let (release, asked) = (folder.path().join("os-release"), folder.path().join("asked"));
+    fs::write(&release, "ID=fedora\nVERSION_ID=43\n")?;
+    for name in ["apt-get", "dnf", "sudo"] {
+        program(&tree.programs.join(name), &format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", asked.display()))?;
+    }
+    up_and_down(folder.path(), &tree, &[("SCRIPTS_OS_RELEASE", &release)]).await?;
+    ensure!(!asked.exists(), "it ran {}", fs::read_to_string(&asked)?);
     Ok(())
 }
 

@@ -26,37 +26,67 @@ const OUTSIDE_ADDRESS: &str = "10.213.254.1";
 const INSIDE_ADDRESS: &str = "10.213.254.2";
 const NETWORKS: &str = "10.213.0.0/17";
 
+/// The ids that users of containers have on this machine where the engine remaps them: the first, and how many.
+pub const REMAPPED: (u32, u32) = (200_000, 65_536);
+
+/// Gives a user of the system these ids, and starts the engine.
+const REMAPPING: &str = r#"
+set -e
+mount --make-rprivate /
+mount --bind "$0" /etc/subuid
+mount --bind "$0" /etc/subgid
+exec "$@"
+"#;
+
+/// How an engine differs from a plain one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    /// Its containers go on while it is away.
+    LiveRestoring,
+    /// Its containers' users are others on this machine. No wire leads to its networks.
+    RemappingUsers,
+}
+
 /// An engine that the test starts and stops.
 pub struct Engine {
     folder: PathBuf,
     log: PathBuf,
     process: Option<Child>,
     docker: Docker,
-    live_restore: bool,
+    kind: Kind,
 }
 
 impl Engine {
     /// Starts the engine and makes sure that it has `image`, as the machine's own engine has it.
     pub async fn start(image: &str) -> Result<Self> {
-        Self::start_as(image, false).await
+        Self::start_as(image, Kind::Plain).await
     }
 
     /// The same whose containers go on while it is away.
     pub async fn live_restoring(image: &str) -> Result<Self> {
-        Self::start_as(image, true).await
+        Self::start_as(image, Kind::LiveRestoring).await
     }
 
-    async fn start_as(image: &str, live_restore: bool) -> Result<Self> {
+    /// An engine that gives containers' users the ids [`REMAPPED`] on this machine. It may run beside another.
+    pub async fn remapping_users(image: &str) -> Result<Self> {
+        Self::start_as(image, Kind::RemappingUsers).await
+    }
+
+    async fn start_as(image: &str, kind: Kind) -> Result<Self> {
         ensure!(nix::unistd::geteuid().is_root(), "an engine of one's own needs root");
-        let folder = suite::target_dir().join("e2e-engine");
+        let name = if kind == Kind::RemappingUsers { "remapping-engine" } else { "engine" };
+        let folder = suite::target_dir().join(format!("e2e-{name}"));
         fs::create_dir_all(&folder)?;
         // The socket's path is short, whatever the target directory's is: the kernel allows 108 bytes.
-        let socket = std::env::temp_dir().join(format!("warmpool-engine-{}.sock", std::process::id()));
+        let socket = std::env::temp_dir().join(format!("warmpool-{name}-{}.sock", std::process::id()));
         let docker = Docker::at(format!("unix://{}", socket.display()));
-        let mut engine = Self { folder, log: suite::new_log("engine")?, process: None, docker, live_restore };
+        let mut engine = Self { folder, log: suite::new_log("engine")?, process: None, docker, kind };
         engine.end_leftover();
-        unwire();
-        wire()?;
+        if kind != Kind::RemappingUsers {
+            unwire();
+            wire()?;
+        }
         engine.run().await?;
         engine.clear().await?;
         engine.docker.fetch(image).await?;
@@ -73,10 +103,8 @@ impl Engine {
     pub async fn run(&mut self) -> Result<()> {
         ensure!(self.process.is_none(), "the engine runs already");
         let log = File::options().create(true).append(true).open(&self.log)?;
-        // `nsenter` and not `ip netns exec`: that one would hide the control groups.
-        let mut command = Command::new("nsenter");
+        let mut command = self.inside()?;
         command
-            .arg(format!("--net=/run/netns/{NAMESPACE}"))
             .arg("dockerd")
             .args(["--host", self.docker.host().unwrap_or_default()])
             .arg("--data-root")
@@ -90,12 +118,29 @@ impl Engine {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        if self.live_restore {
-            command.arg("--live-restore");
+        match self.kind {
+            Kind::Plain => {}
+            Kind::LiveRestoring => drop(command.arg("--live-restore")),
+            Kind::RemappingUsers => drop(command.arg("--userns-remap=nobody:nogroup")),
         }
         self.process = Some(command.spawn().context("dockerd")?);
         let docker = self.docker.clone();
         eventually!("the engine answers", 60, docker.run(&["version"]).await.is_ok())
+    }
+
+    /// What runs a command where the engine is.
+    fn inside(&self) -> Result<Command> {
+        if self.kind == Kind::RemappingUsers {
+            let ids = self.folder.join("ids");
+            fs::write(&ids, format!("nobody:{}:{}\n", REMAPPED.0, REMAPPED.1))?;
+            let mut command = Command::new("unshare");
+            command.args(["--net", "--mount", "bash", "-c", REMAPPING]).arg(ids);
+            return Ok(command);
+        }
+        // `nsenter` and not `ip netns exec`: that one would hide the control groups.
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{NAMESPACE}"));
+        Ok(command)
     }
 
     /// Ends the engine's process: SIGTERM stops its containers too, SIGKILL leaves them until the next start.
@@ -147,7 +192,9 @@ impl Drop for Engine {
             let _ = process.wait();
         }
         self.end_leftover();
-        unwire();
+        if self.kind != Kind::RemappingUsers {
+            unwire();
+        }
         let _ = Command::new("umount").arg(self.folder.join("data")).stderr(Stdio::null()).status();
     }
 }

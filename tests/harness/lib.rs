@@ -52,7 +52,7 @@ pub use api::{Api, Reply};
 pub use cdp::Cdp;
 pub use daemon::{Daemon, Settings};
 pub use docker::{Docker, host_address};
-pub use engine::Engine;
+pub use engine::{Engine, REMAPPED};
 pub use eventually::{Condition, poll};
 pub use faulty_engine::{Fault, FaultyEngine};
 pub use kubernetes::Kubernetes;
