@@ -1,4 +1,4 @@
-// Profiles and labels in the console, in a browser of this machine, driven by Playwright. FLOW names what its user does, and
+// Profiles, extensions and labels in the console, in a browser of this machine, driven by Playwright. FLOW names what its user does, and
 // SHOTS an optional folder for screenshots.
 
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { perform, text } from './live_page.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
-const flows = { make, manage, folders, labels };
+const flows = { make, manage, folders, labels, extensions };
 
 const go = (page, hash) => page.evaluate((wanted) => (location.hash = wanted), hash);
 const shown = (page) => page.frameLocator('#session-view').locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
@@ -251,6 +251,47 @@ async function labels() {
   await says(page, '#tasks-rows', 'env=test');
   await page.locator('#tasks-rows a').first().click();
   await says(page, '#task-facts', 'team=tea');
+  assert.deepEqual(page.problems, []);
+}
+
+/** Uploads an extension, begins a session with it, and deletes it. */
+async function extensions() {
+  const page = await signedIn();
+  await visit(page, 'Extensions');
+  await says(page, '#extensions-empty', 'There is no extension yet');
+  await look(page, 'extensions-empty');
+  const attempt = async (content) => {
+    if (content) await page.setInputFiles('#extension-upload-file', content);
+    await page.locator('#extension-upload-form button[type=submit]').click();
+  };
+  await page.click('#extensions-upload');
+  await attempt();
+  await says(page, '#extension-upload-problem', 'Choose a file.');
+  await attempt(file('tea.zip', 'Sencha'));
+  await says(page, '#extension-upload-problem', 'The file cannot be used');
+  await look(page, 'extension-upload');
+  await attempt(env.EXTENSION_FILE);
+  await says(page, '#extensions-rows', 'Tea');
+  await says(page, '#extensions-rows', 'https://tea.example/*');
+  await look(page, 'extensions');
+  const id = await page.locator('#extensions-rows code').textContent();
+
+  await go(page, '#/sessions/new');
+  await page.check('#new-session-form input[name=headless]');
+  await page.check('#new-session-form input[name=keep_alive]');
+  await page.locator('summary', { hasText: 'Extensions' }).click();
+  await page.locator('#ns-extensions label', { hasText: 'Tea' }).click();
+  await until('the lines to name it', async () => (await page.inputValue('#new-session-code textarea')).includes(id));
+  await look(page, 'new-session-extension');
+  await page.locator('#new-session-form button[type=submit]').click();
+  const made = await until('its session', () => sessionIn(page));
+  await shown(page);
+  await visit(page, 'Extensions');
+  await api('DELETE', `/sessions/${made}`);
+
+  await page.locator('#extensions-rows button', { hasText: 'Delete' }).click();
+  await page.click('#confirm-act');
+  await says(page, '#extensions-empty', 'There is no extension yet');
   assert.deepEqual(page.problems, []);
 }
 

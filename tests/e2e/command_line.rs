@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::extensions::zipped;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, programs};
@@ -17,7 +18,7 @@ pub(crate) fn group() -> Group {
             exit_codes_are_those_of_the_guide,
             shells_know_values,
         ],
-        full: [a_world_is_one_command, profiles_are_managed],
+        full: [a_world_is_one_command, profiles_are_managed, extensions_are_managed],
     )
 }
 
@@ -55,6 +56,36 @@ async fn in_pipe(daemon: &Daemon, arguments: &[&str]) -> Result<(Option<i32>, Va
     let output = tokio::process::Command::from(command).kill_on_drop(true).output().await?;
     let problem = String::from_utf8_lossy(&output.stderr).into_owned();
     Ok((output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), problem))
+}
+
+async fn extensions_are_managed(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("tea.zip");
+    let path = file.to_str().context("a path")?;
+    let (code, _, problem) = in_pipe(daemon, &["extensions", "upload", path]).await?;
+    ensure!(code != Some(0) && problem.contains(path), "{problem}");
+    let manifest = json!({"manifest_version": 3, "name": "Tea", "version": "1.2", "permissions": ["storage"],
+        "host_permissions": ["https://tea.example/*"]});
+    std::fs::write(&file, zipped(&[("manifest.json", manifest.to_string().as_bytes())])?)?;
+    let (code, made, problem) = in_pipe(daemon, &["extensions", "upload", path]).await?;
+    ensure!(code == Some(0), "{problem}");
+    let id = made["extension_id"].as_str().context("an id")?;
+    let (code, shown) = on_terminal(daemon, 80, &["extensions", "show", id], &[]).await?;
+    let told = ["Tea", "storage", "https://tea.example/*", "zip"].iter().all(|it| shown.contains(it));
+    ensure!(code == Some(0) && told, "{shown}");
+    let (code, list) = on_terminal(daemon, 60, &["extensions", "list"], &[]).await?;
+    ensure!(code == Some(0) && list.contains(id) && list.lines().all(|line| line.chars().count() <= 60), "{list}");
+
+    let create = ["sessions", "create", "--page", "about:blank", "--extension", id];
+    let (code, created, problem) = in_pipe(daemon, &create).await?;
+    ensure!(code == Some(0), "{problem}");
+    in_pipe(daemon, &["sessions", "end", created["session_id"].as_str().context("an id")?]).await?;
+    let (code, _, problem) = in_pipe(daemon, &["extensions", "delete", id]).await?;
+    ensure!(code == Some(0) && problem.contains(id), "{problem}");
+    let (code, _, problem) = in_pipe(daemon, &create).await?;
+    ensure!(code != Some(0) && problem.contains(id), "{problem}");
+    Ok(())
 }
 
 async fn profiles_are_managed(stage: Stage) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Profiles and labels in the console, in a real browser; and who sees whose profiles there.
+//! Profiles, extensions and labels in the console, in a real browser; and who sees whose profiles there.
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
@@ -7,6 +7,7 @@ use warmpool_tests::programs::{self, Program};
 use warmpool_tests::{Daemon, Group, Settings, Stage, group};
 
 use crate::console::SignedIn;
+use crate::extensions::zipped;
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -58,8 +59,14 @@ async fn operators_manage_those_of_all_keys(_: Stage) -> Result<()> {
 async fn are_made_and_managed_by_hand(stage: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
-    for flow in ["make", "manage", "folders", "labels"] {
+    let folder = tempfile::tempdir()?;
+    let extension = folder.path().join("tea.zip");
+    let manifest = json!({"manifest_version": 3, "name": "Tea", "version": "1.2", "permissions": ["storage"],
+        "host_permissions": ["https://tea.example/*"]});
+    std::fs::write(&extension, zipped(&[("manifest.json", manifest.to_string().as_bytes())])?)?;
+    for flow in ["make", "manage", "folders", "labels", "extensions"] {
         let program = Program::node(&programs::clients(), "console_profiles.mjs").await?.of(&daemon).env("FLOW", flow);
+        let program = program.env("EXTENSION_FILE", extension.to_str().context("a path")?);
         program.env("SITE_URL", &site).results().await.context(flow)?;
     }
     daemon.end_all().await?;

@@ -40,7 +40,7 @@ fn settings() -> Settings {
 /// An address that no worker may reach.
 const REFUSED: &str = "http://169.254.169.254/latest";
 
-fn zipped(files: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+pub(crate) fn zipped(files: &[(&str, &[u8])]) -> Result<Vec<u8>> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in files {
         writer.start_file(*name, SimpleFileOptions::default())?;

@@ -31,12 +31,17 @@ async fn log(session: &Session, daemon: &Daemon) -> Result<Value> {
 async fn a_log_says_what_happened(stage: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::on_demand()).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
-    let session = daemon.session(json!({"headless": true, "logs": true, "url": format!("{site}/form?first=1")})).await?;
+    let session =
+        daemon.session(json!({"headless": true, "logs": true, "url": format!("{site}/form?first=1")})).await?;
     let follow = {
         let (api, path) = (api.clone(), format!("/sessions/{}/logs?follow=true", session.id));
         tokio::spawn(async move { api.get(&path).await })
     };
-    eventually!("the first page is in the log", 20, !found(&log(&session, &daemon).await?, "request", "first=1").is_empty())?;
+    eventually!(
+        "the first page is in the log",
+        20,
+        !found(&log(&session, &daemon).await?, "request", "first=1").is_empty()
+    )?;
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
     cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/form?shown=1")})).await?;

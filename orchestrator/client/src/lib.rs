@@ -8,6 +8,7 @@
 //! | `submit`    | `warmpool run`, `extract` and `fleet`; `summary` tells what came of them |
 //! | `tasks`     | `warmpool tasks` |
 //! | `profiles`  | `warmpool profiles` |
+//! | `extensions` | `warmpool extensions` |
 //! | `sessions`  | `warmpool sessions` |
 //! | `worlds`    | `warmpool worlds` |
 //! | `status`    | `warmpool status` |
@@ -28,6 +29,7 @@ mod arguments;
 mod error;
 mod events;
 pub mod exit;
+mod extensions;
 mod http;
 mod inputs;
 mod list;
@@ -56,6 +58,7 @@ pub mod fuzzing {
 
 pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
+pub use extensions::ExtensionsCommand;
 pub use mcp::McpArguments;
 pub use profiles::ProfilesCommand;
 pub use sessions::SessionsCommand;
@@ -91,6 +94,9 @@ pub enum ClientCommand {
     /// List, show, export, import, roll back and delete profiles, which keep logins from one session to the next.
     #[command(subcommand)]
     Profiles(ProfilesCommand),
+    /// Upload, list, show and delete browser extensions, which sessions load.
+    #[command(subcommand)]
+    Extensions(ExtensionsCommand),
     /// Say how a daemon is: its warm browsers, sessions and tasks. Exits 69 where it would serve no new session now.
     #[command(after_help = Exit::HELP)]
     Status(StatusArguments),
@@ -116,6 +122,7 @@ pub async fn carry_out(command: ClientCommand) -> Result<Exit, ClientError> {
         ClientCommand::Tasks(command) => tasks::carry_out(command).await,
         ClientCommand::Sessions(command) => sessions::carry_out(command).await,
         ClientCommand::Profiles(command) => profiles::carry_out(command).await.map(|()| Exit::Success),
+        ClientCommand::Extensions(command) => extensions::carry_out(command).await.map(|()| Exit::Success),
         ClientCommand::Status(arguments) => status::carry_out(arguments).await,
         ClientCommand::Worlds(command) => worlds::carry_out(command).await,
         ClientCommand::Tunnel(arguments) => tunnel::carry_out(*arguments).await,

@@ -63,6 +63,7 @@ test('a form becomes the body of a create call, without what was left as it is',
   assert.deepEqual(of({ kind: 'devtools', ...place }), { advanced: { proxy: { country: 'de' }, block_ads: true } });
   assert.deepEqual(of({ kind: 'webdriver', app_name: 'x', ...place }), { app_name: 'x', advanced: { proxy: true, block_ads: true } });
   assert.deepEqual(of({ kind: 'devtools', 'advanced.proxy.country': 'de' }), {});
+  assert.deepEqual(of({ kind: 'devtools', 'advanced.extension_ids': 'ext_a ext_b' }), { advanced: { extension_ids: ['ext_a', 'ext_b'] } });
   const read = { 'profile.name': 'shop', 'profile.mode': '' };
   assert.deepEqual(of({ kind: 'devtools', ...read, metadata: 'team=search' }), { profile: { name: 'shop' }, metadata: { team: 'search' } });
   assert.deepEqual(of({ kind: 'devtools', 'profile.name': '', 'profile.mode': 'write' }), {}, 'a mode alone names no profile');

@@ -47,6 +47,9 @@ pub struct CreateArguments {
     /// Block ads.
     #[arg(long)]
     pub block_ads: bool,
+    /// Load this extension, by its id; may be repeated.
+    #[arg(long = "extension", value_name = "ID")]
+    pub extensions: Vec<String>,
     /// Begin with this profile.
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
@@ -81,6 +84,7 @@ impl CreateArguments {
             (self.idle_timeout.is_some(), "idle_timeout", "--idle-timeout"),
             (self.keep_alive, "keep_alive", "--keep-alive"),
             (self.block_ads, "advanced.block_ads", "--block-ads"),
+            (!self.extensions.is_empty(), "advanced.extension_ids", "--extension"),
             (self.profile.is_some(), "profile", "--profile"),
             (self.service_passcode.is_some(), "service_passcode", "--service-passcode"),
             (!self.metadata.is_empty(), "metadata", "--metadata"),
@@ -108,9 +112,13 @@ impl CreateArguments {
                 "metadata": labels(&self.metadata),
             }),
         );
-        if self.block_ads {
+        let advanced = [
+            ("block_ads", self.block_ads.then_some(json!(true))),
+            ("extension_ids", (!self.extensions.is_empty()).then(|| json!(self.extensions))),
+        ];
+        for (name, value) in advanced.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             match body.entry("advanced").or_insert_with(|| json!({})) {
-                Value::Object(advanced) => drop(advanced.insert("block_ads".to_owned(), Value::Bool(true))),
+                Value::Object(advanced) => drop(advanced.insert(name.to_owned(), value)),
                 _ => return Err(ClientError::Usage("`advanced` of the file is not an object".to_owned())),
             }
         }

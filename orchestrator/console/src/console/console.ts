@@ -6,6 +6,7 @@ import type { ServerEvent } from '../shared/events';
 import { json, Refusal, segment, Unreachable } from '../shared/request';
 import { prepareFolds } from '../shared/filters';
 import { prepareSecret } from '../shared/secret';
+import { ExtensionsPage } from './extensions';
 import { keyNames } from './key-names';
 import { KeysPage } from './keys';
 import { LogPage } from './log';
@@ -39,6 +40,7 @@ const pages: Record<string, Page> = {
   profiles: new ProfilesPage(failed),
   'new-profile': new NewProfilePage(failed),
   profile: new ProfilePage(failed),
+  extensions: new ExtensionsPage(failed),
   keys: new KeysPage(failed),
   log: new LogPage(failed),
   worlds: new WorldsPage(failed),
@@ -48,7 +50,7 @@ const pages: Record<string, Page> = {
 const stream = new Stream(heard, lost, refused);
 
 /** The pages of the navigation, which have no more in their address than their name. */
-const LISTED = new Set(['overview', 'sessions', 'tasks', 'profiles', 'keys', 'log', 'worlds']);
+const LISTED = new Set(['overview', 'sessions', 'tasks', 'profiles', 'extensions', 'keys', 'log', 'worlds']);
 
 /** The page of an address, and the rest of the address. */
 function meant(address: string): [name: string, id: string] {

@@ -4,6 +4,8 @@ import { labelsOf } from './labels';
 
 /** Fields that the API wants as numbers. */
 const NUMBERS = ['session_timeout', 'idle_timeout', 'settings.viewport.width', 'settings.viewport.height', 'advanced.proxy.zip'];
+/** Fields that are lists. */
+const LISTS = ['settings.locales', 'advanced.extension_ids'];
 const FLAGS = ['headless', 'keep_alive', 'recording', 'logs', 'kiosk', 'advanced.block_ads', 'advanced.proxy'];
 
 /** The changed fields of a form as the body of a create call. */
@@ -33,7 +35,7 @@ export function createBody(values: ReadonlyMap<string, string>): Record<string, 
       // A place counts only where a proxy is wanted, and WebDriver sessions take no place.
     } else if (FLAGS.includes(path)) put(path, true);
     else if (NUMBERS.includes(path)) put(path, Number(text));
-    else if (path === 'settings.locales') put(path, text.split(/[\s,]+/).filter(Boolean));
+    else if (LISTS.includes(path)) put(path, text.split(/[\s,]+/).filter(Boolean));
     else put(path, text);
   }
   return body;

@@ -6,8 +6,11 @@ import { json, ROOT, segment } from '../shared/request';
 import { fitting, programFor } from './client-lines';
 import { codeBox } from './code';
 import { createBody } from './create-body';
+import { listExtensions } from './extensions';
 import type { Failed, Page, Topic } from './page';
 import { isOwn, type Profile } from './profile-record';
+
+const EXTENSIONS = 'advanced.extension_ids';
 
 export class NewSessionPage implements Page {
   readonly topics: readonly Topic[] = [];
@@ -43,8 +46,17 @@ export class NewSessionPage implements Page {
     void this.#offer();
   }
 
-  /** Offers the names of the profiles that there are. Without them, a name can still be typed. */
+  /** Offers the profiles and extensions that there are. Without them, a profile's name can still be typed. */
   async #offer(): Promise<void> {
+    const extensions = (await listExtensions().catch(() => [])).filter(isOwn);
+    const chosen = new Set(new FormData(this.#form).getAll(EXTENSIONS));
+    find('ns-extensions-part').hidden = extensions.length === 0;
+    find('ns-extensions').replaceChildren(...extensions.map(({ extension_id: value, name, version }) => {
+      const box = make('input', { type: 'checkbox', name: EXTENSIONS, value });
+      box.checked = chosen.has(value);
+      return make('label', { class: 'check' }, box, ` ${name} ${version}`);
+    }));
+    this.#print();
     const { profiles } = await json<{ profiles: Profile[] }>('GET', 'profiles').catch(() => ({ profiles: [] }));
     find('ns-profiles').replaceChildren(...profiles.filter(isOwn).map(({ name }) => make('option', { value: name })));
   }
@@ -57,7 +69,9 @@ export class NewSessionPage implements Page {
   heard(): void {}
 
   #values(): Map<string, string> {
-    return new Map([...new FormData(this.#form)].map(([name, value]) => [name, String(value)]));
+    const data = new FormData(this.#form);
+    // Of a field that is there several times, all values.
+    return new Map([...data.keys()].map((name) => [name, data.getAll(name).map(String).join(' ')]));
   }
 
   #print(): void {
