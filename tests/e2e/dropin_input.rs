@@ -290,8 +290,6 @@ async fn a_socket_refuses_by_name(stage: Stage) -> Result<()> {
         let refusal = refused(daemon, &format!("{path}?token={key}"), &none).await?;
         ensure!(refusal.status == 400 && refusal.body.contains("`playwright.versions`"), "{path}: {refusal}");
     }
-    let refusal = refused(daemon, &format!("/edge?token={key}"), &none).await?;
-    ensure!(refusal.status == 400 && refusal.body.contains("not_supported"), "{refusal}");
     let playwright =
         HeaderMap::from_iter([(HeaderName::from_static("x-playwright-browser"), HeaderValue::from_static("chromium"))]);
     let refusal = refused(daemon, &format!("/?token={key}"), &playwright).await?;

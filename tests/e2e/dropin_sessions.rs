@@ -46,7 +46,8 @@ async fn a_name_leads_to_one_browser(stage: Stage) -> Result<()> {
     let (api, hosts) = (daemon.api(), sockets(daemon));
     let work = format!("{hosts}/?token={}&session=work", daemon.key());
     // At the same time, when there is none yet.
-    let (one, two) = tokio::join!(Cdp::connect(&work), Cdp::connect(&work));
+    let other = format!("{hosts}/edge?token={}&session=work", daemon.key());
+    let (one, two) = tokio::join!(Cdp::connect(&work), Cdp::connect(&other));
     let (mut one, mut two) = (one?, two?);
     let made = running(&api).await?;
     ensure!(made.len() == 1, "{made:?}");

@@ -41,7 +41,7 @@ async fn a_page_is_read_printed_pictured_and_scraped(stage: Stage) -> Result<()>
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let url = format!("{site}/brewing");
-    for prefix in ["", "/chromium", "/chrome"] {
+    for prefix in ["", "/chrome", "/edge"] {
         let token = format!("token={}", daemon.key());
         let path = format!("{prefix}/content?{token}");
         let reply = daemon.api().without_key().post(&path, &json!({"url": url})).await?;

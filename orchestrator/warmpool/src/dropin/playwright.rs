@@ -136,7 +136,7 @@ pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Resu
 
 fn check_browser(name: &str) -> Result<(), Error> {
     let problem = match name {
-        "chromium" | "chrome" => return Ok(()),
+        "chromium" | "chrome" | "edge" => return Ok(()),
         "firefox" => {
             "is `firefox`, which Playwright drives in a build of its own alone, and that is not here: connect to \
              `/playwright/chromium`, or drive Firefox by WebDriver or WebDriver BiDi"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, post};
+use axum::routing::post;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
@@ -102,6 +102,7 @@ pub(super) fn routes() -> Routes {
         )
         .get("/chromium", chromium, socket("connect_chromium", "A fresh Chromium"))
         .get("/chrome", chromium, socket("connect_chrome", "A fresh Chromium, under another name"))
+        .get("/edge", chromium, socket("connect_edge", "A fresh Chromium, under the name of a relative"))
         .get("/firefox", firefox, socket("connect_firefox", "A fresh Firefox, by WebDriver BiDi"))
         .get("/webkit", webkit, socket("connect_webkit", "A fresh WebKit, by its inspector"))
         .get(
@@ -122,7 +123,6 @@ pub(super) fn routes() -> Routes {
             .writes_text("text/plain", "`ok`.")
             .writes_text_at(503, "Every session is in use, and so is every place in the queue."),
         )
-        .undescribed("/edge", any(edge), REFUSAL)
         .get(
             "/devtools/{kind}",
             selenoid,
@@ -224,10 +224,6 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
 pub(super) fn no_playwright() -> Error {
     let remedy = "use `chromium.connectOverCDP` on this address, or `chromium.connect` on `/playwright/chromium`";
     Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served here: {remedy}"))
-}
-
-async fn edge() -> Error {
-    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`")
 }
 
 /// `GET /devtools/<kind>/<target>?token=…`: a target of one of the caller's sessions. Some clients keep nothing of the URL

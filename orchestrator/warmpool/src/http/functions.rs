@@ -1,5 +1,5 @@
-//! Calls that bring code of their own, at the addresses of browserless's REST: `/function` and `/download`, also below
-//! `/chromium` and `/chrome`. An operator has to enable them.
+//! Calls that bring code of their own, at the addresses of browserless's REST: `/function` and `/download`, also below the prefixes
+//! of Chromium's calls. An operator has to enable them.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
 //! The calls on pages, at the addresses of browserless's REST: `/content`, `/pdf`, `/screenshot` and `/scrape`, also below
-//! `/chromium` and `/chrome`; and `/read`, which is Warmpool's own.
+//! the prefixes of Chromium's calls; and `/read`, which is Warmpool's own.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(super) struct PageQuery {
 /// The setting that limits a body.
 pub(super) const MAX_BODY: &str = "pages.max_body";
 /// Other names of Chromium's calls, for clients that know them.
-pub(super) const PREFIXES: [&str; 2] = ["/chromium", "/chrome"];
+pub(super) const PREFIXES: [&str; 3] = ["/chromium", "/chrome", "/edge"];
 /// Calls on pages, each of which makes a session.
 pub(super) const POLICY: Policy = Policy::rest(Access::Socket, &[]).takes_at_least::<PageQuery>().of(Traffic::Work);
 
@@ -323,7 +323,8 @@ fn file_headers(headers: &mut HeaderMap, name: &str) {
 
 /// The browser that a call wants.
 fn engine(asked: Option<Engine>, path: &str) -> Result<Engine, Error> {
-    let is_chromiums = path.starts_with("/chromium/") || path.starts_with("/chrome/");
+    let is_chromiums =
+        PREFIXES.iter().any(|prefix| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/')));
     match asked {
         Some(other) if is_chromiums && other != Engine::Chromium => Err(Error::invalid(
             "browser",
@@ -350,6 +351,7 @@ mod tests {
         assert_eq!(engine(Some(Engine::Firefox), "/pdf").unwrap(), Engine::Firefox);
         assert_eq!(engine(Some(Engine::Chromium), "/chrome/pdf").unwrap(), Engine::Chromium);
         assert!(engine(Some(Engine::Webkit), "/chromium/pdf").is_err());
+        assert!(engine(Some(Engine::Firefox), "/edge/pdf").is_err());
     }
 
     #[test]

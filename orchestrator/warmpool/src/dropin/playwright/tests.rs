@@ -108,6 +108,7 @@ fn query_and_headers_are_read() {
     };
     assert!(read(None, "browser=chromium&launch-options={}", &headers(&[(BROWSER, "chromium")])).is_ok());
     assert!(read(Some("chrome"), "proxy=", &headers(&[(EXPOSE, ""), (LAUNCH_OPTIONS, "")])).is_ok());
+    assert!(read(Some("edge"), "", &headers(&[])).is_ok());
     for name in ["firefox", "webkit", "msedge", "netscape", ""] {
         assert_eq!(field(Some("chromium"), "", &[(BROWSER, "firefox")]), "browser");
         assert_eq!(field(Some(name), "", &[]), "browser", "{name}");
