@@ -1,8 +1,10 @@
 // Bundles the pages into dist, which the daemon's build takes in.
 
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { guides, html, pictures } from './guides.mjs';
+import { lighthouse } from './lighthouse.mjs';
 
 await rm('dist', { recursive: true, force: true });
 await mkdir('dist/docs', { recursive: true });
@@ -31,19 +33,31 @@ await build({
   minify: true,
   logLevel: 'warning',
 });
-await build({
-  entryPoints: { function: 'src/function/function.ts' },
-  outdir: 'dist',
+// Scripts for pages of workers' browsers. Each is one expression for the daemon: the names stay within the script.
+const script = {
   bundle: true,
-  // One expression for the daemon: the names stay within the script.
   format: 'iife',
   globalName: 'warmpoolFunction',
   target: ['chrome120'],
   minify: true,
   legalComments: 'eof',
   logLevel: 'warning',
-  plugins: [{ name: 'without what only Node has', setup: leaveOut }],
+};
+const withoutNode = { name: 'without what only Node has', setup: leaveOut };
+await build({ ...script, entryPoints: { function: 'src/function/function.ts' }, outdir: 'dist', plugins: [withoutNode] });
+const audit = await build({
+  ...script,
+  entryPoints: { audit: 'src/function/audit.ts' },
+  outdir: 'dist',
+  // It is much longer than the others, so the daemon has it compressed.
+  write: false,
+  // Lighthouse sends functions of its own to pages as text, and finds them by their names.
+  keepNames: true,
+  define: { global: 'globalThis', 'process.env': '{}' },
+  inject: ['src/function/node.js'],
+  plugins: [lighthouse, withoutNode],
 });
+await writeFile('dist/audit.js.gz', gzipSync(audit.outputFiles[0].contents, { level: 9 }));
 await copyFile('src/favicon.svg', 'dist/favicon.svg');
 await copyFile('src/world/world.html', 'dist/world.html');
 await copyFile('src/world/world-closed.html', 'dist/world-closed.html');

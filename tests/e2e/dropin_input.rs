@@ -297,7 +297,7 @@ async fn a_socket_refuses_by_name(stage: Stage) -> Result<()> {
     let api = daemon.api();
     api.get("/chromium").await?.fault(426)?;
     api.get("/").await?.fault(404)?;
-    for helper in ["/performance", "/function", "/download", "/unblock"] {
+    for helper in ["/function", "/edge/function", "/download", "/unblock"] {
         let fault = api.post(helper, &json!({"url": "about:blank"})).await?.fault(400)?;
         ensure!(fault.message.contains(helper), "{fault:?}");
     }

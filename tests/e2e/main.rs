@@ -75,6 +75,7 @@ modules! {
     playwright,
     page_call_limits,
     page_functions,
+    page_audits,
     page_call_engines,
     live_durability,
     capabilities,

@@ -134,7 +134,7 @@ export class DisplayPicture implements Picture {
       this.#withControl(V);
       for (const keysym of held) this.#send(keysym, true);
       this.#later = [];
-      this.#timer = setTimeout(() => this.#fetched(), PASTE_TIMEOUT);
+      this.#timer = window.setTimeout(() => this.#fetched(), PASTE_TIMEOUT);
     });
   }
 

@@ -93,7 +93,7 @@ export class FramesPicture implements Picture {
   /** Asks for pictures in the size in which they are shown, once that has settled. */
   #report(): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
+    this.#timer = window.setTimeout(() => {
       const side = Math.ceil(Math.max(this.screen.clientWidth, this.screen.clientHeight) * devicePixelRatio);
       if (side !== this.#side) this.connection.send({ type: 'view', side });
       this.#side = side;

@@ -101,7 +101,7 @@ function toast(text: string): void {
   element.textContent = text;
   element.hidden = false;
   clearTimeout(toastTimer);
-  toastTimer = setTimeout(() => (element.hidden = true), TOAST);
+  toastTimer = window.setTimeout(() => (element.hidden = true), TOAST);
 }
 
 // --- The connection -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Error;
 use crate::answer::{Answer, Outcome, OutcomeBody, RunningCall, Stored};
+use crate::audit::AuditCall;
 use crate::chromium::ChromiumTab;
 use crate::code::CodeCall;
 use crate::driver::DriverTab;
@@ -49,13 +50,15 @@ pub struct PageCall {
     work: Work,
 }
 
-/// A call of either kind.
+/// A call of any kind.
 #[derive(Debug)]
 pub enum Call {
     /// It names a page, and what is wanted of it.
     Page(Box<PageCall>),
     /// It brings code of its own.
     Code(CodeCall),
+    /// It has a page audited.
+    Audit(AuditCall),
 }
 
 impl From<PageCall> for Call {
@@ -67,6 +70,12 @@ impl From<PageCall> for Call {
 impl From<CodeCall> for Call {
     fn from(call: CodeCall) -> Self {
         Self::Code(call)
+    }
+}
+
+impl From<AuditCall> for Call {
+    fn from(call: AuditCall) -> Self {
+        Self::Audit(call)
     }
 }
 
@@ -160,8 +169,8 @@ impl Pages {
         }
         options.session_timeout = limit.as_secs() + AFTER;
         options.idle_timeout = None;
-        // The code's connection ends before its downloads are read.
-        options.keep_alive = matches!(call, Call::Code(_));
+        // The connection of a script ends before its downloads are read, or its answer is taken.
+        options.keep_alive = matches!(call, Call::Code(_) | Call::Audit(_));
         let unconfirmed = self.sessions.create(owner, options).await?;
         let session = Arc::clone(unconfirmed.session()?);
         let running = RunningCall::new(Arc::clone(&session), unconfirmed);
@@ -178,7 +187,7 @@ impl Pages {
             Err(error) => {
                 // The browser's end comes as a broken connection, too, and its reason a moment later.
                 let error = match &error {
-                    Error::Failed { .. } => match timeout(VERDICT, session.ended()).await {
+                    Error::Failed { .. } | Error::NotAudited { .. } => match timeout(VERDICT, session.ended()).await {
                         Ok(ending) => lost(&session, &ending),
                         Err(_) => error,
                     },
@@ -197,6 +206,7 @@ impl Pages {
         match call {
             Call::Page(call) => self.page(session, call, until).await,
             Call::Code(call) => Ok(call.work(session, &self.config, until).await?.into()),
+            Call::Audit(call) => call.work(session, &self.config, until).await,
         }
     }
 

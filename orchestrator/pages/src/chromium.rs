@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
+use url::Url;
 
 use self::events::{Progress, Watched};
 use self::interception::Rules;
@@ -25,6 +26,7 @@ use crate::tab::{FUNCTIONS, TabError, named};
 use warmpool_core::error::FieldFault as _;
 use warmpool_sessions::cdp::{Cdp, CdpError};
 use warmpool_sessions::session::Session;
+use warmpool_workers::egress::Outcomes;
 use warmpool_workers::worker::AgentError;
 
 pub(crate) use printing::Printed;
@@ -76,6 +78,21 @@ pub(crate) async fn first_tab(session: &Session) -> Result<String, Error> {
         session.worker.agent.targets().await.map_err(|error: AgentError| unready(error.into()))?;
     let tab = targets.into_iter().find(|target| target.kind == "page");
     Ok(tab.ok_or_else(|| unready(CdpError::Refused("it has no tab".to_owned())))?.id)
+}
+
+/// Why a page did not open: the daemon's own word for it, where the browser knows only its proxy.
+pub(crate) fn reason(outcomes: &Outcomes, url: &Url, words: &str) -> String {
+    match (outcomes.failure_at(url), outcomes.error_name()) {
+        (Some(why), name) => format!("{} ({why})", name.unwrap_or(why.net_error())),
+        (None, Some(name)) if words.contains("SOCKS") => name.to_owned(),
+        _ if words.contains("ERR_ABORTED") => {
+            format!("{words} (the address leads to a file, which the browser would download, or to nothing)")
+        }
+        _ if words.contains("INVALID_AUTH_CREDENTIALS") => {
+            format!("{words} (the site asks for a password: give it as `authenticate`)")
+        }
+        _ => words.to_owned(),
+    }
 }
 
 impl ChromiumTab {
@@ -205,8 +222,8 @@ impl ChromiumTab {
                     // An answer of 404 without a body is an answer.
                     let is_error =
                         |words: &&str| !words.is_empty() && !words.contains("ERR_HTTP_RESPONSE_CODE_FAILURE");
-                    if let Some(reason) = answer["errorText"].as_str().filter(is_error) {
-                        return Err(Error::NotOpened { reason: self.reason(url, reason) });
+                    if let Some(words) = answer["errorText"].as_str().filter(is_error) {
+                        return Err(Error::NotOpened { reason: reason(self.session.egress.outcomes(), url, words) });
                     }
                 }
                 Source::Html(html) => {
@@ -248,22 +265,6 @@ impl ChromiumTab {
         let opened = self.cdp.call_within(limit, Some(&self.id), "Page.navigate", empty).await;
         opened.map_err(|error| TabError::from(error).when("open an empty page", self.limit))?;
         self.progress.reached(&[Moment::Load]).await
-    }
-
-    /// Why a page did not open: the daemon's own word for it, where the browser knows only its proxy.
-    fn reason(&self, url: &url::Url, words: &str) -> String {
-        let outcomes = self.session.egress.outcomes();
-        match (outcomes.failure_at(url), outcomes.error_name()) {
-            (Some(why), name) => format!("{} ({why})", name.unwrap_or(why.net_error())),
-            (None, Some(name)) if words.contains("SOCKS") => name.to_owned(),
-            _ if words.contains("ERR_ABORTED") => {
-                format!("{words} (the address leads to a file, which the browser would download, or to nothing)")
-            }
-            _ if words.contains("INVALID_AUTH_CREDENTIALS") => {
-                format!("{words} (the site asks for a password: give it as `authenticate`)")
-            }
-            _ => words.to_owned(),
-        }
     }
 
     /// Calls a function of the page's own file.

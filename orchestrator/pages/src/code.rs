@@ -14,11 +14,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::HeaderValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 pub(crate) use self::files::Files;
-use self::runner::Runner;
+pub(crate) use self::runner::Runner;
 use crate::Error;
 use crate::request::CodeBody;
 use warmpool_config::Config;
@@ -27,13 +27,22 @@ use warmpool_core::error::FieldFault as _;
 use warmpool_protocol::Size;
 use warmpool_sessions::session::Session;
 
+/// A script for the page of a call, as the daemon has it.
+#[derive(Debug)]
+pub enum Script {
+    /// Its text.
+    Text(Cow<'static, str>),
+    /// The text, compressed by gzip.
+    Gzip(Cow<'static, [u8]>),
+}
+
 /// A call that brings its own code, checked.
 #[derive(Debug)]
 pub struct CodeCall {
     code: String,
     context: Map<String, Value>,
     wanted: Wanted,
-    script: Cow<'static, str>,
+    script: Script,
 }
 
 /// What a call answers.
@@ -54,17 +63,17 @@ pub(crate) enum CodeOutcome {
 impl CodeCall {
     /// `POST /function`. `script` runs in the code's page and gives it Puppeteer.
     /// Errors: `Field`.
-    pub fn function(body: CodeBody, script: Cow<'static, str>, engine: Engine) -> Result<Self, Error> {
+    pub fn function(body: CodeBody, script: Script, engine: Engine) -> Result<Self, Error> {
         Self::new(body, script, engine, Wanted::Value)
     }
 
     /// `POST /download`, with the same script.
     /// Errors: `Field`.
-    pub fn download(body: CodeBody, script: Cow<'static, str>, engine: Engine) -> Result<Self, Error> {
+    pub fn download(body: CodeBody, script: Script, engine: Engine) -> Result<Self, Error> {
         Self::new(body, script, engine, Wanted::Files)
     }
 
-    fn new(body: CodeBody, script: Cow<'static, str>, engine: Engine, wanted: Wanted) -> Result<Self, Error> {
+    fn new(body: CodeBody, script: Script, engine: Engine, wanted: Wanted) -> Result<Self, Error> {
         if engine != Engine::Chromium {
             return Err(Error::not_supported(
                 "browser",
@@ -83,9 +92,10 @@ impl CodeCall {
         until: Instant,
     ) -> Result<CodeOutcome, Error> {
         let limit = config.pages.max_answer.bytes();
-        let viewport = session.options.launch.settings.viewport;
+        let size = session.options.launch.settings.viewport;
         let runner = Runner::open(session, config, limit, until).await?;
-        let value = runner.run(&self.script, self, viewport, until).await?;
+        let given = [json!(self.code), json!(self.context), json!(limit)];
+        let value = runner.run(&self.script, viewport(size), &given, until, runner::of_code).await?;
         match self.wanted {
             Wanted::Value => answer(&value, limit),
             Wanted::Files => Ok(CodeOutcome::Files(Files::of(session, config, until).await?)),
@@ -95,7 +105,7 @@ impl CodeCall {
 
 /// The viewport of the pages that the code opens, as Puppeteer has it.
 fn viewport(size: Option<Size>) -> Value {
-    size.map_or(Value::Null, |Size { width, height }| serde_json::json!({"width": width, "height": height}))
+    size.map_or(Value::Null, |Size { width, height }| json!({"width": width, "height": height}))
 }
 
 /// What `answer.ts` of the pages says of the value that the code returned.
@@ -119,12 +129,10 @@ fn answer(value: &Value, limit: u64) -> Result<CodeOutcome, Error> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn call(body: Value, engine: Engine) -> Result<CodeCall, Error> {
-        CodeCall::function(serde_json::from_value(body).unwrap(), Cow::Borrowed(""), engine)
+        CodeCall::function(serde_json::from_value(body).unwrap(), Script::Text(Cow::Borrowed("")), engine)
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub enum Error {
         /// What it did not do, and why.
         message: String,
     },
+    /// Lighthouse has found nothing out.
+    #[error("Lighthouse could not audit the page: {reason}")]
+    NotAudited {
+        /// Why, in Lighthouse's words or the daemon's own.
+        reason: String,
+    },
     /// The site's `robots.txt` does not let the page be read.
     #[error(
         "the robots.txt of {site} does not let {reader} read this page: leave `robots` out to read it all the same"
@@ -89,6 +95,7 @@ impl Fault for Error {
             Self::Session(error) => error.code(),
             Self::NotOpened { .. }
             | Self::Failed { .. }
+            | Self::NotAudited { .. }
             | Self::Read(_)
             | Self::TooLarge { .. }
             | Self::CodeTooLarge { .. }

@@ -8,6 +8,7 @@
 //! | `request`  | what bodies may say; no I/O |
 //! | `perform`  | the steps of a call, in their order |
 //! | `code`     | calls that bring code of their own, and the page in which that runs |
+//! | `audit`    | calls that audit a page by Lighthouse, which runs in such a page, too |
 //! | `tab`      | the tab in which they happen, whatever protocol its browser speaks |
 //! | `chromium` | a tab of Chromium, over DevTools |
 //! | `driver`   | a tab of Firefox or WebKit, over the session's driver |
@@ -15,7 +16,7 @@
 //! | `response` | what the site answered, as headers |
 //! | `error`    | what can go wrong with a call |
 //!
-//! `call` uses `answer`, `code` and `perform`, that `tab`, and that `chromium` and `driver`; all use `request` and `error`. The crate stands beside
+//! `call` uses `answer`, `audit`, `code` and `perform`, that `tab`, and that `chromium` and `driver`; all use `request` and `error`. The crate stands beside
 //! `warmpool-tasks` and above `warmpool-sessions`: it makes sessions as clients do, and knows neither tasks nor routes. What
 //! calls and tasks share lies below both: sessions, the forwarder to drivers (`warmpool_sessions::webdriver`), and the daemon's own DevTools connection
 //! (`warmpool_sessions::cdp`). The rest they do not share. A task replays what a person recorded, with trusted input and on
@@ -40,10 +41,17 @@
 //! - *Code of a caller's reaches its own browser by a binding*, and by no websocket: the daemon carries its messages, as those of
 //!   any client. A websocket would need an address of the daemon's that pages can reach, and a token that they could read. The
 //!   binding is in one script context alone, so pages that the code opens or leads to do not have it.
+//! - *Lighthouse runs in the browser that it audits*, in a page beside the audited one, by the same binding as a caller's code. Its bundle for
+//!   browsers needs no Node, and so no larger image, no other image for calls of one kind, and nothing to start before it; it works on every
+//!   runtime, and a worker has no program that a page could look for. What slows a page down concerns that page's own target, and the
+//!   other page belongs to another site, whose process is its own. The daemon has the bundle compressed, and the browser unpacks it.
+//! - *An audit's configuration is data.* Lighthouse finds code by the paths that a configuration names; so the settings that can be given are
+//!   a list, and what names code is refused. A result that has found nothing out is an error, as a page that does not open is elsewhere.
 //! - *A document is never in the daemon's memory*: it stays in the browser, and is read as the client takes it. Everything
 //!   else has the limit `pages.max_answer`.
 
 mod answer;
+mod audit;
 mod call;
 mod chromium;
 mod code;
@@ -56,9 +64,10 @@ mod response;
 mod tab;
 
 pub use answer::{Answer, AnswerBody, Pieces};
+pub use audit::AuditCall;
 pub use call::{Call, PageCall, Pages};
-pub use code::CodeCall;
+pub use code::{CodeCall, Script};
 pub use error::Error;
 pub use read::{Extract, ReadAnswer};
-pub use request::{CodeBody, ContentBody, PdfBody, ReadBody, ScrapeBody, ScreenshotBody};
+pub use request::{CodeBody, ContentBody, PdfBody, PerformanceBody, ReadBody, ScrapeBody, ScreenshotBody};
 pub use response::PageResponse;

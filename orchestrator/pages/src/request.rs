@@ -1,6 +1,7 @@
 //! What the bodies of the calls may say. [`wire::Fields`] are those that every call has, `check` turns them into a
 //! [`PageRequest`]; what belongs to one call stands in `pdf`, `screenshot` and `scrape`.
 
+mod audit;
 pub(crate) mod check;
 mod code;
 pub(crate) mod length;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 use url::Url;
 
+pub use audit::PerformanceBody;
 pub(crate) use check::PageRequest;
 pub use code::CodeBody;
 pub(crate) use pdf::Pdf;

@@ -18,6 +18,7 @@
 mod addresses;
 mod app;
 mod attempts;
+mod audits;
 mod auth;
 mod body;
 mod browserless;
@@ -114,7 +115,7 @@ fn routes() -> Routes {
     let sockets = devtools::routes(Routes::new("Websockets"));
     let driver = webdriver::routes(Routes::new("WebDriver"));
     let live = recording::routes(shares::routes(live::routes(Routes::new("Live view"))));
-    let calls = functions::routes(pages::routes(Routes::new("Pages")));
+    let calls = audits::routes(functions::routes(pages::routes(Routes::new("Pages"))));
     let files = files::routes(Routes::new("Files"));
     let tasks = tasks::routes(submit::routes(Routes::new("Tasks")));
     let worlds = integration::routes(worlds::routes(viewer::routes(Routes::new("Worlds"))));

@@ -31,10 +31,17 @@ const report = () => ({ names: Object.getOwnPropertyNames(window).filter((name) 
 if (parent !== window) parent.postMessage(report(), '*');
 </script>";
 
+/// A page with faults that an audit names.
+const FAULTY: &str =
+    "<!doctype html><html lang=en><meta name=viewport content='width=device-width'><title>Faulty</title>
+<script src=/steep.js type=module></script><h1>Tea</h1><p>Sencha is steamed after it was picked.
+<p style='color: #aaa; background: #fff'>Oolong is not.</p><button></button><img src=/pot.png></html>";
+
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/brewing", get(|| async { Html(BREWING) }))
         .route("/restless", get(|| async { Html(RESTLESS) }))
+        .route("/faulty", get(|| async { Html(FAULTY) }))
         .route("/hostile", get(|| async { Html(HOSTILE) }))
         .route("/private", get(private))
         .route("/steep.js", get(steep))

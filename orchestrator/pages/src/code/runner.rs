@@ -12,14 +12,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{CodeCall, viewport};
+use super::Script;
 use crate::Error;
 use crate::chromium::value;
 use crate::perform::left;
 use crate::tab::TabError;
 use warmpool_config::Config;
 use warmpool_core::error::FieldFault as _;
-use warmpool_protocol::Size;
 use warmpool_sessions::cdp::{Cdp, CdpError, CdpEvent};
 use warmpool_sessions::relay::inner_client::{self, InnerReceiver, InnerSender};
 use warmpool_sessions::session::Session;
@@ -39,7 +38,7 @@ const COMMANDS: usize = 4096;
 const AT_ONCE: usize = 256 << 10;
 
 /// A page that is ready for code.
-pub(super) struct Runner {
+pub(crate) struct Runner {
     cdp: Arc<Cdp>,
     /// The attachment to its tab.
     tab: String,
@@ -54,7 +53,7 @@ pub(super) struct Runner {
 
 impl Runner {
     /// Opens the page in the first tab of the session's browser.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         session: &Arc<Session>,
         config: &Config,
         limit: u64,
@@ -90,28 +89,29 @@ impl Runner {
         Ok(Self { cdp, tab: id, context, events, sender, receiver, limit })
     }
 
-    /// Runs the code of a call, and returns what `function.ts` says of the value that it returned.
-    pub(super) async fn run(
+    /// Has the script open a page with this viewport and run with what is given, and returns what it says of that. `failed` turns what
+    /// went wrong meanwhile into an error of the call.
+    pub(crate) async fn run(
         self,
-        script: &str,
-        call: &CodeCall,
-        size: Option<Size>,
+        script: &Script,
+        viewport: Value,
+        given: &[Value],
         until: Instant,
+        failed: fn(TabError) -> Error,
     ) -> Result<Value, Error> {
         let Self { cdp, tab, context, events, sender, receiver, limit } = self;
         let page = CodePage { cdp, tab, until };
-        let failed = |error: TabError| error.when("take the script that runs code", limit);
-        let object = page.evaluate(context, script).await.map_err(failed)?;
-        let code = async {
-            let opened = page.call(&object, "async function(it) { await this.open(it); }", &[viewport(size)]).await;
-            opened.map_err(|error| error.when("open a page for the code", limit))?;
-            let given = [json!(call.code), json!(call.context), json!(limit)];
-            let run = page.call(&object, "function(...given) { return this.run(...given); }", &given).await;
-            run.map_err(of_code)
+        let untaken = |error: TabError| error.when("take the script of the call", limit);
+        let object = page.evaluate(context, script).await.map_err(untaken)?;
+        let work = async {
+            let opened = page.call(&object, "async function(it) { await this.open(it); }", &[viewport]).await;
+            opened.map_err(|error| error.when("open a page for the script", limit))?;
+            let run = page.call(&object, "function(...given) { return this.run(...given); }", given).await;
+            run.map_err(failed)
         };
         tokio::select! {
             biased;
-            value = code => value,
+            value = work => value,
             end = page.carry_up(context, events, sender) => Err(end),
             end = page.carry_down(&object, receiver) => Err(end),
         }
@@ -180,10 +180,9 @@ struct CodePage {
 }
 
 impl CodePage {
-    /// Evaluates the script that runs code, and returns the object that it makes.
-    async fn evaluate(&self, context: i64, script: &str) -> Result<String, TabError> {
-        let expression = format!("(() => {{\n{script}\nreturn warmpoolFunction.runner;\n}})()");
-        let params = json!({"expression": expression, "contextId": context});
+    /// Evaluates the script, and returns the object that it makes.
+    async fn evaluate(&self, context: i64, script: &Script) -> Result<String, TabError> {
+        let params = json!({"expression": expression(script), "contextId": context, "awaitPromise": true});
         let answer = self.cdp.call_within(left(self.until), Some(&self.tab), "Runtime.evaluate", params).await?;
         let object = answer["result"]["objectId"].as_str().map(str::to_owned);
         value(answer)?;
@@ -246,13 +245,29 @@ impl CodePage {
     }
 }
 
+/// What makes the script's object in the page. Nothing of the script is left in the page's own scope.
+fn expression(script: &Script) -> String {
+    let made = "return warmpoolFunction.runner;";
+    match script {
+        Script::Text(text) => format!("(() => {{\n{text}\n{made}\n}})()"),
+        Script::Gzip(bytes) => format!(
+            "(async () => {{\n\
+             const bytes = Uint8Array.from(atob('{}'), (letter) => letter.charCodeAt(0));\n\
+             const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));\n\
+             return new Function(await new Response(stream).text() + '\\n{made}')();\n\
+             }})()",
+            STANDARD.encode(bytes)
+        ),
+    }
+}
+
 /// The code has lost its connection to the browser.
 fn cut(why: &str) -> Error {
     Error::Failed { message: format!("the code was cut off from its browser: {why}") }
 }
 
 /// What went wrong with the code itself.
-fn of_code(error: TabError) -> Error {
+pub(super) fn of_code(error: TabError) -> Error {
     match error {
         TabError::Threw(words) => Error::invalid("code", format!("failed: {words}")),
         TabError::Refused(_) => Error::invalid(

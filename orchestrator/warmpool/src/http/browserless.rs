@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
@@ -76,7 +75,7 @@ const KIND: Segment = Segment::secret("kind", "The target's kind, such as `page`
 /// Websockets that make their session.
 const SOCKET: Policy = Policy::rest(Access::Socket, &[KIND, TARGET]).takes_at_least::<BrowserQuery>();
 
-/// Paths that are not served.
+/// A path that is not served.
 const REFUSAL: Policy = Policy::rest(Access::Open, &[]).takes_anything();
 
 pub(super) fn routes() -> Routes {
@@ -92,7 +91,7 @@ pub(super) fn routes() -> Routes {
             .fails(devtools::SOCKET_FAILURES)
     };
     let by_key = SOCKET.takes::<KeyToken>();
-    let mut routes = Routes::new("browserless")
+    Routes::new("browserless")
         .get(
             "/",
             root,
@@ -138,11 +137,8 @@ pub(super) fn routes() -> Routes {
                 .upgrades("The websocket is open.")
                 .fails(&[Code::UnknownTarget, Code::MethodNotAllowed, Code::NotSupported])
                 .fails(devtools::SOCKET_FAILURES),
-        );
-    for helper in ["performance", "unblock"] {
-        routes = routes.undescribed(&format!("/{helper}"), post(rest_helper), REFUSAL);
-    }
-    routes
+        )
+        .undescribed("/unblock", post(unblock), REFUSAL)
 }
 
 /// How full the service is.
@@ -270,9 +266,10 @@ async fn of_grid(app: &App, id: &str, token: Option<&str>, request: Request) -> 
     webdriver::attach(app, session, &driver_id, request).await
 }
 
-async fn rest_helper(parts: Parts) -> Error {
+/// `POST /unblock`
+async fn unblock() -> Error {
     let remedy = "drive a browser over its websocket or by WebDriver";
-    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path()))
+    Error::not_supported("path", format!("leads to `/unblock`, which is not served: {remedy}"))
 }
 
 /// `GET /active`

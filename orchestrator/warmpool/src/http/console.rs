@@ -160,10 +160,15 @@ pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> R
 
 /// A script that is for other places than these pages.
 pub(super) fn script(name: &str) -> Option<Cow<'static, str>> {
-    match Files::get(name)?.data {
+    match bytes(name)? {
         Cow::Borrowed(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
         Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
     }
+}
+
+/// A compressed script that is for other places than these pages.
+pub(super) fn bytes(name: &str) -> Option<Cow<'static, [u8]>> {
+    Some(Files::get(name)?.data)
 }
 
 /// A page without placeholders, if there is one of this name.

@@ -1,8 +1,6 @@
 //! Calls that bring code of their own, at the addresses of browserless's REST: `/function` and `/download`, also below the prefixes
 //! of Chromium's calls. An operator has to enable them.
 
-use std::borrow::Cow;
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -21,7 +19,7 @@ use super::query::Query;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
-use warmpool_pages::{CodeBody, CodeCall};
+use warmpool_pages::{CodeBody, CodeCall, Script};
 
 /// What a body is that has the code alone.
 const SCRIPTS: [&str; 2] = ["application/javascript", "text/javascript"];
@@ -29,7 +27,7 @@ const SCRIPTS: [&str; 2] = ["application/javascript", "text/javascript"];
 const RUNNER: &str = "function.js";
 
 /// How a body becomes a call.
-type Checked = fn(CodeBody, Cow<'static, str>, Engine) -> Result<CodeCall, warmpool_pages::Error>;
+type Checked = fn(CodeBody, Script, Engine) -> Result<CodeCall, warmpool_pages::Error>;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let about = "The body is an ECMAScript module, or JSON with it as `code`. Its default export gets `{page, context}`: a page of \
@@ -96,10 +94,7 @@ async fn run(app: App, query: PageQuery, parts: Parts, body: Body, checked: Chec
         );
         return Err(Error::not_supported("path", problem));
     }
-    let runner = console::script(RUNNER).ok_or_else(|| {
-        let problem = "needs a script that this daemon was built without: run scripts/console and build it again";
-        Error::not_supported("path", problem)
-    })?;
+    let runner = Script::Text(console::script(RUNNER).ok_or_else(without_script)?);
     let most = app.config.pages.max_body.bytes();
     let is_script = SCRIPTS.iter().any(|script| media_type(&parts.headers).eq_ignore_ascii_case(script));
     let (code, text) = match is_script {
@@ -113,6 +108,12 @@ async fn run(app: App, query: PageQuery, parts: Parts, body: Body, checked: Chec
     let response = asked.carry_out(&app, call).await?;
     drop(text);
     Ok(response)
+}
+
+/// What a call is told that needs a script which the daemon does not have.
+pub(super) fn without_script() -> Error {
+    let problem = "needs a script that this daemon was built without: run scripts/console and build it again";
+    Error::not_supported("path", problem)
 }
 
 /// A body that has the code alone.
