@@ -16,6 +16,7 @@ pub(crate) fn group() -> Group {
     group!(Some(Settings::new().set("PAGES_FUNCTIONS", "true").set("PAGES_DOWNLOAD_WAIT", "1s")),
         quick: [code_drives_its_browser],
         full: [
+            windows_that_open_are_found,
             code_that_fails_says_so,
             code_ends_in_time,
             pages_have_no_way_to_the_code,
@@ -73,6 +74,46 @@ async fn code_drives_its_browser(stage: Stage) -> Result<()> {
     ensure!(reply.headers["content-type"] == "image/png", "{:?}", reply.headers);
     let picture = image::load_from_memory_with_format(&reply.body, ImageFormat::Png)?;
     ensure!(picture.width() == 400 && picture.height() > 3000, "{} by {}", picture.width(), picture.height());
+    daemon.assert_idle().await
+}
+
+async fn windows_that_open_are_found(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let code = r#"
+        export default async ({ page, context: { site } }) => {
+          const browser = page.browser();
+          await page.goto(`${site}/button`);
+          // As Puppeteer's users wait for one.
+          const popup = async (act) => {
+            const [opened] = await Promise.all([new Promise((done) => page.once('popup', done)), act()]);
+            await opened.waitForSelector('h1');
+            return [opened.url(), await opened.evaluate(() => opener !== null)];
+          };
+          await page.evaluate(() => {
+            document.body.insertAdjacentHTML('beforeend', '<a id=away target=_blank rel=opener href=/tab/2>Away</a>');
+          });
+          const clicked = await popup(() => page.click('#away'));
+          const scripted = await popup(() => page.evaluate(() => { window.open('/tab/1'); }));
+          await page.evaluate((there) => { window.open(there, '', 'noopener'); }, `${site}/tab/3`);
+          const target = await browser.waitForTarget((one) => one.url().endsWith('/tab/3'));
+          // The page of the code itself opens some, with which Puppeteer's own page has to go on.
+          const empty = window.open('about:blank', 'empty');
+          const nested = empty.open('about:blank', 'nested');
+          empty.document.title = 'Empty';
+          const foreign = window.open(`${site}/hostile`);
+          const found = await (await browser.waitForTarget((one) => one.url().endsWith('/hostile'))).page();
+          const reported = await found.evaluate(() => [opener === null, report()]);
+          const titles = async () => Promise.all((await browser.pages()).map((one) => one.title()));
+          while (!(await titles()).includes('Empty')) await page.title();
+          const all = [empty, nested, foreign].every((one) => one !== null);
+          return { scripted, clicked, third: target.type(), reported, all };
+        };"#;
+    let said = call(daemon, "/function", json!({"code": code, "context": {"site": site}})).await?.json()?;
+    ensure!(said["scripted"] == json!([format!("{site}/tab/1"), true]), "{said}");
+    ensure!(said["clicked"] == json!([format!("{site}/tab/2"), true]), "{said}");
+    ensure!(said["third"] == "page" && said["all"] == true, "{said}");
+    ensure!(said["reported"] == json!([true, {"names": [], "parent": null}]), "{said}");
     daemon.assert_idle().await
 }
 

@@ -2,9 +2,10 @@
 //!
 //! The code gets Puppeteer's `page`, as it does with browserless. Puppeteer runs beside it, in a page of its own (`runner`), and
 //! speaks with the browser by a binding of that page and the daemon: no port is open to pages, and no address of the daemon's
-//! has to be reachable. `files` finds what the browser has downloaded meanwhile.
+//! has to be reachable. `popups` lets windows go on that this page opens. `files` finds what the browser has downloaded meanwhile.
 
 mod files;
+mod popups;
 mod runner;
 
 use std::borrow::Cow;

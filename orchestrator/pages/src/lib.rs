@@ -47,6 +47,7 @@
 //!   other page belongs to another site, whose process is its own. The daemon has the bundle compressed, and the browser unpacks it.
 //! - *An audit's configuration is data.* Lighthouse finds code by the paths that a configuration names; so the settings that can be given are
 //!   a list, and what names code is refused. A result that has found nothing out is an error, as a page that does not open is elsewhere.
+//! - *Windows that a caller's code opens itself go on by the daemon's word*: Puppeteer would have to say it, and runs where they are waited for.
 //! - *A document is never in the daemon's memory*: it stays in the browser, and is read as the client takes it. Everything
 //!   else has the limit `pages.max_answer`.
 

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Script;
+use super::popups::Popups;
 use crate::Error;
 use crate::chromium::value;
 use crate::perform::left;
@@ -45,6 +46,7 @@ pub(crate) struct Runner {
     /// Its script context.
     context: i64,
     events: mpsc::Receiver<CdpEvent>,
+    popups: Popups,
     sender: InnerSender,
     receiver: InnerReceiver,
     /// The most bytes of an answer.
@@ -85,8 +87,9 @@ impl Runner {
         ] {
             cdp.call(Some(&id), method, params).await.map_err(unready)?;
         }
+        let popups = Popups::of(&cdp, tab).await.map_err(unready)?;
         let (sender, receiver) = inner_client::connect(session, config, longest).await?;
-        Ok(Self { cdp, tab: id, context, events, sender, receiver, limit })
+        Ok(Self { cdp, tab: id, context, events, popups, sender, receiver, limit })
     }
 
     /// Has the script open a page with this viewport and run with what is given, and returns what it says of that. `failed` turns what
@@ -99,7 +102,7 @@ impl Runner {
         until: Instant,
         failed: fn(TabError) -> Error,
     ) -> Result<Value, Error> {
-        let Self { cdp, tab, context, events, sender, receiver, limit } = self;
+        let Self { cdp, tab, context, events, popups, sender, receiver, limit } = self;
         let page = CodePage { cdp, tab, until };
         let untaken = |error: TabError| error.when("take the script of the call", limit);
         let object = page.evaluate(context, script).await.map_err(untaken)?;
@@ -114,6 +117,7 @@ impl Runner {
             value = work => value,
             end = page.carry_up(context, events, sender) => Err(end),
             end = page.carry_down(&object, receiver) => Err(end),
+            never = popups.release() => match never {},
         }
     }
 }
