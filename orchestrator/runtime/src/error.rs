@@ -110,9 +110,6 @@ pub enum RuntimeError {
         /// The API server's own words.
         message: String,
     },
-    /// Scenes are rendered by the engine of this host, and workers run elsewhere.
-    #[error("scenes cannot be rendered on Kubernetes: run a second daemon with an engine of its own for them")]
-    NoRenderers,
     /// Another daemon owns the workers of this instance.
     #[error("another daemon has the workers of this instance: {0}")]
     NotOwned(String),
@@ -133,10 +130,10 @@ impl RuntimeError {
         matches!(self, Self::UnfitNetwork { .. } | Self::UnfitEngine { .. })
     }
 
-    /// Whether waiting for a renderer is pointless: there is no image of one, or no place for it.
+    /// Whether waiting for a renderer is pointless: there is no image of one.
     #[must_use]
     pub const fn has_no_renderer(&self) -> bool {
-        matches!(self, Self::NoImage(_) | Self::NoRenderers)
+        matches!(self, Self::NoImage(_))
     }
 
     /// The refusal of an action, for this reason.

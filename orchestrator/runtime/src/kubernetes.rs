@@ -1,7 +1,7 @@
 //! Kubernetes as the container runtime: each worker is a bare Pod that is never restarted. The scheduler chooses its node, and the
 //! daemon watches it.
 //!
-//! `pod` is what a worker asks for, `start` how it comes to a node, `state` what became of it. `lease` keeps a second daemon out, and
+//! `pod` is what a worker asks for, `start` how it comes to a node, `state` what became of it; `renderer` is the same for scenes. `lease` keeps a second daemon out, and
 //! owns all that this one makes, so that nothing outlives it. `budget` keeps sessions' workers from eviction. `nodes`, `admission` and `probe` are Kubernetes' part of choosing nodes.
 //!
 //! `api` is the way to the API server, `credentials` as whom, `access` what the daemon has to be allowed, which `facts` asks about, `objects` what is read, and
@@ -26,6 +26,7 @@ mod nodes;
 mod objects;
 mod pod;
 mod probe;
+mod renderer;
 mod start;
 mod state;
 mod watch;
@@ -59,7 +60,7 @@ use super::{
 };
 use warmpool_config::{Config, PullPolicy};
 use warmpool_core::browser::Engine;
-use warmpool_core::ids::WorkerId;
+use warmpool_core::ids::{WorkerId, random_bytes};
 
 /// The version of the API server, which everybody may ask for.
 const VERSION: Access = Access { verb: "get", group: "", resource: "version", namespaced: false, only_with: None };
@@ -73,6 +74,8 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 pub(super) struct Kubernetes {
     config: Arc<Config>,
     instance: Arc<str>,
+    /// Tells the renderers of this process from those of an earlier one.
+    process: Arc<str>,
     api: Arc<Mutex<Option<Api>>>,
     watches: Arc<Mutex<Option<Watches>>>,
     avoided: Arc<Avoided>,
@@ -112,6 +115,7 @@ impl Kubernetes {
             owner: Arc::default(),
             drained: Arc::default(),
             instance: instance.into(),
+            process: hex::encode(random_bytes::<8>()).into(),
             config,
         }
     }
@@ -331,20 +335,20 @@ impl ContainerRuntime for Kubernetes {
         self.config.kubernetes.node_grace
     }
 
-    async fn start_renderer(&self, _renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
-        Err(RuntimeError::NoRenderers)
+    async fn start_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
+        self.connect_renderer(renderer).await
     }
 
-    async fn remove_renderer(&self, _renderer: &RendererId) -> Result<(), RuntimeError> {
-        Ok(())
+    async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError> {
+        self.delete_renderer(renderer).await
     }
 
     async fn left_renderers(&self) -> Result<Vec<RendererId>, RuntimeError> {
-        Ok(Vec::new())
+        self.renderers_of_others().await
     }
 
     async fn has_renderer_image(&self) -> Result<bool, RuntimeError> {
-        Ok(false)
+        self.gets_renderer_image().await
     }
 
     async fn cluster_facts(&self) -> Result<ClusterFacts, RuntimeError> {

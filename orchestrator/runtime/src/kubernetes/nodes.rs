@@ -107,22 +107,37 @@ pub(super) fn version(node: &Node) -> u64 {
     hasher.finish()
 }
 
-/// The one digest that all nodes which have the image know it by.
-pub(super) fn digest(nodes: &[Node], name: &str) -> Option<String> {
-    let (repository, tagged) = match name.rsplit_once(':') {
+/// Whether any node has the image.
+pub(super) fn is_there(nodes: &[Node], name: &str) -> bool {
+    let (_, tagged) = tagged(name);
+    let images = nodes.iter().flat_map(|node| &node.status.images);
+    images.flat_map(|image| &image.names).any(|known| is_named(known, &tagged) || is_named(known, name))
+}
+
+/// A name's repository, and the name with its tag.
+fn tagged(name: &str) -> (&str, String) {
+    match name.rsplit_once(':') {
         // A colon before a slash belongs to the registry's port.
         Some((repository, tag)) if !tag.contains('/') => (repository, name.to_owned()),
         _ => (name, format!("{name}:latest")),
-    };
+    }
+}
+
+/// Whether a name that a node knows is this one: engines know names without a registry by its full name, too.
+fn is_named(known: &str, wanted: &str) -> bool {
+    known == wanted || known.strip_suffix(wanted).is_some_and(|rest| rest.ends_with('/'))
+}
+
+/// The one digest that all nodes which have the image know it by.
+pub(super) fn digest(nodes: &[Node], name: &str) -> Option<String> {
+    let (repository, tagged) = tagged(name);
     let images = nodes.iter().flat_map(|node| &node.status.images);
-    // Engines know names without a registry by its full name, too.
-    let is = |known: &str, wanted: &str| {
-        known == wanted || known.strip_suffix(wanted).is_some_and(|rest| rest.ends_with('/'))
-    };
     let mut digests = BTreeSet::new();
-    for image in images.filter(|image| image.names.iter().any(|known| is(known, &tagged))) {
-        let with_digest =
-            image.names.iter().find(|known| known.split_once("@sha256:").is_some_and(|(of, _)| is(of, repository)));
+    for image in images.filter(|image| image.names.iter().any(|known| is_named(known, &tagged))) {
+        let with_digest = image
+            .names
+            .iter()
+            .find(|known| known.split_once("@sha256:").is_some_and(|(of, _)| is_named(of, repository)));
         digests.insert(with_digest?.clone());
     }
     if digests.len() == 1 { digests.pop_first() } else { None }
@@ -219,6 +234,9 @@ mod tests {
             Some("r.example:5000/i@sha256:1")
         );
         assert_eq!(digest(&[one.clone(), other], name), None, "they differ");
+        let nodes = [one.clone(), loaded.clone()];
+        assert!(is_there(&nodes, "warmpool/chromium") && is_there(&nodes, name));
+        assert!(!is_there(&[one], "warmpool/chromium"));
         assert_eq!(digest(&[loaded], "warmpool/chromium"), None, "no registry has it");
         let full = having(&["registry.example/a/b@sha256:3", "registry.example/a/b:latest"]);
         assert_eq!(digest(&[full], "a/b").as_deref(), Some("registry.example/a/b@sha256:3"));

@@ -22,6 +22,8 @@ use warmpool_core::ids::WorkerId;
 pub(super) const LABEL_ROLE: &str = "warmpool.role";
 /// Its value for workers.
 pub(super) const WORKER: &str = "worker";
+/// Its value for renderers.
+pub(super) const RENDERER: &str = "renderer";
 /// Its value for probes.
 const PROBE: &str = "probe";
 /// Label of workers that sessions have.
@@ -116,12 +118,9 @@ impl Kubernetes {
         let config = &self.config;
         let mut labels = labels::of_worker(&self.instance, spec);
         labels.insert(LABEL_ROLE.to_owned(), WORKER.to_owned());
-        let not_there: Vec<Value> = left_out
-            .iter()
-            // A field takes one value at a time.
-            .map(|node| json!({ "key": "metadata.name", "operator": "NotIn", "values": [node] }))
-            .collect();
-        let mut pod = pod(config, name, json!(labels), owner, container(config, image, true));
+        let sizes = Sizes::of_worker(config);
+        let container = container(config, image, &sizes, Some(config.reserved_cpus()));
+        let mut pod = pod(config, name, json!(labels), owner, &sizes, container);
         pod["metadata"]["annotations"] = json!({ labels::IMAGE: image });
         pod["spec"]["topologySpreadConstraints"] = json!([{
             "maxSkew": 1,
@@ -129,9 +128,7 @@ impl Kubernetes {
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": { "matchLabels": { labels::INSTANCE: &*self.instance, LABEL_ROLE: WORKER } },
         }]);
-        if !not_there.is_empty() {
-            pod["spec"]["affinity"] = affinity(&not_there);
-        }
+        leave_out(&mut pod, left_out);
         pod
     }
 
@@ -147,10 +144,11 @@ impl Kubernetes {
     ) -> Value {
         let config = &self.config;
         let labels = json!({ labels::INSTANCE: &*self.instance, labels::PROBE: &*self.instance, LABEL_ROLE: PROBE });
-        let mut container = container(config, image, false);
+        let sizes = Sizes::of_worker(config);
+        let mut container = container(config, image, &sizes, None);
         container["command"] = json!(command);
         container["terminationMessagePath"] = json!(LAST_WORDS);
-        let mut pod = pod(config, name, labels, owner, container);
+        let mut pod = pod(config, name, labels, owner, &sizes, container);
         pod["spec"]["activeDeadlineSeconds"] = json!(config.kubernetes.start_timeout.as_secs() + RUN_TIMEOUT.as_secs());
         pod["spec"]["affinity"] = affinity(&[json!({ "key": "metadata.name", "operator": "In", "values": [node] })]);
         // The image closes its shell to the worker's user, and not to this group.
@@ -159,13 +157,46 @@ impl Kubernetes {
     }
 }
 
+/// How much of its node a Pod may have: sizes in bytes, and cores, where 0 sets no limit.
+pub(super) struct Sizes {
+    pub memory: u64,
+    pub tmp: u64,
+    pub shm: u64,
+    pub cpus: f64,
+}
+
+impl Sizes {
+    fn of_worker(config: &Config) -> Self {
+        let worker = &config.worker;
+        Self { memory: worker.memory.bytes(), tmp: worker.tmp.bytes(), shm: worker.shm.bytes(), cpus: worker.cpus }
+    }
+}
+
+/// Keeps a Pod from these nodes.
+pub(super) fn leave_out(pod: &mut Value, nodes: &[String]) {
+    // A field takes one value at a time.
+    let not_there = nodes.iter().map(|node| json!({ "key": "metadata.name", "operator": "NotIn", "values": [node] }));
+    let not_there: Vec<Value> = not_there.collect();
+    if !not_there.is_empty() {
+        pod["spec"]["affinity"] = affinity(&not_there);
+    }
+}
+
 fn affinity(fields: &[Value]) -> Value {
     let terms = json!([{ "matchFields": fields }]);
     json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } } })
 }
 
-fn pod(config: &Config, name: &str, labels: Value, owner: Option<&Owner>, container: Value) -> Value {
-    let (kubernetes, worker) = (&config.kubernetes, &config.worker);
+/// A Pod of one container, as walled in as it can be.
+pub(super) fn pod(
+    config: &Config,
+    name: &str,
+    labels: Value,
+    owner: Option<&Owner>,
+    sizes: &Sizes,
+    container: Value,
+) -> Value {
+    let kubernetes = &config.kubernetes;
     let in_memory = |name: &str, size: u64| json!({ "name": name, "emptyDir": { "medium": "Memory", "sizeLimit": size.to_string() } });
     let mut spec = json!({
         "restartPolicy": "Never",
@@ -185,9 +216,9 @@ fn pod(config: &Config, name: &str, labels: Value, owner: Option<&Owner>, contai
         },
         "containers": [container],
         "volumes": [
-            in_memory("tmp", worker.tmp.bytes()),
-            in_memory("home", worker.tmp.bytes()),
-            in_memory("shm", worker.shm.bytes()),
+            in_memory("tmp", sizes.tmp),
+            in_memory("home", sizes.tmp),
+            in_memory("shm", sizes.shm),
         ],
     });
     if let Some(class) = &kubernetes.priority_class {
@@ -213,23 +244,22 @@ fn pod(config: &Config, name: &str, labels: Value, owner: Option<&Owner>, contai
     })
 }
 
-fn container(config: &Config, image: &str, requests: bool) -> Value {
-    let (kubernetes, worker) = (&config.kubernetes, &config.worker);
-    let policy = match kubernetes.pull_policy {
+/// The container of a Pod. With `reserved` cores it requests these and its memory, otherwise nothing.
+pub(super) fn container(config: &Config, image: &str, sizes: &Sizes, reserved: Option<f64>) -> Value {
+    let policy = match config.kubernetes.pull_policy {
         PullPolicy::Always => "Always",
         PullPolicy::IfNotPresent => "IfNotPresent",
         PullPolicy::Never => "Never",
     };
-    let memory = worker.memory.bytes().to_string();
+    let memory = sizes.memory.to_string();
     let mut limits = json!({ "memory": memory });
-    if worker.cpus > 0.0 {
-        limits["cpu"] = json!(millicores(worker.cpus));
+    if sizes.cpus > 0.0 {
+        limits["cpu"] = json!(millicores(sizes.cpus));
     }
     // What a Pod does not request, it would request as much of as it is limited to.
-    let requested = if requests {
-        json!({ "memory": memory, "cpu": millicores(config.reserved_cpus()) })
-    } else {
-        json!({ "memory": "0", "cpu": "0" })
+    let requested = match reserved {
+        Some(cores) => json!({ "memory": memory, "cpu": millicores(cores) }),
+        None => json!({ "memory": "0", "cpu": "0" }),
     };
     let (leave, yes) = LEAVE_NETWORK.split_once('=').unwrap_or((LEAVE_NETWORK, ""));
     json!({

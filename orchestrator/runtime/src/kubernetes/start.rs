@@ -13,7 +13,7 @@ use crate::{ContainerRuntime as _, Place, RuntimeError, WorkerSpec};
 const NODES_TRIED: usize = 16;
 
 /// What became of a Pod that was just made.
-enum Start {
+pub(super) enum Start {
     Running(Place),
     /// The node that it was given cannot start it.
     Refused {
@@ -49,7 +49,7 @@ impl Kubernetes {
     }
 
     /// Follows a new Pod to its node.
-    async fn started(&self, name: &str, image: &str) -> Result<Start, RuntimeError> {
+    pub(super) async fn started(&self, name: &str, image: &str) -> Result<Start, RuntimeError> {
         let refused = |message: String| RuntimeError::refused("start a Pod", message);
         let limits = &self.config.kubernetes;
         let link = self.watches()?;

@@ -63,7 +63,6 @@ impl BootError {
                 | RuntimeError::Credentials { .. }
                 | RuntimeError::NotAllowed { .. }
                 | RuntimeError::NoNamespace { .. }
-                | RuntimeError::NoRenderers
                 | RuntimeError::NotOwned(_),
             )
             | Self::Unwanted => None,
