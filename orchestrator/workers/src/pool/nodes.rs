@@ -94,10 +94,12 @@ impl Pool {
         }
     }
 
-    /// Tells the runtime that a session has the worker, in a task of its own: nobody waits for it.
+    /// Tells the runtime that a session has the worker, in a task of its own: nobody waits for it. As the start of the next worker, it
+    /// waits until the session's first moments are over.
     pub(super) fn mark_leased(&self, worker: WorkerId) {
         let pool = self.clone();
         self.parts.drain.spawn(async move {
+            sleep(pool.parts.config.pool.refill_delay).await;
             for pause in MARK_AGAIN {
                 match pool.parts.runtime.mark_leased(&worker).await {
                     Ok(()) => return,
