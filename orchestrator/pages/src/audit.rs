@@ -45,7 +45,7 @@ impl AuditCall {
         let limit = config.pages.max_answer.bytes();
         let runner = Runner::open(session, config, limit, until).await?;
         let given = [json!(self.url.as_str()), self.config.clone(), json!(limit)];
-        let mut value = runner.run(&self.script, Value::Null, &given, until, of_audit).await?;
+        let mut value = runner.run(&self.script, Value::Null, &given, until, audit_error).await?;
         if let Some(why) = value["refused"].as_str() {
             return Err(Error::invalid("config", format!("cannot be used: {why}")));
         }
@@ -71,7 +71,7 @@ impl AuditCall {
 }
 
 /// What went wrong while Lighthouse was at work.
-fn of_audit(error: TabError) -> Error {
+fn audit_error(error: TabError) -> Error {
     match error {
         TabError::Threw(reason) => Error::NotAudited { reason },
         TabError::Refused(_) => Error::NotAudited { reason: "the page in which Lighthouse runs was lost".to_owned() },

@@ -96,10 +96,10 @@ impl CodeCall {
         let size = session.options.launch.settings.viewport;
         let runner = Runner::open(session, config, limit, until).await?;
         let given = [json!(self.code), json!(self.context), json!(limit)];
-        let value = runner.run(&self.script, viewport(size), &given, until, runner::of_code).await?;
+        let value = runner.run(&self.script, viewport(size), &given, until, runner::code_error).await?;
         match self.wanted {
             Wanted::Value => answer(&value, limit),
-            Wanted::Files => Ok(CodeOutcome::Files(Files::of(session, config, until).await?)),
+            Wanted::Files => Ok(CodeOutcome::Files(Files::wait(session, config, until).await?)),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// Waits until what is on its way is there, or something comes. The browser keeps the files.
-    pub(super) async fn of(session: &Arc<Session>, config: &Config, until: Instant) -> Result<Self, Error> {
+    pub(super) async fn wait(session: &Arc<Session>, config: &Config, until: Instant) -> Result<Self, Error> {
         let begins_by = Instant::now() + config.pages.download_wait;
         let limit = config.worker.file_limit.bytes();
         let unread = |error| warmpool_sessions::Error::worker("the browser's downloads cannot be read", error);

@@ -26,7 +26,7 @@ pub(super) struct Popups {
 
 impl Popups {
     /// Follows what the page of this target opens.
-    pub(super) async fn of(cdp: &Arc<Cdp>, target: String) -> Result<Self, CdpError> {
+    pub(super) async fn follow(cdp: &Arc<Cdp>, target: String) -> Result<Self, CdpError> {
         let browser = cdp.call(None, "Target.attachToBrowserTarget", json!({})).await?;
         let browser = browser["sessionId"].as_str().unwrap_or_default();
         let events = cdp.listen_for(browser, EVENTS, is_popup);

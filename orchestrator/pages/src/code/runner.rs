@@ -87,12 +87,12 @@ impl Runner {
         ] {
             cdp.call(Some(&id), method, params).await.map_err(unready)?;
         }
-        let popups = Popups::of(&cdp, tab).await.map_err(unready)?;
+        let popups = Popups::follow(&cdp, tab).await.map_err(unready)?;
         let (sender, receiver) = inner_client::connect(session, config, longest).await?;
         Ok(Self { cdp, tab: id, context, events, popups, sender, receiver, limit })
     }
 
-    /// Has the script open a page with this viewport and run with what is given, and returns what it says of that. `failed` turns what
+    /// Runs the script, with what is given, beside a page of this viewport. Returns the value of the script. `failed` turns what
     /// went wrong meanwhile into an error of the call.
     pub(crate) async fn run(
         self,
@@ -271,7 +271,7 @@ fn cut(why: &str) -> Error {
 }
 
 /// What went wrong with the code itself.
-pub(super) fn of_code(error: TabError) -> Error {
+pub(super) fn code_error(error: TabError) -> Error {
     match error {
         TabError::Threw(words) => Error::invalid("code", format!("failed: {words}")),
         TabError::Refused(_) => Error::invalid(
@@ -292,8 +292,8 @@ mod tests {
 
     #[test]
     fn what_the_code_did_wrong_is_the_codes() {
-        assert_eq!(of_code(TabError::Threw("Error: x".to_owned())).field(), Some("code"));
-        assert_eq!(of_code(TabError::Refused("closed".to_owned())).field(), Some("code"));
-        assert_eq!(of_code(TabError::Gone).field(), None);
+        assert_eq!(code_error(TabError::Threw("Error: x".to_owned())).field(), Some("code"));
+        assert_eq!(code_error(TabError::Refused("closed".to_owned())).field(), Some("code"));
+        assert_eq!(code_error(TabError::Gone).field(), None);
     }
 }
