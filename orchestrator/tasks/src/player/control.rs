@@ -41,7 +41,7 @@ use warmpool_sessions::session::{Session, Sessions};
 const FUNCTIONS: &str = include_str!("control/control.js");
 /// How long a page must be quiet after an action, which it may answer late, and after it has come; in milliseconds.
 const QUIET: u64 = 120;
-const QUIET_OPENED: u64 = 40;
+const QUIET_OPENED: u64 = 20;
 /// How long that is waited for.
 const SETTLE: Duration = Duration::from_millis(1500);
 /// How long a page that is there may take to load the rest.
