@@ -218,7 +218,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode, AgentError> {
     // No page's memory is dumped to the host, also where whoever starts the container cannot ask for that. Every process here
-    // has the limit from this one.
+    // inherits the limit.
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(io::Error::from)?;
     // Before there is a second thread, which would stay outside.
     if !domain::confine_agent()? {

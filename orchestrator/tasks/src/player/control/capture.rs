@@ -182,9 +182,4 @@ impl Control {
         }
         Ok(bytes)
     }
-
-    /// Whether the browser is Chromium, whose DevTools can do more.
-    pub fn is_chromium(&self) -> bool {
-        self.page.engine == Engine::Chromium
-    }
 }
