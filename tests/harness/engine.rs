@@ -29,12 +29,15 @@ const NETWORKS: &str = "10.213.0.0/17";
 /// The ids that users of containers have on this machine where the engine remaps them: the first, and how many.
 pub const REMAPPED: (u32, u32) = (200_000, 65_536);
 
-/// Gives a user of the system these ids, and starts the engine.
+/// Gives a user of the system these ids, shows the engine its folder `$1` at `$2`, and starts it.
 const REMAPPING: &str = r#"
 set -e
 mount --make-rprivate /
 mount --bind "$0" /etc/subuid
 mount --bind "$0" /etc/subgid
+mkdir -p "$2"
+mount --bind "$1" "$2"
+shift 2
 exec "$@"
 "#;
 
@@ -104,15 +107,16 @@ impl Engine {
         ensure!(self.process.is_none(), "the engine runs already");
         let log = File::options().create(true).append(true).open(&self.log)?;
         let mut command = self.inside()?;
+        let folder = self.seen();
         command
             .arg("dockerd")
             .args(["--host", self.docker.host().unwrap_or_default()])
             .arg("--data-root")
-            .arg(self.folder.join("data"))
+            .arg(folder.join("data"))
             .arg("--exec-root")
-            .arg(self.folder.join("exec"))
+            .arg(folder.join("exec"))
             .arg("--pidfile")
-            .arg(self.folder.join("pid"))
+            .arg(folder.join("pid"))
             .args(["--bridge", "none", "--default-address-pool", &format!("base={NETWORKS},size=24")])
             .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false"])
             .stdin(Stdio::null())
@@ -128,6 +132,14 @@ impl Engine {
         eventually!("the engine answers", 60, docker.run(&["version"]).await.is_ok())
     }
 
+    /// Where the engine sees its folder. Remapped users have to get there, and `target/` may lie where only root does.
+    fn seen(&self) -> PathBuf {
+        match self.kind {
+            Kind::Plain | Kind::LiveRestoring => self.folder.clone(),
+            Kind::RemappingUsers => std::env::temp_dir().join("warmpool-remapping-engine"),
+        }
+    }
+
     /// What runs a command where the engine is.
     fn inside(&self) -> Result<Command> {
         if self.kind == Kind::RemappingUsers {
@@ -135,6 +147,7 @@ impl Engine {
             fs::write(&ids, format!("nobody:{}:{}\n", REMAPPED.0, REMAPPED.1))?;
             let mut command = Command::new("unshare");
             command.args(["--net", "--mount", "bash", "-c", REMAPPING]).arg(ids);
+            command.arg(&self.folder).arg(self.seen());
             return Ok(command);
         }
         // `nsenter` and not `ip netns exec`: that one would hide the control groups.
@@ -170,7 +183,7 @@ impl Engine {
                 continue;
             };
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if line.contains(&*self.folder.to_string_lossy()) {
+            if line.contains(&*self.seen().to_string_lossy()) {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
             let _ = fs::remove_file(file);
