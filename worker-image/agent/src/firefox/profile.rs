@@ -31,16 +31,31 @@ fn begin(profile: &Path, template: &Path) -> io::Result<()> {
     }
     fs::create_dir_all(profile.join(CACHE))?;
     // An image without a template only takes longer.
-    for file in fs::read_dir(template).into_iter().flatten() {
-        let file = file?;
-        if file.file_type()?.is_file() {
-            fs::copy(file.path(), profile.join(file.file_name()))?;
-        }
+    if !template.exists() {
+        return Ok(());
     }
+    // Not copied, for the profile lies in memory and all workers can share what the image has.
     for file in fs::read_dir(template.join(CACHE)).into_iter().flatten() {
         let file = file?;
-        // Not copied, for the profile lies in memory and all workers can share what the image has.
         std::os::unix::fs::symlink(file.path(), profile.join(CACHE).join(file.file_name()))?;
+    }
+    copy(template, profile, &[CACHE])
+}
+
+/// Copies a folder's files and folders, but for these at its top.
+fn copy(from: &Path, to: &Path, without: &[&str]) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (name, place) = (entry.file_name(), to.join(entry.file_name()));
+        if without.iter().any(|other| name == *other) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::create_dir_all(&place)?;
+            copy(&entry.path(), &place, &[])?;
+        } else {
+            fs::copy(entry.path(), place)?;
+        }
     }
     Ok(())
 }
@@ -200,9 +215,12 @@ mod tests {
         begin(&profile, &template).unwrap();
         fs::create_dir_all(template.join(CACHE)).unwrap();
         fs::write(template.join("compatibility.ini"), "x").unwrap();
+        fs::create_dir_all(template.join("storage/permanent")).unwrap();
+        fs::write(template.join("storage/permanent/lists"), "z").unwrap();
         fs::write(template.join(CACHE).join("scripts.bin"), "y").unwrap();
         begin(&profile, &template).unwrap();
         assert_eq!(fs::read(profile.join("compatibility.ini")).unwrap(), b"x");
+        assert_eq!(fs::read(profile.join("storage/permanent/lists")).unwrap(), b"z");
         assert!(profile.join(CACHE).join("scripts.bin").is_symlink());
         assert_eq!(fs::read(profile.join(CACHE).join("scripts.bin")).unwrap(), b"y");
     }
