@@ -2,6 +2,8 @@
 //!
 //! - *Agents on Unix sockets need none*: their containers start with `none`, so whatever breaks out of a browser finds nothing
 //!   there. The engine has less to do, too: starting and removing a container took 0.29 s with a bridge and 0.20 s without.
+//!   It is told that the container's network is disabled as well. Otherwise Docker starts itself twice for each container, to
+//!   look after a network that has nobody on it: 0.1 s of processor time.
 //! - *An agent on TCP needs one on which this daemon reaches its port.* It leaves that network before it starts anything
 //!   (`own_network.rs` of the agent), so that nothing depends on how the network was made. It is internal and keeps containers
 //!   apart all the same, for the moment in which agents start.
@@ -33,6 +35,7 @@ const LOOK: &str = "look up the network";
 pub(super) struct WorkerNetwork {
     /// By its id, or `none`.
     pub mode: String,
+    /// Where a container is on it; none where there is no network.
     pub endpoints: Option<NetworkingConfig>,
 }
 
