@@ -86,17 +86,6 @@ def flat_view(panorama: Image.Image, yaw: float, pitch: float, size: tuple[int, 
     return Image.fromarray((top * (1 - v) + bottom * v + 0.5).astype(np.uint8))
 
 
-def with_joined_ends(image: Image.Image, reach: int = 3) -> Image.Image:
-    """Softens the line where the picture's left and right ends meet: the denoiser treats them as two borders."""
-    pixels = np.asarray(image, dtype=np.float32).copy()
-    near = np.roll(pixels, 2 * reach, axis=1)[:, : 4 * reach + 1]
-    for offset in range(-reach, reach + 1):
-        mean = near[:, offset + reach : offset + 3 * reach + 1].mean(axis=1)
-        weight = 1 - abs(offset) / (reach + 1)
-        pixels[:, offset] = pixels[:, offset] * (1 - weight) + mean * weight
-    return Image.fromarray((pixels + 0.5).astype(np.uint8))
-
-
 def watermarked(image: Image.Image) -> Image.Image:
     """Marks a test key's picture all over, lightly enough to judge the scene by it."""
     layer = Image.new("RGBA", image.size, (0, 0, 0, 0))

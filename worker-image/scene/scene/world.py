@@ -13,7 +13,7 @@ from . import camera
 from .environments import garden, home, porch
 from .items import Item, Setting
 from .job import Job
-from .output import THUMBNAIL, Output, flat_view, gpano, watermarked, with_joined_ends
+from .output import THUMBNAIL, Output, flat_view, gpano, watermarked
 from .placement import Hotspot, Placement
 from .protocol import Events
 from .stage import Stage
@@ -41,7 +41,6 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     events.file(output.folder / "hotspots.json")
 
     def finish(picture: Image.Image) -> tuple[Image.Image, bytes]:
-        picture = with_joined_ends(picture)
         return watermarked(picture) if job.watermark else picture, gpano(picture.size, setting.north, *view)
 
     picture, _ = camera.shoot(job.preview, scratch, False, lambda fraction: events.progress("preview", fraction))

@@ -110,6 +110,16 @@ class Scenes(unittest.TestCase):
                 cap = pixels(environment)[-13:]
                 self.assertGreater((cap @ (0.2126, 0.7152, 0.0722)).mean(), 70)
 
+    def test_the_ends_of_a_picture_go_on_in_each_other(self) -> None:
+        for environment in ENVIRONMENTS:
+            with self.subTest(environment=environment):
+                columns = pixels(environment)
+                middle = columns.shape[1] // 2
+                for end, inside in ((0, 2), (-1, -3)):
+                    like = np.abs(columns[:, end] - columns[:, inside]).mean()
+                    unlike = np.abs(columns[:, end] - columns[:, middle]).mean()
+                    self.assertLess(like, unlike)
+
     def test_the_same_seed_makes_the_same_scene(self) -> None:
         self.assertEqual(hotspots("home"), hotspots("home", again=1))
         self.assertLess(np.abs(pixels("home") - pixels("home", again=1)).mean(), 2)
