@@ -119,6 +119,9 @@ def fabric(s: Shader, colour: str, second: str | None = None, scale: float = 1.0
         else s.mix(s.span(folds, 0.3, 0.7, 0, 0.25), colour, (0.2, 0.17, 0.15), "MULTIPLY")
     )
     shade = s.mix(s.span(threads, 0.0, 0.6, 0.18, 0), shade, (0.15, 0.13, 0.12), "MULTIPLY")
+    # Yarn of uneven tone, coarse enough to be seen across a room.
+    yarn = s.noise(vector, 70 * scale, 2, 0.7)
+    shade = s.mix(s.span(yarn, 0.36, 0.64, 0.3, 0), shade, (0.3, 0.28, 0.27), "MULTIPLY")
     s.surface(
         s.principled(
             shade, 0.92, s.bump(s.math("ADD", s.math("MULTIPLY", threads, 0.4), folds), 0.25, 0.004), Sheen_Weight=0.25
@@ -143,17 +146,36 @@ def stripes(s: Shader, colours: tuple[str, ...], width: float, axis: int = 0, ro
 
 
 @shared
-def foliage(s: Shader, colours: tuple[str, ...], through: float = 0.35, gloss: float = 0.5) -> None:
-    """Leaves, blades and petals: each island of the mesh has its own tone, and light shines through."""
+def foliage(s: Shader, colours: tuple[str, ...], through: float = 0.35, gloss: float = 0.5, crown: float = 0.0) -> None:
+    """Leaves, blades and petals: each island of the mesh has its own tone, and light shines through. With `crown`, a height
+    above the plant's foot, light falls on them as on a round body about that point: needles are too fine to shade one by one."""
     island = s.node("NewGeometry").outputs["Random Per Island"]
     plant = s.node("ObjectInfo").outputs["Random"]
     tone = s.math("FRACT", s.math("ADD", s.math("MULTIPLY", island, 0.8), s.math("MULTIPLY", plant, 0.35)))
     colour = s.ramp(tone, [(i / max(1, len(colours) - 1), c) for i, c in enumerate(colours)])
     # Real leaves light one another over many bounces. The renderer follows few, so the leaves are lighter instead.
     colour = s.node("HueSaturation", {"Color": colour, "Value": 1.3}).outputs["Color"]
-    front = s.principled(colour, gloss, Specular_IOR_Level=0.25)
-    back = s.node("BsdfTranslucent", {"Color": s.mix(0.35, colour, "#d8e070", "SOFT_LIGHT")}).outputs[0]
-    s.surface(s.mix_shaders(through, front, back))
+    back = {"Color": s.mix(0.35, colour, "#d8e070", "SOFT_LIGHT")}
+    outwards = None
+    if crown:
+        geometry = s.node("NewGeometry").outputs
+        foot = s.node("ObjectInfo").outputs["Location"]
+        middle = s.node("VectorMath", {0: foot, 1: (0, 0, crown)}).outputs[0]
+        body = s.node("VectorMath", {0: geometry["Position"], 1: middle}, operation="SUBTRACT").outputs[0]
+        body = s.node("VectorMath", {0: body}, operation="NORMALIZE").outputs[0]
+        # Blended with each needle's own normal, which keeps some of the texture.
+        own = s.node("VectorMath", {0: geometry["Normal"], "Scale": 0.55}, operation="SCALE").outputs[0]
+        both = s.node("VectorMath", {0: body, 1: own}).outputs[0]
+        outwards = s.node("VectorMath", {0: both}, operation="NORMALIZE").outputs[0]
+        back["Normal"] = outwards
+    front = s.principled(colour, gloss, outwards, Specular_IOR_Level=0.25)
+    whole = s.mix_shaders(through, front, s.node("BsdfTranslucent", back).outputs[0])
+    if crown:
+        # Light that has wandered among needles for longer than the renderer follows it.
+        glow = s.node("Emission", {"Color": colour, "Strength": 0.05}).outputs[0]
+        whole = s.node("AddShader", {0: whole, 1: glow}).outputs[0]
+        s.owner.cycles.emission_sampling = "NONE"
+    s.surface(whole)
 
 
 def lawn_colour(s: Shader, dry: str, lush: str) -> bpy.types.NodeSocket:
@@ -194,6 +216,19 @@ def ground(s: Shader, light: str, dark: str, scale: float = 14, bump: float = 0.
 
 
 @shared
+def hillside(s: Shader, tint: str, wooded: str) -> None:
+    """A hill far away: fields, and woods whose crowns make a grain."""
+    place = s.coordinates("World")
+    woods = s.span(s.noise(place, 0.045, 4, 0.55, 0.4), 0.5, 0.56)
+    fields = s.noise(place, 0.02, 2, 0.5)
+    crowns = s.noise(place, 0.5, 3, 0.7)
+    open_land = s.mix(s.span(fields, 0.35, 0.65, 0, 0.3), tint, "#c3bf8a")
+    shade = s.mix(s.span(crowns, 0.35, 0.65, 0, 0.35), wooded, tint)
+    colour = s.mix(s.math("MULTIPLY", woods, 0.85), open_land, shade)
+    s.surface(s.principled(colour, 0.95, Specular_IOR_Level=0.1))
+
+
+@shared
 def stone(s: Shader, light: str, dark: str) -> None:
     """Flagstone: each slab has its own tone, with lichen and pits."""
     island = s.node("NewGeometry").outputs["Random Per Island"]
@@ -202,8 +237,10 @@ def stone(s: Shader, light: str, dark: str) -> None:
     pits = s.noise(place, 38, 4, 0.65)
     tone = s.math("ADD", s.math("MULTIPLY", island, 0.45), s.math("MULTIPLY", cloudy, 0.6))
     colour = s.ramp(tone, [(0.25, dark), (0.75, light)])
-    colour = s.mix(s.span(pits, 0.45, 0.7, 0, 0.3), colour, dark)
-    s.surface(s.principled(colour, 0.85, s.bump(s.math("ADD", cloudy, s.math("MULTIPLY", pits, 0.5)), 0.3, 0.012)))
+    colour = s.mix(s.span(pits, 0.45, 0.7, 0, 0.45), colour, dark)
+    grit = s.noise(place, 130, 2, 0.7)
+    colour = s.mix(s.span(grit, 0.34, 0.66, 0.35, 0), colour, (0.36, 0.33, 0.3), "MULTIPLY")
+    s.surface(s.principled(colour, 0.85, s.bump(s.math("ADD", cloudy, s.math("MULTIPLY", pits, 0.9)), 0.45, 0.012)))
 
 
 @shared

@@ -48,18 +48,11 @@ def wainscot(
     model = wall(length, height, paint, tuple((a, b, c, d) for a, b, c, d in openings if c < height), 0.02)
     for part in model.parts:
         part.vertices = part.vertices - (0, 0.02, 0)
-    doors = [(a, b) for a, b, c, _ in openings if c < 0.1]
-    spans, left = [], -length / 2
-    for a, b in sorted(doors):
-        spans.append((left, a))
-        left = b
-    spans.append((left, length / 2))
-    for x0, x1 in spans:
+    for x0, x1 in between(length, [opening for opening in openings if opening[2] < height]):
+        model.box((x1 - x0, 0.05, 0.035), paint, ((x0 + x1) / 2, -0.03, height - 0.03), bevel=0.01)
+    for x0, x1 in between(length, [opening for opening in openings if opening[2] < 0.1]):
         middle, width = (x0 + x1) / 2, x1 - x0
-        if width < 0.1:
-            continue
         model.box((width, 0.04, 0.13), paint, (middle, -0.03, 0), bevel=0.008)
-        model.box((width, 0.05, 0.035), paint, (middle, -0.03, height - 0.03), bevel=0.01)
         count = max(1, round(width / panel))
         each = width / count
         for i in range(count):
@@ -69,15 +62,25 @@ def wainscot(
     return model
 
 
+def between(length: float, openings: Sequence[Opening]) -> list[tuple[float, float]]:
+    """What openings leave of a wall along x, without slivers."""
+    found, left = [], -length / 2
+    for a, b, *_ in sorted(openings):
+        found.append((left, a))
+        left = b
+    return [(a, b) for a, b in [*found, (left, length / 2)] if b - a > 0.1]
+
+
 def window(width: float, height: float, paint: Material, panes: tuple[int, int] = (3, 3), sill: bool = True) -> Model:
     """A casement in the x-z plane with its lower edge at z = 0, to be set into an opening whose room side is y = 0."""
     model = Model()
+    # The frame reaches from the casing to the outside, so that nothing shines in between.
     for side in (-1, 1):
-        model.box((0.07, 0.09, height), paint, (side * (width - 0.07) / 2, 0.07, 0))
+        model.box((0.07, 0.14, height), paint, (side * (width - 0.07) / 2, 0.05, 0))
         model.box((0.09, 0.03, height + 0.16), paint, (side * (width + 0.07) / 2, -0.012, -0.02))
     for z in (0, height - 0.07):
-        model.box((width, 0.09, 0.07), paint, (0, 0.07, z))
-    model.box((width + 0.22, 0.035, 0.1), paint, (0, -0.012, height))
+        model.box((width - 0.13, 0.13, 0.07), paint, (0, 0.05, z))
+    model.box((width + 0.22, 0.035, 0.1), paint, (0, -0.012, height - 0.02))
     columns, rows = panes
     for i in range(1, columns):
         model.box(
@@ -89,6 +92,8 @@ def window(width: float, height: float, paint: Material, panes: tuple[int, int] 
         model.box((width, 0.04, 0.026), paint, (0, 0.07, i * height / rows))
     if sill:
         model.box((width + 0.24, 0.3, 0.035), paint, (0, -0.02, -0.035), bevel=0.008)
+    else:
+        model.box((width + 0.2, 0.07, 0.06), paint, (0, -0.025, -0.05), bevel=0.01)
     return model
 
 
@@ -215,13 +220,15 @@ def siding(
     for row in range(int(height / board)):
         z = row * board
         left = -length / 2
+        # A board beside no opening is whole.
+        cut = sorted(opening for opening in openings if opening[2] < z + board + 0.02 and opening[3] > z)
 
         def piece(start: float, end: float, low: float, high: float, foot: float = z) -> None:
             if end - start > 0.01 and high - low > 0.004:
                 at = ((start + end) / 2, (low - foot) * math.tan(math.radians(5)), low)
                 model.add(shapes.box((end - start, 0.02, high - low), 0.003), paint, at, (-5, 0, 0), smooth=False)
 
-        for a, b, c, d in [*sorted(openings), (length / 2, length / 2, 0, 0)]:
+        for a, b, c, d in [*cut, (length / 2, length / 2, 0, 0)]:
             piece(left, a, z, z + board + 0.02)
             # Under and over what stands open, a board is sawn to fit.
             piece(a, b, z, min(z + board + 0.02, c))
@@ -239,7 +246,9 @@ def fireplace(width: float, height: float, bricks: Material, shelf: Material, pa
         model.box((side, depth, height - 0.06), bricks, (sign * (opening + side) / 2, -depth / 2, 0), bevel=0.004)
         model.box((0.16, 0.03, height - 0.2), paint, (sign * (opening / 2 + side - 0.1), -depth - 0.012, 0.04))
     model.box((opening, depth, height - 0.06 - lintel), bricks, (0, -depth / 2, lintel), bevel=0.004)
-    model.box((opening, 0.02, lintel), materials.ground("#8a7463", "#6b584a", 18), (0, -0.02, 0))
+    # The chamber stands before whatever covers the wall.
+    soot = materials.ground("#6f5c50", "#4a3c34", 18)
+    model.box((opening + 0.02, 0.02, lintel + 0.02), soot, (0, -0.07, 0))
     model.box((width, depth + 0.08, 0.045), shelf, (0, -depth / 2 - 0.03, height - 0.045), bevel=0.012)
     model.box((width - 0.06, depth + 0.04, 0.05), shelf, (0, -depth / 2 - 0.01, height - 0.09), bevel=0.012)
     model.box((width, 0.75, 0.03), materials.stone("#cfc4b2", "#a3968a"), (0, -0.375, 0.0), bevel=0.008)

@@ -22,6 +22,7 @@ class Shader:
 
     def __init__(self, owner: bpy.types.Material | bpy.types.World) -> None:
         owner.use_nodes = True
+        self.owner = owner
         self.tree = owner.node_tree
         self.tree.nodes.clear()
 

@@ -109,9 +109,13 @@ def grass(
     )
 
 
-def hills(stage: Stage, tints: tuple[str, ...] = ("#7f9a63", "#8ea987", "#a3b8ac")) -> None:
+HILLS = (("#8aa365", "#57774a"), ("#97ae88", "#7a9779"), ("#a9bcb0", "#97aea8"))
+"""Fields and woods of each ring of hills."""
+
+
+def hills(stage: Stage, tints: tuple[tuple[str, str], ...] = HILLS) -> None:
     """Rings of hills, each farther one paler, as air makes them."""
-    for ring, tint in enumerate(tints):
+    for ring, (fields, woods) in enumerate(tints):
         distance, rise = 70 + ring * 75, 4 + ring * 9
         phase = [stage.random.uniform(0, 6.28) for _ in range(4)]
         angle = np.linspace(0, 2 * np.pi, 181)
@@ -129,7 +133,7 @@ def hills(stage: Stage, tints: tuple[str, ...] = ("#7f9a63", "#8ea987", "#a3b8ac
                     [np.sin(angle) * radius, np.cos(angle) * radius, -1 + (crest + 1) * math.sin(share * math.pi / 2)]
                 )
             )
-        model = Model().add((np.concatenate(rows), [shapes.lattice(6, 181)]), materials.ground(tint, tint, 0.08, 0.1))
+        model = Model().add((np.concatenate(rows), [shapes.lattice(6, 181)]), materials.hillside(fields, woods))
         stage.add(f"hills {ring}", model)
 
 

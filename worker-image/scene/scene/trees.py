@@ -122,7 +122,7 @@ SPECIES = {
         0.095,
         0.17,
         170,
-        ("#4d6f4c", "#5f8257", "#7c9c63", "#99b573"),
+        ("#557a4d", "#688d56", "#87a965", "#a4c078"),
         ("#7a6250", "#4c3d31"),
         twigs=5,
     ),
@@ -227,7 +227,9 @@ def clothe(model: Model, numbers: np.random.Generator, twigs: list[np.ndarray], 
     blossom = numbers.random(count) < (0.45 if species.blossom else 0)
     model.add(
         shapes.leaves(points[~blossom], direction[~blossom], sizes[~blossom], numbers, species.leaf_width),
-        materials.foliage(species.foliage, 0.5 if spray else 0.35, 0.7 if spray else 0.5),
+        materials.foliage(
+            species.foliage, 0.5 if spray else 0.35, 0.7 if spray else 0.5, species.height / 3 if spray else 0.0
+        ),
         smooth=False,
     )
     if blossom.any():

@@ -23,7 +23,7 @@ SCHEMES = (
     ("#cfdbe6", "#8ea6be", "#4f6f94", "#c08a4e", "#e9dcc0", ("#e6e2d8", "#3f5f86", "#c79a62")),
     ("#efe2b6", "#cbaa5a", "#5f7f95", "#6d8495", "#b5523f", ("#ebe1c8", "#3f5d73", "#cfa45a")),
 )
-WOODS = (("#a9693a", "#6e3f1f"), ("#8a5230", "#54301a"), ("#c08a52", "#8f5f32"))
+WOODS = (("#96694a", "#5e402b"), ("#7d5238", "#4a3222"), ("#b08c62", "#806344"))
 FLOORS = (("#c79a62", "#99693a"), ("#b58350", "#80532c"), ("#d2ad7c", "#ab8252"))
 
 
@@ -35,7 +35,7 @@ def build(stage: Stage) -> Setting:
     setting = Setting(
         palette=chance.choice(flowers.PALETTES),
         bounces=5,
-        exposure=-0.15,
+        exposure=0.0,
         frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))),
     )
     daylight(stage, mirror)
@@ -157,6 +157,7 @@ def window(stage: Stage, mirror: int, drapes: str) -> None:
             (0, 0, turn),
         )
 
+    terrain.hills(stage)
     stage.add("lawn", Model().add(shapes.sheet(160, 160, 2, 2), materials.lawn("#8fa04a", "#5f7f2f")), (0, 0, -0.5))
     meshes = terrain.tree_meshes(stage, chance.sample(["oak", "apple", "birch", "maple"], 2))
     for i in range(7):
@@ -243,7 +244,7 @@ def window_side(stage: Stage, setting: Setting, mirror: int, wood, cloth, accent
 def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     chance = stage.random
     width, depth, height, shelves = 1.5, 0.3, 2.02, 6
-    x, y, turn = mirror * (WIDTH / 2 - 0.17), 0.45, -mirror * 90
+    x, y, turn = mirror * (WIDTH / 2 - 0.22), 0.45, -mirror * 90
     stage.add("bookcase", furniture.bookcase(width, depth, height, shelves, wood), (x, y, 0), (0, 0, turn))
     stage.add("books", shelf_of_books(chance, width, height, shelves), (x, y, 0), (0, 0, turn))
     table_x, table_y = mirror * 1.55, 0.85

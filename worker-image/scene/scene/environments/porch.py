@@ -31,7 +31,7 @@ def build(stage: Stage) -> Setting:
     boards, white, deck, cloth, door = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice((("#b58a5c", "#8d6238"), ("#9a6a3e", "#6b4424"), ("#c7a878", "#a08050"))))
     paint = materials.paint(white, 0.5)
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.75, frame=wood)
+    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.6, frame=wood)
     azimuth, elevation = mirror * chance.uniform(48, 72), chance.uniform(24, 34)
     light.sky(stage, azimuth, elevation, cover=chance.uniform(0.35, 0.7), warmth=0.45)
     light.sun(stage, azimuth, elevation, 4.6, chance.choice(("#ffd8a0", "#ffe0b4", "#ffcf96")))
@@ -39,6 +39,9 @@ def build(stage: Stage) -> Setting:
 
     # Stands in for the light that the surroundings reflect under the roof.
     light.window_light(stage, "porch light", (0, BACK + 0.3, 1.5), (115, 0, 0), 6.0, 1.6, 46, "#fff4e6")
+    # And for the open sky, which lights the house and, from below, the ceiling.
+    light.window_light(stage, "house light", (0, FRONT + 0.3, 1.7), (-82, 0, 0), 7.0, 1.8, 46, "#eef3ff")
+    light.window_light(stage, "ceiling light", (0, 0.3, 1.0), (180, 0, 0), 6.5, 3.8, 15, "#e2ebff")
     view(stage, mirror)
     building(stage, mirror, materials.paint(boards, 0.6), paint, deck, door)
     furnish(stage, setting, mirror, wood, materials.fabric(cloth))
@@ -179,6 +182,9 @@ def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str], do
     )
     stage.add("side railing 2", rooms.railing(1.15, paint), (mirror * HALF, FRONT - 0.65, 0), (0, 0, 90))
     stage.add("corner", Model().box((0.12, 0.12, HEIGHT), paint), (mirror * HALF, FRONT - 1.28, 0))
+    # The boards' ends meet behind a post in the corner, and the house's other end has one too.
+    stage.add("inner corner", Model().box((0.07, 0.07, HEIGHT), paint), (mirror * (HALF - 0.01), BACK + 0.01, 0))
+    stage.add("outer corner", Model().box((0.1, 0.1, HEIGHT), paint), (-mirror * HALF, BACK, 0))
 
 
 def lantern(stage: Stage, at: tuple[float, float, float]) -> None:
