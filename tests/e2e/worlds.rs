@@ -292,10 +292,32 @@ async fn a_renderer_that_was_left_is_removed(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+/// As soon as there is a preview, the viewer knows where to look first and where the pictures hang.
+async fn its_places_come_with_the_preview(daemon: &Daemon, id: &Value) -> Result<()> {
+    let path_of_world = format!("/v1/worlds/{}", text(id)?);
+    let world = eventually!("the preview is there", RENDERED_WITHIN, {
+        let world = daemon.api().get(&path_of_world).await?.ok()?;
+        ensure!(world["status"] != "failed", "{world}");
+        (!world["assets"]["preview_url"].is_null()).then_some(world)
+    })?;
+    ensure!(world["status"] == "rendering" && world["assets"]["panorama_url"].is_null(), "{world}");
+    let scene = path(daemon, &world["viewer_url"])? + "/scene.json";
+    let scene = daemon.api().without_key().get(&scene).await?.ok()?;
+    ensure!(scene["preview"] == true && scene["panorama"] == false, "{scene}");
+    for item in [&world["items"][0], &scene["items"][0]] {
+        ensure!(item["placed"] == true && item["corners"].is_array(), "the picture hangs somewhere: {item}");
+        ensure!(item["yaw"] == scene["initial_yaw"], "and the viewer faces it: {scene}");
+    }
+    Ok(())
+}
+
 async fn a_killed_renderer_is_replaced_once(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(settings().set("WORLD_SAMPLES", "4096").set("WORLD_WIDTH", "2048")).await?;
+    let daemon = Daemon::start(settings().set("WORLD_SAMPLES", "1024").set("WORLD_WIDTH", "2048")).await?;
     let key = integration(&daemon, &["ward"]).await?;
-    let world = generate(&daemon, request(&key, "home")).await?.ok()?;
+    let mut body = request(&key, "home");
+    body["images"] = json!([{"data": picture()?, "label": "By the sea"}]);
+    let world = generate(&daemon, body.clone()).await?.ok()?;
+    its_places_come_with_the_preview(&daemon, &world["world_id"]).await?;
     let mut killed = Vec::new();
     for _ in 0..2 {
         let renderer = eventually!("a renderer runs", RENDERED_WITHIN, {
@@ -307,7 +329,7 @@ async fn a_killed_renderer_is_replaced_once(_: Stage) -> Result<()> {
     }
     let world = ended(&daemon, &world["world_id"]).await?;
     ensure!(world["status"] == "failed" && world["error"]["code"] == "render_failed", "{world}");
-    let again = generate(&daemon, request(&key, "home")).await?.ok()?;
+    let again = generate(&daemon, body).await?.ok()?;
     ensure!(again["cached"] == false, "what failed is tried anew: {again}");
     let gone = daemon.api().delete(&format!("/v1/worlds/{}", text(&again["world_id"])?)).await?;
     ensure!(gone.status == 204, "{gone}");

@@ -147,7 +147,8 @@ impl Worlds {
                 Ok(patient) => patient,
                 Err(error) => break Err(error.into()),
             };
-            content = record.open(&patient.cipher);
+            // An earlier try has kept its own: what was uploaded is gone by then.
+            content = live.record().open(&patient.cipher);
             match self.render(live, &patient.cipher, &mut content, spare.take()).await {
                 Err(RenderError::Runtime(error)) if !error.has_no_renderer() => {
                     tracing::warn!(world = %id, %error, "waiting for the container runtime");
