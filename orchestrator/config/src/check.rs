@@ -22,6 +22,12 @@ const BODY_MEMORY_PER_BYTE: u64 = 4;
 /// The same of a file that is not parsed, and may be in a form.
 const UPLOAD_MEMORY_PER_BYTE: u64 = 2;
 
+/// The widest scene that a renderer makes, in pixels.
+const MAX_SCENE_WIDTH: u32 = 4096;
+
+/// The most samples that a renderer takes for a pixel.
+const MAX_SCENE_SAMPLES: u32 = 1024;
+
 /// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
 pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
@@ -37,6 +43,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     ads(config, layers);
     services(config, layers);
     traces(config, layers);
+    world(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
         let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
         layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
@@ -65,6 +72,20 @@ fn faults(layers: &mut Layers<'_>, name: &str, remedy: &str, found: impl IntoIte
 
 fn time(duration: Duration) -> String {
     format_duration(duration).to_string()
+}
+
+/// What a renderer takes; more it refuses, and then every world fails.
+fn world(config: &Sections, layers: &mut Layers<'_>) {
+    let world = &config.world;
+    for (name, width) in [("world.width", world.width), ("world.preview_width", world.preview_width)] {
+        let wrong = width > MAX_SCENE_WIDTH || width % 2 != 0;
+        let remedy = format!("write an even number, {MAX_SCENE_WIDTH} at most");
+        faults(layers, name, &remedy, wrong.then(|| format!("{width} is no width of a scene")));
+    }
+    let samples = world.samples;
+    let remedy = format!("write a number from 1 to {MAX_SCENE_SAMPLES}, or 0 to leave it to the renderer");
+    let wrong = (samples > MAX_SCENE_SAMPLES).then(|| format!("{samples} samples are more than a renderer takes"));
+    faults(layers, "world.samples", &remedy, wrong);
 }
 
 fn traces(config: &Sections, layers: &mut Layers<'_>) {

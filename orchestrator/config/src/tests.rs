@@ -43,6 +43,15 @@ fn nothing_given_is_sound() {
 }
 
 #[test]
+fn scenes_are_what_a_renderer_takes() {
+    for (name, text) in [("world.width", "4098"), ("world.preview_width", "1023"), ("world.samples", "1025")] {
+        let fault = fault_of(&[(name, text)]);
+        assert!(fault.contains(name) && fault.contains(text), "{fault}");
+    }
+    assert!(with(&[("world.width", "4096"), ("world.samples", "1024")]).is_ok());
+}
+
+#[test]
 fn flags_win_over_the_environment_and_both_over_the_file() {
     let file = "[log]\nfilter = \"warn\"\n[relay]\nmax_sockets = 1\n[drain]\ntimeout = 5";
     let vars = env(&[("WARMPOOL_LOG_FILTER", "debug"), ("WARMPOOL_RELAY_MAX_SOCKETS", "2")]);

@@ -185,8 +185,8 @@ settings! {
         queue_length: usize = Is("100"), min "1";
         /// Maximum number of queued worlds of one integration key; 0 sets no separate limit. Keys take turns.
         max_per_key: usize = Is("50");
-        /// Width of a scene, in pixels; its height is half of that. Large screens show the difference up to 4096.
-        width: u32 = Is("2048"), min "128";
+        /// Width of a scene, in pixels; its height is half of that. A screen 1440 pixels wide shows a quarter of it at a time.
+        width: u32 = Is("4096"), min "128";
         /// Width of the preview, in pixels, which is ready within seconds.
         preview_width: u32 = Is("1024"), min "64";
         /// Samples per pixel: more take longer and give a finer picture. With 0 the renderer decides.
