@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::process::Command;
 use tokio::task::JoinSet;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use warmpool_tests::wire::Io;
 use warmpool_tests::{Daemon, Group, Settings, Stage, evidence, group};
 
@@ -27,14 +29,25 @@ const PORT: u16 = 9222;
 /// The cases of compression: the echo server takes none, so they would say nothing of the relay.
 const LEFT_OUT: [&str; 2] = ["12.*", "13.*"];
 
-/// Answers each message with the same message.
+/// Answers each message with the same message, and what is none with a Close that says so.
 async fn echo(stream: impl Io) {
     let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
     let Ok(mut socket) = tokio_tungstenite::accept_async_with_config(stream, Some(config)).await else { return };
-    while let Some(Ok(message)) = socket.next().await {
-        if (message.is_text() || message.is_binary()) && socket.send(message).await.is_err() {
-            return;
-        }
+    while let Some(read) = socket.next().await {
+        let code = match read {
+            Ok(message) if message.is_text() || message.is_binary() => {
+                if socket.send(message).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Ok(_) => continue,
+            Err(Error::Utf8(_)) => CloseCode::Invalid,
+            Err(Error::Protocol(_)) => CloseCode::Protocol,
+            Err(_) => return,
+        };
+        let _ = socket.close(Some(CloseFrame { code, reason: Utf8Bytes::default() })).await;
+        return;
     }
 }
 

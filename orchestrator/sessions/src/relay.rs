@@ -156,8 +156,10 @@ enum Outcome {
     BrowserLeft { clean: bool },
     /// The session ended.
     Ended(Ending),
-    /// One side broke the protocol or a limit.
-    FrameError { code: u16, reason: &'static str },
+    /// The client broke the protocol or a limit.
+    ClientError { code: u16, reason: &'static str },
+    /// The browser did.
+    BrowserError { code: u16, reason: &'static str },
     /// The client does not read.
     Stalled,
 }
@@ -203,19 +205,20 @@ impl Relay {
                 biased;
                 stop = down.run(stall, None, moved_down) => match stop {
                     PumpEnd::End { clean } => Outcome::BrowserLeft { clean },
-                    PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
+                    PumpEnd::FrameError { code, reason } => Outcome::BrowserError { code, reason },
                     PumpEnd::Stalled => Outcome::Stalled,
                     PumpEnd::PeerGone => Outcome::ClientLeft { clean: false },
                 },
                 stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
                     PumpEnd::End { clean } => Outcome::ClientLeft { clean },
-                    PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
-                    PumpEnd::Stalled => Outcome::FrameError { code: 1011, reason: "the browser stopped reading" },
+                    PumpEnd::FrameError { code, reason } => Outcome::ClientError { code, reason },
+                    PumpEnd::Stalled => Outcome::BrowserError { code: 1011, reason: "the browser stopped reading" },
                     PumpEnd::PeerGone => Outcome::BrowserLeft { clean: false },
                 },
                 ending = self.session.ended() => Outcome::Ended(ending),
             }
         };
+        let mut said_to_browser = false;
         let goodbye = match outcome {
             Outcome::ClientLeft { clean: true } => {
                 // The browser still answers the Close; that answer is the client's.
@@ -234,40 +237,61 @@ impl Relay {
                 }
                 None
             }
-            Outcome::BrowserLeft { clean: false } => Some(match timeout(VERDICT_GRACE, self.session.ended()).await {
-                Ok(ending) => (ending.close_code(), ending.message()),
-                // While the container engine is away, nobody knows why the worker went.
-                Err(_) => match self.session.worker.agent.health().await {
-                    Ok(_) => (1001, "the browser closed the connection".to_owned()),
-                    Err(_) => (1011, "the browser's worker was lost".to_owned()),
-                },
-            }),
+            // The client has left already, and needs no reason.
+            Outcome::BrowserLeft { clean: false } if up.has_closed() => None,
+            Outcome::BrowserLeft { clean: false } => Some(why_browser_left(&self.session).await),
             Outcome::Ended(ref ending) => Some((ending.close_code(), ending.message())),
-            Outcome::FrameError { code, reason } => Some((code, reason.to_owned())),
+            Outcome::ClientError { code, reason } => {
+                // What the browser still answers to came before, and is the client's. The Close is the relay's own.
+                if up.between_frames() && !up.has_closed() {
+                    down.withhold_close();
+                    let _ = timeout(CLOSE_GRACE, up.writer.write_all(&frames::masked_close(code))).await;
+                    let _ = timeout(CLOSE_GRACE, down.run(CLOSE_GRACE, None, |_| {})).await;
+                    said_to_browser = true;
+                }
+                Some((code, reason.to_owned()))
+            }
+            Outcome::BrowserError { code, reason } => Some((code, reason.to_owned())),
             Outcome::Stalled => {
                 metrics::counter!("warmpool_relay_stalled_total").increment(1);
                 tracing::warn!(session = %self.session.id, "a client stopped reading; its socket is cut");
                 None
             }
         };
+        let has_said_goodbye = goodbye.is_some();
         if let Some((code, reason)) = goodbye {
             if down.finish_frame(FRAME_GRACE).await {
                 let _ = timeout(CLOSE_GRACE, down.writer.write_all(&frames::close(code, &reason))).await;
                 let _ = timeout(CLOSE_GRACE, down.writer.flush()).await;
             }
-            if up.between_frames() {
+            if up.between_frames() && !said_to_browser {
                 let _ = timeout(CLOSE_GRACE, up.writer.write_all(&frames::masked_close(1001))).await;
             }
-            // The client should see our Close before the connection is reset under it.
-            let _ = timeout(CLOSE_GRACE, read_to_end(&mut up.reader)).await;
         }
+        // The client waits for its connection to end, as the standard says.
         let _ = timeout(CLOSE_GRACE, down.writer.shutdown()).await;
         let _ = up.writer.shutdown().await;
+        if has_said_goodbye {
+            // What it still sends would have the connection reset before it has seen our Close.
+            let _ = timeout(CLOSE_GRACE, read_to_end(&mut up.reader)).await;
+        }
         // A WebDriver session ends with its driver, not with its sockets.
         let by_socket = self.session.options.kind == Kind::DevTools;
         if matches!(outcome, Outcome::ClientLeft { clean: true }) && self.client_hangs_up_when_done && by_socket {
             self.session.client_finished();
         }
+    }
+}
+
+/// The code and reason of the Close for a client whose browser hung up.
+async fn why_browser_left(session: &Session) -> (u16, String) {
+    match timeout(VERDICT_GRACE, session.ended()).await {
+        Ok(ending) => (ending.close_code(), ending.message()),
+        // While the container engine is away, nobody knows why the worker went.
+        Err(_) => match session.worker.agent.health().await {
+            Ok(_) => (1001, "the browser closed the connection".to_owned()),
+            Err(_) => (1011, "the browser's worker was lost".to_owned()),
+        },
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) struct Text {
 
 /// The opcode of a frame with which a text message begins.
 const TEXT: u8 = 1;
+/// The opcode of a Close frame.
+const CLOSE: u8 = 8;
 /// The longest header: two bytes, an eight-byte length, a mask.
 const MAX_HEADER: usize = 14;
 
@@ -69,6 +71,8 @@ pub(super) struct Frames {
     /// Whether to stop at text messages, and whether the next one is to pass.
     stops: bool,
     passes_next: bool,
+    /// Whether a Close frame is not to pass.
+    withholds_close: bool,
 }
 
 struct Header {
@@ -88,7 +92,21 @@ impl Header {
 
 impl Frames {
     pub(super) const fn new(sender: Sender, limit: u64) -> Self {
-        Self { sender, limit, payload: 0, message: None, closed: false, stops: false, passes_next: false }
+        Self {
+            sender,
+            limit,
+            payload: 0,
+            message: None,
+            closed: false,
+            stops: false,
+            passes_next: false,
+            withholds_close: false,
+        }
+    }
+
+    /// Lets no Close frame pass from now on: it counts as a violation.
+    pub(super) const fn withhold_close(&mut self) {
+        self.withholds_close = true;
     }
 
     /// Stops at each text message.
@@ -152,7 +170,10 @@ impl Frames {
                 if header.payload > 125 || !header.fin {
                     return Err(protocol("a control frame is too long or fragmented"));
                 }
-                self.closed |= header.opcode == 0x8;
+                if header.opcode == CLOSE && self.withholds_close {
+                    return Err(protocol("a Close frame comes where the relay says Close itself"));
+                }
+                self.closed |= header.opcode == CLOSE;
             }
             _ => return Err(protocol("a frame has an unknown opcode")),
         }
@@ -271,6 +292,19 @@ mod tests {
         }
         bytes.extend_from_slice(payload);
         bytes
+    }
+
+    #[test]
+    fn a_close_passes_unless_it_is_withheld() {
+        let close = close(1000, "");
+        let mut frames = Frames::new(Sender::Browser, 9);
+        assert_eq!(frames.feed(&close).forward, close.len());
+        assert!(frames.closed());
+        let mut frames = Frames::new(Sender::Browser, 9);
+        frames.withhold_close();
+        let stream = [text(Sender::Browser, b"x"), close].concat();
+        let scanned = frames.feed(&stream);
+        assert_eq!((scanned.forward, scanned.violation.is_some(), frames.closed()), (3, true, false));
     }
 
     #[test]

@@ -169,6 +169,11 @@ where
         timeout(within, finish).await.unwrap_or(false)
     }
 
+    /// Lets no Close frame pass from now on.
+    pub(super) const fn withhold_close(&mut self) {
+        self.frames.withhold_close();
+    }
+
     /// Whether a Close frame has passed.
     pub(super) const fn has_closed(&self) -> bool {
         self.frames.closed()
