@@ -105,6 +105,10 @@ pub trait ContainerRuntime: Send + Sync {
     /// Errors: [`RuntimeError`]; the caller removes what may have been created.
     async fn start_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError>;
 
+    /// Returns the state of a renderer's container.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked.
+    async fn renderer_state(&self, renderer: &RendererId) -> Result<ContainerState, RuntimeError>;
+
     /// Removes a renderer's container, running or not. One that is gone is a success.
     /// Errors: [`RuntimeError`]; the caller tries again.
     async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError>;

@@ -125,15 +125,24 @@ impl Docker {
         unless(&[404], image)?.ok_or_else(|| RuntimeError::NoImage(name.to_owned()))
     }
 
-    async fn inspect(&self, worker: &WorkerId) -> Answer<ContainerInspectResponse> {
-        let name = &container_name(worker);
+    async fn inspect(&self, name: &str) -> Answer<ContainerInspectResponse> {
         let options = None::<InspectContainerOptions>;
         self.look("inspect a container", async move |engine| engine.inspect_container(name, options).await).await
     }
 
+    async fn state_of(&self, name: &str) -> Result<ContainerState, RuntimeError> {
+        let Some(detail) = unless(&[404], self.inspect(name).await)? else { return Ok(ContainerState::Missing) };
+        let state = detail.state.unwrap_or_default();
+        if state.running == Some(true) {
+            return Ok(ContainerState::Running);
+        }
+        Ok(ContainerState::Exited { code: state.exit_code.unwrap_or(-1), oom: state.oom_killed == Some(true) })
+    }
+
     /// Returns what the engine says of a worker's place on its one network.
     async fn endpoint(&self, worker: &WorkerId) -> Result<Option<EndpointSettings>, RuntimeError> {
-        let networks = self.inspect(worker).await?.network_settings.and_then(|settings| settings.networks);
+        let networks =
+            self.inspect(&container_name(worker)).await?.network_settings.and_then(|settings| settings.networks);
         Ok(networks.and_then(|networks| networks.into_values().next()))
     }
 
@@ -230,12 +239,7 @@ impl ContainerRuntime for Docker {
     }
 
     async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
-        let Some(detail) = unless(&[404], self.inspect(worker).await)? else { return Ok(ContainerState::Missing) };
-        let state = detail.state.unwrap_or_default();
-        if state.running == Some(true) {
-            return Ok(ContainerState::Running);
-        }
-        Ok(ContainerState::Exited { code: state.exit_code.unwrap_or(-1), oom: state.oom_killed == Some(true) })
+        self.state_of(&container_name(worker)).await
     }
 
     async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
@@ -272,6 +276,10 @@ impl ContainerRuntime for Docker {
 
     async fn start_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
         self.attach_renderer(renderer).await
+    }
+
+    async fn renderer_state(&self, renderer: &RendererId) -> Result<ContainerState, RuntimeError> {
+        self.state_of(&container_name(renderer)).await
     }
 
     async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError> {

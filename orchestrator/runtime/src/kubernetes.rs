@@ -339,6 +339,10 @@ impl ContainerRuntime for Kubernetes {
         self.connect_renderer(renderer).await
     }
 
+    async fn renderer_state(&self, renderer: &RendererId) -> Result<ContainerState, RuntimeError> {
+        self.state(&WorkerId::from(renderer.as_str())).await
+    }
+
     async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError> {
         self.delete_renderer(renderer).await
     }

@@ -256,6 +256,10 @@ impl ContainerRuntime for Swarm {
         self.host.start_renderer(renderer).await
     }
 
+    async fn renderer_state(&self, renderer: &RendererId) -> Result<ContainerState, RuntimeError> {
+        self.host.renderer_state(renderer).await
+    }
+
     async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError> {
         self.host.remove_renderer(renderer).await
     }

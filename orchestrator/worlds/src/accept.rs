@@ -10,7 +10,7 @@ use super::Worlds;
 use super::attachment;
 use super::log::RequestEntry;
 use super::patient::{Identity, PatientRef};
-use super::record::{Content, ContentItem, WorldRecord};
+use super::record::{Content, ContentItem, WorldRecord, upload_file};
 use super::request::{Source, WorldRequest};
 use crate::Error;
 use warmpool_api::world::{Environment, Status};
@@ -215,7 +215,7 @@ impl Worlds {
                 Source::None => {}
                 Source::Url(address) => url = Some(address.to_string()),
                 Source::Data(bytes) => {
-                    let name = format!("upload-{number}");
+                    let name = upload_file(number);
                     self.shared.files.put(cipher, world, &name, Bytes::clone(bytes)).await?;
                     file = Some(name);
                 }

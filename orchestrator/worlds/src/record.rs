@@ -36,6 +36,11 @@ pub(super) fn picture_file(number: usize) -> String {
     format!("picture-{number}.jpg")
 }
 
+/// The name of the file that has the picture as it was sent.
+pub(super) fn upload_file(number: usize) -> String {
+    format!("upload-{number}")
+}
+
 /// What a world reveals of its patient: kept encrypted with the patient's own key.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Content {

@@ -10,11 +10,11 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::attachment::normalise;
 use super::files::PICTURES;
-use super::record::{Content, WorldRecord, picture_file};
+use super::record::{Content, WorldRecord, picture_file, upload_file};
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
 use crate::Error;
@@ -22,10 +22,14 @@ use warmpool_api::world::{Direction, Failure, ItemKind, Placement};
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
 use warmpool_keys::IntegrationKind;
-use warmpool_runtime::{RendererId, RendererPipes, Runtime, RuntimeError};
+use warmpool_runtime::{ContainerState, RendererId, RendererPipes, Runtime, RuntimeError};
 
 /// A renderer loads Blender in some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long the runtime may take to know why a renderer ended.
+const END_KNOWN_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks at a renderer that has ended.
+const END_POLL: Duration = Duration::from_millis(200);
 /// The longest pause between two tries to remove a container.
 const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -65,6 +69,9 @@ pub(super) enum RenderError {
     /// The renderer ended, or said what makes no sense.
     #[error("the renderer {0}")]
     Crashed(String),
+    /// The renderer's container ran out of memory.
+    #[error("the scene needs more memory than a renderer has (`world.memory`)")]
+    OutOfMemory,
     /// The renderer refused the job.
     #[error("the renderer: {0}")]
     Refused(String),
@@ -93,6 +100,7 @@ impl RenderError {
         let (code, message) = match self {
             Self::Attachment { .. } => ("attachment_refused", self.to_string()),
             Self::Slow(_) => ("render_timeout", self.to_string()),
+            Self::OutOfMemory => ("renderer_out_of_memory", self.to_string()),
             Self::Crashed(_) | Self::Refused(_) => ("render_failed", "the scene could not be rendered".to_owned()),
             Self::Runtime(_) => ("renderer_not_starting", "no renderer could be started".to_owned()),
             Self::Store(error) => (error.code().as_str(), error.to_string()),
@@ -149,8 +157,8 @@ impl Renderer {
             }
             match self.pipes.output.next().await {
                 Some(Ok(bytes)) => self.events.add(&bytes).map_err(|error| crashed(&error))?,
-                Some(Err(error)) => return Err(error.into()),
-                None => return Err(crashed(&"ended")),
+                Some(Err(error)) => return Err(ended(&self.runtime, &self.container, Some(error)).await),
+                None => return Err(ended(&self.runtime, &self.container, None).await),
             }
         }
     }
@@ -245,7 +253,8 @@ impl Worlds {
     async fn prepare(&self, live: &LiveWorld, cipher: &Cipher, content: &mut Content) -> Result<(), RenderError> {
         let WorldRecord { world_id: world, owner, .. } = live.record();
         let limits = self.picture_limits();
-        for (number, item) in content.items.iter_mut().enumerate() {
+        for number in 0..content.items.len() {
+            let Some(item) = content.items.get(number).cloned() else { break };
             let refused = |problem: String| RenderError::Attachment { field: item.field.clone(), problem };
             let name = picture_file(number);
             if item.file.as_deref() == Some(name.as_str()) {
@@ -273,11 +282,13 @@ impl Worlds {
             .await?;
             let picture = picture.map_err(|error| refused(error.to_string()))?;
             self.shared.files.put(cipher, &world, &name, picture).await?;
-            if let Some(upload) = item.file.replace(name) {
-                self.shared.files.remove(&world, &upload).await?;
+            if let Some(item) = content.items.get_mut(number) {
+                item.file = Some(name);
             }
+            // Before what was sent goes: another try, or another process, looks for what the record names.
+            self.keep_content(live, content).await?;
+            self.shared.files.remove(&world, &upload_file(number)).await?;
         }
-        self.keep_content(live, content).await?;
         Ok(())
     }
 
@@ -311,6 +322,29 @@ impl Worlds {
             }
         }
     }
+}
+
+/// Why nothing comes from the renderer any more, as its container's end tells. `broken` is the connection's own word.
+async fn ended(runtime: &Runtime, renderer: &RendererId, broken: Option<RuntimeError>) -> RenderError {
+    let begun = Instant::now();
+    while begun.elapsed() < END_KNOWN_WITHIN {
+        let crashed = RenderError::Crashed;
+        match runtime.renderer_state(renderer).await {
+            Ok(ContainerState::Exited { oom: true, .. }) => return RenderError::OutOfMemory,
+            Ok(ContainerState::Exited { code, .. }) => return crashed(format!("ended with code {code}")),
+            Ok(ContainerState::Evicted { node, why }) => {
+                return crashed(format!("was ended on node {node}: {why}"));
+            }
+            // That is no fault of the scene's.
+            Ok(ContainerState::NodeDrained { node } | ContainerState::NodeLost { node }) => {
+                return RenderError::Runtime(RuntimeError::Unreachable(format!("the renderer's node {node} is gone")));
+            }
+            Ok(ContainerState::Missing) => return crashed("was removed".to_owned()),
+            // The end of the connection may come first.
+            Ok(ContainerState::Running) | Err(_) => sleep(END_POLL).await,
+        }
+    }
+    broken.map_or_else(|| RenderError::Crashed("ended".to_owned()), RenderError::Runtime)
 }
 
 /// The name under which a picture is kept. A renderer may name none but those that are known, and must keep to their

@@ -66,6 +66,7 @@ fn calls<'a>(
         "image_id": runtime.image_id("image"),
         "engine_facts": runtime.engine_facts(),
         "start_renderer": runtime.start_renderer(renderer),
+        "renderer_state": runtime.renderer_state(renderer),
         "remove_renderer": runtime.remove_renderer(renderer),
         "left_renderers": runtime.left_renderers(),
         "has_renderer_image": runtime.has_renderer_image(),
