@@ -107,6 +107,12 @@ impl Cdp {
         }
     }
 
+    /// Opens a page of the tests' site and reads it.
+    pub async fn reads_form(&mut self, site: &str) -> Result<()> {
+        let page = self.open(&format!("{site}/form")).await?;
+        eventually!("the page is loaded", 20, self.evaluate(&page, "document.title").await? == "Form")
+    }
+
     /// Opens a tab and returns the id of a session attached to it, once its page has taken the place of the empty one that
     /// each tab begins with: a script that came sooner would run there.
     pub async fn open(&mut self, url: &str) -> Result<String> {

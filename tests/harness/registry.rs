@@ -1,4 +1,5 @@
-//! A registry of images, as Debian packs it, without TLS.
+//! A registry of images, as Debian packs it, without TLS. What is pushed stays under `target/`: an engine does not compress and
+//! push layers again that it has pushed to the registry of an earlier run.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
 
+use crate::docker::Docker;
 use crate::{eventually, suite};
 
 const PROGRAM: &str = "docker-registry";
@@ -20,7 +22,10 @@ pub const PASSWORD: &str = "word~of?the>pool";
 /// Both as a line of `htpasswd -B`.
 const USERS: &str = "pool:$2b$04$KTvLh6Dy4Q6TE64HAEoqg.2/Q1syqrZnBIes4nCeeHNvzpUXKefWi\n";
 
-/// A registry that runs until it is dropped, and whose images go with it.
+/// The file that says which image was pushed.
+const ID: &str = "id";
+
+/// A registry that runs until it is dropped.
 pub struct Registry {
     process: Child,
     port: u16,
@@ -28,13 +33,20 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts one on all addresses of this machine that asks for the password.
-    pub async fn start() -> Result<Self> {
+    /// Starts one on all addresses of this machine that asks for the password. It has what was pushed of this image before, as long
+    /// as that is what this machine's engine has.
+    pub async fn start(image: &str) -> Result<Self> {
         let folder = tempfile::tempdir()?;
+        let root = suite::target_dir().join("e2e-registry");
+        let id = Docker::default().run(&["image", "inspect", "--format", "{{.Id}}", image]).await?;
+        if fs::read_to_string(root.join(ID)).is_ok_and(|pushed| pushed != id) {
+            fs::remove_dir_all(&root)?;
+        }
+        fs::create_dir_all(&root)?;
+        fs::write(root.join(ID), id)?;
         // It takes no port 0.
         let port = TcpListener::bind("0.0.0.0:0")?.local_addr()?.port();
         let config = folder.path().join("config.yml");
-        let root = folder.path().join("images");
         let users = folder.path().join("users");
         fs::write(&users, USERS)?;
         let text = format!(

@@ -46,6 +46,13 @@ impl Session {
         self.body[field].as_str().with_context(|| format!("{field} in {}", self.body))
     }
 
+    /// The id of its worker, as its daemon's log says.
+    pub fn worker_in(&self, log: &str) -> Result<String> {
+        let words = log.lines().find(|line| line.contains("session running") && line.contains(&self.id));
+        let worker = words.and_then(|line| line.split("worker=").nth(1)?.split_whitespace().next());
+        worker.map(str::to_owned).with_context(|| format!("the worker of {}", self.id))
+    }
+
     /// `websocket_url`.
     pub fn websocket_url(&self) -> Result<&str> {
         self.url("websocket_url")

@@ -1,6 +1,7 @@
 //! Cases in groups. A group's cases run one after another and share one daemon unless they need one of their own; a few
 //! groups run side by side, each in a lane with a runtime and a web site of its own.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +47,11 @@ const LOG_LINES: usize = 80;
 pub struct Stage {
     site: Arc<Site>,
     daemon: Option<Arc<Daemon>>,
+    kept: Kept,
 }
+
+/// What a case left for the next ones of its group.
+type Kept = Arc<Mutex<Vec<Box<dyn Any + Send>>>>;
 
 impl Stage {
     /// The web site.
@@ -59,6 +64,19 @@ impl Stage {
     /// Errors: the group has none.
     pub fn daemon(&self) -> Result<&Daemon> {
         self.daemon.as_deref().context("this group shares no daemon")
+    }
+
+    /// What an earlier case of the group has kept of this type. A case that fails keeps nothing.
+    #[must_use]
+    pub fn take<T: Any>(&self) -> Option<T> {
+        let mut kept = self.kept.lock();
+        let at = kept.iter().position(|thing| thing.is::<T>())?;
+        kept.swap_remove(at).downcast().ok().map(|thing| *thing)
+    }
+
+    /// Leaves something that takes long to start, as it was at the start, for the group's next cases. It ends with the group.
+    pub fn keep<T: Any + Send>(&self, thing: T) {
+        self.kept.lock().push(Box::new(thing));
     }
 
     /// The site's address as the browsers of this daemon see it.
@@ -247,17 +265,17 @@ impl TestLane {
 
     /// Runs a group; returns how long each of its cases took.
     fn run(&self, batch: Batch) -> Durations {
-        let (mut shared, mut durations) = (None, Durations::new());
+        let (mut shared, mut durations, kept) = (None, Durations::new(), Kept::default());
         let settings = batch.settings.as_ref();
         for (name, case, outcome) in batch.cases {
             let (title, began) = (format!("{}::{name}", batch.group), Instant::now());
             drop(evidence::take());
-            let mut ended = self.try_case(settings, &mut shared, &case);
+            let mut ended = self.try_case((settings, &kept), &mut shared, &case);
             if let (Err(first), true) = (&ended, tries_again()) {
                 let first = first.clone();
                 // With another daemon: the first one may be what was at fault.
                 shared = None;
-                ended = self.try_case(settings, &mut shared, &case);
+                ended = self.try_case((settings, &kept), &mut shared, &case);
                 if ended.is_ok() {
                     UNSTEADY.lock().push((title.clone(), first));
                 }
@@ -273,19 +291,29 @@ impl TestLane {
         durations
     }
 
-    fn try_case(&self, settings: Option<&Settings>, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
-        let run = AssertUnwindSafe(|| self.run_case(settings, shared, run));
+    fn try_case(
+        &self,
+        group: (Option<&Settings>, &Kept),
+        shared: &mut Option<Arc<Daemon>>,
+        run: &Run,
+    ) -> Result<(), String> {
+        let run = AssertUnwindSafe(|| self.run_case(group, shared, run));
         catch_unwind(run).unwrap_or_else(|_| Err(format!("it panicked\n{}", shown_logs())))
     }
 
-    fn run_case(&self, settings: Option<&Settings>, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
+    fn run_case(
+        &self,
+        (settings, kept): (Option<&Settings>, &Kept),
+        shared: &mut Option<Arc<Daemon>>,
+        run: &Run,
+    ) -> Result<(), String> {
         forget_logs();
         let outcome = self.runtime.block_on(async {
             if let (Some(settings), None) = (settings, &shared) {
                 let daemon = Daemon::start(settings.clone()).await.context("start the group's daemon")?;
                 *shared = Some(Arc::new(daemon));
             }
-            let stage = Stage { site: Arc::clone(&self.site), daemon: shared.clone() };
+            let stage = Stage { site: Arc::clone(&self.site), daemon: shared.clone(), kept: Arc::clone(kept) };
             let outcome = tokio::time::timeout(case_limit(), run(stage)).await.context("the case hung")?;
             if let Some(daemon) = shared {
                 daemon.log_is_shown();

@@ -44,17 +44,17 @@ shift && exec dockerd "$@""#;
 pub const SOCKET: &str = "/tmp/wpswarm/docker.sock";
 
 /// What a swarm's nodes have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nodes {
     /// How many have the image; the others come last.
     pub with_image: usize,
-    /// How many have the fence of workers as their engine's default; the others come last.
-    pub fenced: usize,
+    /// The one that lacks the fence of workers as its engine's default.
+    pub unfenced: Option<usize>,
 }
 
 impl Nodes {
     /// All have everything.
-    pub const ALIKE: Self = Self { with_image: 3, fenced: 3 };
+    pub const ALIKE: Self = Self { with_image: 3, unfenced: None };
 }
 
 /// One machine of the swarm.
@@ -68,30 +68,21 @@ pub struct Node {
 /// The swarm. Dropping it ends its nodes and removes what they had.
 pub struct Swarm {
     nodes: Vec<Node>,
+    what: Nodes,
     folder: TempDir,
     seat: i32,
 }
 
 impl Swarm {
-    /// Three nodes that have `image`, as this machine's engine has it, and the fence. Where namespaces cannot be made: `None`,
-    /// and a line in the log.
-    pub async fn start(image: &str) -> Result<Option<Self>> {
-        Self::start_with(image, Nodes::ALIKE).await
-    }
-
-    /// The same, where not all nodes have everything.
-    pub async fn start_with(image: &str, nodes: Nodes) -> Result<Option<Self>> {
-        Self::start_with_images(&[image], nodes).await
-    }
-
-    /// The same, with several images. The first one also serves the daemon's seat.
-    pub async fn start_with_images(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
+    /// Three nodes that have these images, as this machine's engine has them, and the fence. The first image also serves the
+    /// daemon's seat. Where namespaces cannot be made: `None`, and a line in the log.
+    pub async fn start(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
         Self::start_nodes(images, 3, nodes).await
     }
 
     /// This many nodes, all of which have everything.
     pub async fn start_many(image: &str, count: usize) -> Result<Option<Self>> {
-        Self::start_nodes(&[image], count, Nodes { with_image: count, fenced: count }).await
+        Self::start_nodes(&[image], count, Nodes { with_image: count, unfenced: None }).await
     }
 
     async fn start_nodes(images: &[&str], count: usize, nodes: Nodes) -> Result<Option<Self>> {
@@ -115,10 +106,10 @@ impl Swarm {
         let parent = suite::target_dir().join("e2e-swarm");
         fs::create_dir_all(&parent)?;
         let folder = tempfile::Builder::new().prefix("nodes-").tempdir_in(&parent)?;
-        let mut swarm = Self { nodes: Vec::new(), folder, seat: 0 };
+        let mut swarm = Self { nodes: Vec::new(), what: nodes, folder, seat: 0 };
         unwire();
         wire_hub()?;
-        let fenced = |number| number <= nodes.fenced;
+        let fenced = |number| nodes.unfenced != Some(number);
         let seed = Seed::of(images, &parent).await?;
         let data = swarm.folder.path().join("1/data");
         fs::create_dir_all(&data)?;
@@ -179,6 +170,12 @@ impl Swarm {
         // The engine knows it by its number among the node's processes; its control group has its name.
         self.seat = eventually!("the daemon's seat is taken", 10, process_in(&id))?;
         Ok(())
+    }
+
+    /// What its nodes had at the start.
+    #[must_use]
+    pub const fn nodes(&self) -> Nodes {
+        self.what
     }
 
     /// The engine that manages.

@@ -110,7 +110,7 @@ impl Kubernetes {
             api: Arc::default(),
             watches: Arc::default(),
             avoided: Arc::new(Avoided::new(config.kubernetes.avoid_for)),
-            admission: Arc::default(),
+            admission: Arc::new(Admission::new(config.kubernetes.recheck_after)),
             term: OwnershipTerm::default(),
             owner: Arc::default(),
             drained: Arc::default(),

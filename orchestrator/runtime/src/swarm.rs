@@ -84,7 +84,7 @@ impl Swarm {
         Self {
             host: Arc::new(Docker::new(Arc::clone(&config), instance.clone())),
             avoided: Arc::new(Avoided::new(config.swarm.avoid_for)),
-            admission: Arc::default(),
+            admission: Arc::new(Admission::new(config.swarm.recheck_after)),
             spreading: Arc::default(),
             term: OwnershipTerm::default(),
             instance: instance.into(),

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use warmpool_tests::{Daemon, Driver, Nodes, Session, Stage, Swarm};
+use warmpool_tests::{Daemon, Driver, Nodes, Session, Stage};
 
-use super::{image_of, leaves_nothing, running_on, settings};
+use super::{leaves_nothing, running_on, settings, three};
 
 /// Nodes in the first rack; the last one has a rack of its own.
 const FIRST_RACK: [usize; 2] = [1, 2];
@@ -24,9 +24,7 @@ async fn drives(session: &Session, site: &str) -> Result<()> {
 }
 
 pub(crate) async fn every_engine_runs_and_workers_are_spread_over_racks(stage: Stage) -> Result<()> {
-    let images = ["chromium", "firefox", "webkit"].map(image_of);
-    let names: Vec<&str> = images.iter().map(String::as_str).collect();
-    let Some(swarm) = Swarm::start_with_images(&names, Nodes::ALIKE).await? else { return Ok(()) };
+    let Some(swarm) = three(&stage, Nodes::ALIKE).await? else { return Ok(()) };
     for number in 1..=3 {
         let rack = if FIRST_RACK.contains(&number) { "rack=first" } else { "rack=second" };
         swarm.manager().run(&["node", "update", "--label-add", rack, &swarm.name(number)]).await?;
@@ -54,5 +52,7 @@ pub(crate) async fn every_engine_runs_and_workers_are_spread_over_racks(stage: S
     daemon.assert_idle().await?;
     let last = running_on(&swarm, &swarm.name(3), &instance).await?.len();
     ensure!((2..=4).contains(&last), "{last} workers are in the second rack");
-    leaves_nothing(&mut daemon, &swarm).await
+    leaves_nothing(&mut daemon, &swarm).await?;
+    stage.keep(swarm);
+    Ok(())
 }

@@ -66,11 +66,8 @@ impl Place {
         let session = Session::create(&self.api(key), &json!({"headless": true, "url": "about:blank"})).await?;
         session.evaluate("document.title = 'kept'").await?;
         let log = self.engine.command(&["logs", &self.container().await?]).output().await?.stderr;
-        let log = String::from_utf8_lossy(&log).into_owned();
-        let words = log.lines().find(|line| line.contains("session running") && line.contains(&session.id));
-        let worker = words.and_then(|line| line.split("worker=").nth(1)?.split_whitespace().next());
-        let worker = worker.with_context(|| format!("the worker of {}", session.id))?;
-        let node = swarm.node_of(worker).await?.with_context(|| format!("the node of {worker}"))?;
+        let worker = session.worker_in(&String::from_utf8_lossy(&log))?;
+        let node = swarm.node_of(&worker).await?.with_context(|| format!("the node of {worker}"))?;
         Ok(Placed { session, node })
     }
 
@@ -83,7 +80,9 @@ impl Place {
 
 pub(crate) async fn the_daemon_moves_to_another_manager_and_comes_back_from_a_backup(_: Stage) -> Result<()> {
     let image = super::image();
-    let Some(mut swarm) = Swarm::start_apart(&[&image], Nodes::ALIKE).await? else { return Ok(()) };
+    let images = super::images();
+    let images = images.each_ref().map(String::as_str);
+    let Some(mut swarm) = Swarm::start_apart(&images, Nodes::ALIKE).await? else { return Ok(()) };
     load(&swarm.engines()).await?;
     let (folder, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
     chown(data.path(), Some(USER), Some(USER))?;

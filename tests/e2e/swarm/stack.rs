@@ -101,7 +101,9 @@ pub(crate) async fn is_kept(session: &Session) -> Result<()> {
 
 pub(crate) async fn the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed(_: Stage) -> Result<()> {
     let image = super::image();
-    let Some(swarm) = Swarm::start_apart(&[&image], Nodes::ALIKE).await? else { return Ok(()) };
+    let images = super::images();
+    let images = images.each_ref().map(String::as_str);
+    let Some(swarm) = Swarm::start_apart(&images, Nodes::ALIKE).await? else { return Ok(()) };
     let manager = swarm.manager();
     load(std::slice::from_ref(manager)).await?;
     let folder = tempfile::tempdir()?;

@@ -42,6 +42,8 @@ settings! {
         start_timeout: Duration = Is("2m"), min "1s";
         /// Time during which a node that failed to start an image gets no more workers of that image.
         avoid_for: Duration = Is("1m"), min "1s";
+        /// Time after a look at a node from inside during which no change of the node brings another one.
+        recheck_after: Duration = Is("1m"), min "1s";
         /// Lease on the workers of this instance: without a renewal for this long, another daemon may take them over. This daemon
         /// stops when it could not renew the lease for two thirds of the time.
         lease: Duration = Is("1m"), min "5s";
@@ -92,6 +94,8 @@ settings! {
         start_timeout: Duration = Is("2m"), min "1s";
         /// Time during which a node that failed to start an image gets no more workers of that image.
         avoid_for: Duration = Is("1m"), min "1s";
+        /// Time after a look at a node from inside during which no change of the node brings another one.
+        recheck_after: Duration = Is("1m"), min "1s";
         /// Time that the cluster takes to notice a lost node: the node-monitor-grace-period of its controller manager.
         node_grace: Duration = Is("50s"), min "1s";
         /// Time that a node gives a worker to end when its Pod is evicted. It must not be 0: the Pod of a node that is cut off would

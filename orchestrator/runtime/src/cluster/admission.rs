@@ -1,7 +1,7 @@
 //! Which nodes may have workers of an image: those that were looked at from inside, and found as they should be.
 //!
 //! A node is looked at before its first worker, and again after a change of it: that its engine came back is one. Clusters also
-//! report changes that do not matter here. A node that was checked within the last minute is only searched for stale workers.
+//! report changes that do not matter here. A node that was checked a moment ago is only searched for stale workers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,12 +20,11 @@ use warmpool_core::browser::Engine;
 const POLL: Duration = Duration::from_secs(1);
 /// Between two looks at a node while the cluster cannot be asked.
 const AWAY: Duration = Duration::from_secs(1);
-/// For so long a node counts as seen from inside, whatever changes.
-const SEEN_FOR: Duration = Duration::from_secs(60);
 
 /// What is known of nodes.
-#[derive(Default)]
 pub(crate) struct Admission {
+    /// For so long a node counts as seen from inside, whatever changes.
+    seen_for: Duration,
     /// By the node's id and the image.
     checks: Mutex<HashMap<(String, String), Check>>,
     ended: Notify,
@@ -74,6 +73,11 @@ enum Standing {
 }
 
 impl Admission {
+    /// Nothing is known of any node.
+    pub(crate) fn new(recheck_after: Duration) -> Self {
+        Self { seen_for: recheck_after, checks: Mutex::default(), ended: Notify::new(), tidy: OnceCell::new() }
+    }
+
     /// Whether the node was found fit for workers of this image.
     pub(crate) fn has(&self, node: &str, image: &str) -> bool {
         let key = (node.to_owned(), image.to_owned());
@@ -94,7 +98,7 @@ impl Admission {
         let state = State::UnderWay { since: Instant::now(), first };
         let (seen, report, told) = earlier.map_or((None, None, None), |check| (check.seen, check.report, check.told));
         checks.insert((node.to_owned(), image.to_owned()), Check { version, state, seen, report, told });
-        Standing::Unknown { first, inside: seen.is_none_or(|seen| seen.elapsed() > SEEN_FOR) }
+        Standing::Unknown { first, inside: seen.is_none_or(|seen| seen.elapsed() > self.seen_for) }
     }
 
     /// The last report on this node in which nothing was missing, by its hash.
@@ -283,6 +287,7 @@ mod tests {
     use super::*;
 
     const NODE: (&str, &str) = ("n1", "image");
+    const SEEN_FOR: Duration = Duration::from_secs(60);
 
     fn standing(admission: &Admission, version: u64) -> Standing {
         admission.standing(NODE.0, NODE.1, version)
@@ -290,7 +295,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_node_is_looked_at_before_its_first_worker_and_after_changes() {
-        let admission = Admission::default();
+        let admission = Admission::new(SEEN_FOR);
         assert!(matches!(standing(&admission, 1), Standing::Unknown { first: true, inside: true }));
         assert!(matches!(standing(&admission, 1), Standing::BeingChecked { first: true, .. }), "once at a time");
         assert!(!admission.has(NODE.0, NODE.1));
