@@ -66,6 +66,17 @@ pub struct ClusterFacts {
     pub missing: Vec<MissingAccess>,
     /// How many verbs were asked for.
     pub asked: usize,
+    /// Why the cluster would not take a worker's Pod now, if it would not.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why a cluster would not take a worker's Pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The error, with its remedy.
+    pub why: String,
+    /// Whether there is no more room at the moment, which is as it should be while the pool is full.
+    pub is_full: bool,
 }
 
 /// Something that the daemon may not do in the cluster.

@@ -62,7 +62,7 @@ pub use container_runtime::ContainerRuntime;
 pub use docker::RendererPipes;
 pub use engine_kind::EngineKind;
 pub use error::RuntimeError;
-pub use facts::{ClusterFacts, DockerFacts, ImageFact, MissingAccess};
+pub use facts::{ClusterFacts, DockerFacts, ImageFact, MissingAccess, Refusal};
 pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeState, NodeUse};
 pub use ownership::Ownership;
 

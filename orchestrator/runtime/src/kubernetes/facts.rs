@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::objects::Review;
-use super::{Kubernetes, VERSION, access};
-use crate::{ClusterFacts, MissingAccess, RuntimeError};
+use super::objects::{Bare, Review};
+use super::{Kubernetes, VERSION, access, pod};
+use crate::{ClusterFacts, MissingAccess, Refusal, RuntimeError, WorkerSpec};
+use warmpool_core::browser::{Engine, Mode, PoolKey};
+use warmpool_core::ids::WorkerId;
 
 impl Kubernetes {
     pub(super) async fn facts(&self) -> Result<ClusterFacts, RuntimeError> {
@@ -22,12 +24,31 @@ impl Kubernetes {
                 missing.push(MissingAccess { action, role, rule });
             }
         }
-        Ok(ClusterFacts {
-            version: version["gitVersion"].as_str().unwrap_or_default().to_owned(),
-            namespace: api.namespace().to_owned(),
-            missing,
-            asked: needed.len(),
-        })
+        let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
+        let namespace = api.namespace().to_owned();
+        Ok(ClusterFacts { version, namespace, missing, asked: needed.len(), refusal: self.refusal().await? })
+    }
+
+    /// Asks the API server whether it would take a worker's Pod. A missing permission is told elsewhere.
+    async fn refusal(&self) -> Result<Option<Refusal>, RuntimeError> {
+        let (api, engine) = (self.api()?, Engine::Chromium);
+        let image = self.config.image(engine);
+        let spec = WorkerSpec {
+            worker: WorkerId::random(),
+            key: PoolKey::plain(engine, Mode::Headless),
+            image: image.to_owned(),
+        };
+        let pod = self.worker_pod(&pod::name(&spec.worker, 0), &spec, image, &[], None);
+        let path = format!("{}?dryRun=All", api.path("/api/v1", access::CREATE_PODS));
+        let Err(error) = api.create::<Bare>(access::CREATE_PODS, &path, &pod).await else { return Ok(None) };
+        match RuntimeError::from(error) {
+            error @ (RuntimeError::Unreachable(_) | RuntimeError::Credentials { .. }) => Err(error),
+            RuntimeError::NotAllowed { .. } => Ok(None),
+            error => {
+                let is_full = matches!(error, RuntimeError::QuotaUsedUp { .. });
+                Ok(Some(Refusal { why: error.to_string(), is_full }))
+            }
+        }
     }
 
     /// Whether this daemon may do something.
