@@ -60,7 +60,6 @@ impl Docker {
             env: (!config.shares_folders()).then(|| vec![LEAVE_NETWORK.to_owned()]),
             labels: Some(labels),
             host_config: Some(host),
-            network_disabled: Some(network.endpoints.is_none()),
             networking_config: network.endpoints,
             stop_timeout: kind.removal_wait(),
             ..Default::default()

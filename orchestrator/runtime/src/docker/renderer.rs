@@ -66,7 +66,6 @@ impl Docker {
             // Its input ends with our connection: a renderer outlives no daemon.
             stdin_once: Some(true),
             stop_timeout: kind.removal_wait(),
-            network_disabled: Some(true),
             host_config: Some(host),
             ..Default::default()
         };
