@@ -1,6 +1,7 @@
 //! A name server that returns another address at each query, and for some names nothing at all.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
+
+use crate::eventually;
 
 /// Where it listens; nothing else on this machine does.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
@@ -31,7 +34,12 @@ impl Names {
     /// it. Returns `None`, and logs a line, if
     /// it may not listen on the port of name servers.
     pub async fn start(addresses: Vec<Ipv4Addr>) -> Result<Option<Self>> {
-        let socket = match UdpSocket::bind(SocketAddr::from((ADDRESS, 53))).await {
+        // The socket of an earlier case's server closes a moment after that is dropped.
+        let bound = eventually!("the port of name servers is free", 10, {
+            let bound = UdpSocket::bind(SocketAddr::from((ADDRESS, 53))).await;
+            Some(bound).filter(|bound| !matches!(bound, Err(error) if error.kind() == ErrorKind::AddrInUse))
+        })?;
+        let socket = match bound {
             Ok(socket) => socket,
             Err(error) => {
                 crate::evidence::cannot(format!("there is no name server: {error}"));
