@@ -13,6 +13,9 @@ use crate::error::ApiError;
 /// Where a profile keeps preferences that its user chose, in a form people write.
 const PREFS: &str = "user.js";
 
+/// Where Firefox keeps the preferences that it sets itself: in the template, for which version its list of add-ons is.
+const KNOWN: &str = "prefs.js";
+
 /// Where the image keeps what spares a new profile the work of a first start.
 const TEMPLATE: &str = "/usr/lib/firefox-esr/warmpool/profile";
 /// The folder of it whose files are large and only read.
@@ -92,6 +95,11 @@ pub(super) fn make(profile: &Path, own: Option<Own>, prefs: &Map<String, Value>,
     empty(profile)?;
     let mut own_prefs = Vec::new();
     if let Some(Own { mut archive, prefs }) = own {
+        // Firefox looks for extensions that a profile brings only where it finds no version of its own in there.
+        match fs::remove_file(profile.join(KNOWN)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
         unpack(&mut archive, profile, limit)?;
         own_prefs = prefs;
     }
