@@ -12,12 +12,14 @@ use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use warmpool_tests::evidence::Random;
 use warmpool_tests::task::engines;
 use warmpool_tests::{Api, Daemon, Driver, Group, Session, Settings, Stage, evidence, group, poll};
 
 use crate::history::{heading, visit};
 use crate::live::socket;
+use crate::worlds;
 
 pub(crate) fn group() -> Group {
     group!(None, quick: [], full: [nothing_grows_with_time])
@@ -27,6 +29,8 @@ pub(crate) fn group() -> Group {
 const SAMPLE: Duration = Duration::from_secs(5);
 /// Between two kills.
 const KILLS: Duration = Duration::from_secs(20);
+/// Between the end of a world and the next: a renderer takes all the processors that it may.
+const BETWEEN_WORLDS: Duration = Duration::from_secs(60);
 
 /// What the daemon takes at a moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,6 +164,26 @@ async fn use_a_task(api: &Api, site: &str, random: &Mutex<Random>) -> Result<()>
     Ok(())
 }
 
+/// Has a world rendered for somebody, and forgets them.
+async fn use_a_world(daemon: &Daemon, key: &str, random: &Mutex<Random>) -> Result<()> {
+    let environment = random.lock().of(&["garden", "home", "porch"]).to_owned();
+    let mut body = worlds::request(key, environment);
+    body["images"] = json!([{"data": worlds::picture()?, "label": "By the sea"}]);
+    let world = worlds::generate(daemon, body).await?.ok()?;
+    let ended = worlds::ended(daemon, &world["world_id"]).await;
+    forget(daemon).await?;
+    let world = ended?;
+    ensure!(world["status"] == "ready", "{world}");
+    Ok(())
+}
+
+/// Forgets whoever worlds were made for, with a world that is being rendered.
+async fn forget(daemon: &Daemon) -> Result<()> {
+    let gone = daemon.api().delete(&format!("/v1/patients/{}", worlds::PATIENT)).await?;
+    ensure!(matches!(gone.status, 200 | 404), "{gone}");
+    Ok(())
+}
+
 async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
     let (minutes, random) = (evidence::rounds(120), Arc::new(Mutex::new(evidence::random())));
     let settings = Settings::new()
@@ -170,9 +194,10 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
         .set("TASKS_KEEP", "200")
         .set("RECORDING_KEEP_FOR", "1m")
         .set("LOG_FILTER", "warn");
-    let daemon = Daemon::start(settings).await?;
+    let settings = settings.set("WORLD_WIDTH", "256").set("WORLD_PREVIEW_WIDTH", "128").set("WORLD_SAMPLES", "2");
+    let daemon = Arc::new(Daemon::start(settings).await?);
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
-    let (sessions, tasks) = (Arc::new(Done::default()), Arc::new(Done::default()));
+    let [sessions, tasks, worlds] = [(); 3].map(|()| Arc::new(Done::default()));
     let mut clients = JoinSet::new();
     for _ in 0..3 {
         let (api, site, random, done) = (api.clone(), site.clone(), Arc::clone(&random), Arc::clone(&sessions));
@@ -193,6 +218,14 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
             }
         });
     }
+    let key = worlds::integration(&daemon, &["ward"]).await?;
+    let (its_daemon, its_random, done) = (Arc::clone(&daemon), Arc::clone(&random), Arc::clone(&worlds));
+    clients.spawn(async move {
+        loop {
+            done.count(use_a_world(&its_daemon, &key, &its_random).await);
+            sleep(BETWEEN_WORLDS).await;
+        }
+    });
     let (began, mut samples, mut kills) = (Instant::now(), Vec::new(), 0);
     let (mut sampled, mut killed) = (Instant::now(), Instant::now());
     while began.elapsed() < Duration::from_secs(60 * minutes) {
@@ -211,17 +244,19 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
         }
     }
     clients.shutdown().await;
+    forget(&daemon).await?;
     let quarter = samples.len() / 4;
     ensure!(quarter > 2, "it was too short to say anything");
     let (early, late) = (Taken::mean(&samples[quarter..2 * quarter]), Taken::mean(&samples[3 * quarter..]));
     let count = |done: &Done| (done.well.load(Ordering::Relaxed), done.badly.load(Ordering::Relaxed));
-    let ((used, lost), (ran, failed)) = (count(&sessions), count(&tasks));
+    let [(used, lost), (ran, failed), (rendered, spoiled)] = [&sessions, &tasks, &worlds].map(|done| count(done));
     evidence::saw(format!(
-        "{minutes} min: {used} sessions went well and {lost} did not, {ran} tasks and {failed}, while {kills} workers were killed; second quarter: {early}; last quarter: {late}"
+        "{minutes} min: {used} sessions went well and {lost} did not, {ran} tasks and {failed}, {rendered} worlds and {spoiled}, while {kills} containers were killed; second quarter: {early}; last quarter: {late}"
     ));
-    let why = [sessions.why.lock().clone(), tasks.why.lock().clone()].concat();
-    // A kill takes at most the one session or task that had the worker.
-    ensure!(lost + failed <= kills + 5, "{}", why.join("\n"));
+    let why = [sessions, tasks, worlds].map(|done| done.why.lock().clone()).concat();
+    println!("the first that did not go well:\n{}", why.join("\n"));
+    // A kill takes at most the one session, task or world that had the container.
+    ensure!(lost + failed + spoiled <= kills + 5, "{}", why.join("\n"));
     for (what, early, late, slack) in [
         ("memory", early.memory, late.memory, 8.0),
         ("descriptors", early.descriptors, late.descriptors, 20.0),
