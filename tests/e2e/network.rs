@@ -69,8 +69,9 @@ async fn pages_of_a_worker_without_a_network_are_online(_: Stage) -> Result<()> 
             .set("POOL_MAX_WORKERS", 1);
         let daemon = Daemon::start(settings).await?;
         let container = daemon.only_container().await?;
-        let mode = daemon.docker().run(&["inspect", "--format", "{{.HostConfig.NetworkMode}}", &container]).await?;
-        ensure!(mode == "none", "{engine}: {mode}");
+        let network = "{{.HostConfig.NetworkMode}} {{.Config.NetworkDisabled}}";
+        let mode = daemon.docker().run(&["inspect", "--format", network, &container]).await?;
+        ensure!(mode == "none true", "{engine}: {mode}");
         let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
         let driver = Driver::start(session.connect_url()?, json!({})).await?;
         // WebKitGTK asks GLib, which calls a host online that has a default route, and no worker has one.

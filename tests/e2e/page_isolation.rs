@@ -52,7 +52,9 @@ async fn listening(daemon: &Daemon, container: &str) -> Result<BTreeSet<String>>
 
 /// Makes [`REBOUND`] a name of the container's loopback.
 async fn rebind(daemon: &Daemon, container: &str) -> Result<()> {
-    let path = daemon.docker().run(&["inspect", "--format", "{{.HostsPath}}", container]).await?;
+    // Of the engine's own, or of the worker's folder.
+    let path = "{{.HostsPath}}{{range .Mounts}}{{if eq .Destination \"/etc/hosts\"}}{{.Source}}{{end}}{{end}}";
+    let path = daemon.docker().run(&["inspect", "--format", path, container]).await?;
     let mut hosts = std::fs::read_to_string(&path)?;
     hosts.push_str(&format!("127.0.0.1 {REBOUND}\n"));
     Ok(std::fs::write(&path, hosts)?)

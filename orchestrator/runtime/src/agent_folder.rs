@@ -1,7 +1,8 @@
 //! The folder that the daemon shares with one worker: its agent's socket is there, out of everybody else's reach.
 //!
 //! The agent may write there until its socket exists, which is before it has started any other program. Then the folder
-//! is closed, so that nothing in the container can fill this disk or put another file in the socket's place.
+//! is closed, so that nothing in the container can fill this disk or put another file in the socket's place. The container's
+//! `/etc/hosts` is there as well.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, Permissions};
@@ -18,6 +19,10 @@ use warmpool_core::ids::WorkerId;
 
 /// The folder of all folders, in the data directory.
 const AGENTS: &str = "agents";
+/// The name of the file that is a container's `/etc/hosts`.
+const HOSTS: &str = "hosts";
+/// What it says. Drivers look for their browsers at `localhost`.
+const HOSTS_TEXT: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
 /// The agent makes its socket before it does anything else.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two looks for it.
@@ -55,6 +60,11 @@ impl AgentFolders {
         self.root_on_host.read().join(worker.as_str())
     }
 
+    /// The worker's `/etc/hosts`, as the engine knows it.
+    pub(super) fn hosts_on_host(&self, worker: &WorkerId) -> PathBuf {
+        self.on_host(worker).join(HOSTS)
+    }
+
     /// The socket of the worker's agent.
     pub(super) fn socket(&self, worker: &WorkerId) -> PathBuf {
         self.folder(worker).join(SOCKET)
@@ -67,8 +77,14 @@ impl AgentFolders {
         let folder = self.folder(worker);
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // The agent is another user than this daemon, unless both happen to have the same number.
-            Ok(()) => fs::set_permissions(&folder, Permissions::from_mode(0o777)),
+            Ok(()) => {
+                let hosts = folder.join(HOSTS);
+                fs::write(&hosts, HOSTS_TEXT)?;
+                // Whatever this process takes away from the modes of new files, the agent is another user, unless both happen to
+                // have the same number.
+                fs::set_permissions(&hosts, Permissions::from_mode(0o644))?;
+                fs::set_permissions(&folder, Permissions::from_mode(0o777))
+            }
             Err(error) => Err(error),
         }
     }
@@ -128,6 +144,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folders.root), 0o700);
         assert_eq!(mode(&folders.folder(&worker)), 0o777);
+        assert_eq!(mode(&folders.hosts_on_host(&worker)), 0o644);
         let _listener = UnixListener::bind(folders.socket(&worker)).unwrap();
         assert!(folders.close(&worker).await.unwrap());
         assert_eq!(mode(&folders.folder(&worker)), 0o711);

@@ -126,15 +126,21 @@ impl EngineKind {
         match self {
             // A mount cannot ask for a label. A bind can, but where the folder is not there, it makes an empty one.
             Self::Docker if !labels => {
-                host.mounts = Some(vec![Mount {
-                    typ: Some(MountType::BIND),
-                    source: Some(source),
-                    target: Some(target.to_owned()),
-                    ..Default::default()
-                }]);
+                host.mounts.get_or_insert_default().push(bind(source, target));
             }
             Self::Docker | Self::Podman => host.binds = Some(vec![format!("{source}:{target}:Z")]),
         }
+    }
+
+    /// Gives a container without a network this file of the host as its `/etc/hosts`, if the engine need not look after the
+    /// network then. Returns whether it need not: it is to be told so, and writes no such file itself.
+    pub(crate) fn leave_out_network(self, host: &mut HostConfig, hosts: String, labels: bool) -> bool {
+        // Podman starts nothing for a network that is not there. With labels, the file would need the container's own.
+        let leaves_out = self == Self::Docker && !labels;
+        if leaves_out {
+            host.mounts.get_or_insert_default().push(Mount { read_only: Some(true), ..bind(hosts, "/etc/hosts") });
+        }
+        leaves_out
     }
 
     /// The limits of a container's processes.
@@ -169,6 +175,11 @@ impl EngineKind {
             }
         }
     }
+}
+
+/// Shows what the host has there at this place in the container.
+fn bind(source: String, target: &str) -> Mount {
+    Mount { typ: Some(MountType::BIND), source: Some(source), target: Some(target.to_owned()), ..Default::default() }
 }
 
 /// The limit by which no program writes its memory to a file.
@@ -242,6 +253,20 @@ mod tests {
         ]);
         assert_eq!(EngineKind::Podman.runtime(&podman), Some(("crun".to_owned(), "1.8.1".to_owned())));
         assert_eq!(EngineKind::Docker.runtime(&version(vec![part("runc", "1.1.5")])).unwrap().1, "1.1.5");
+    }
+
+    #[test]
+    fn only_docker_leaves_out_a_network_and_its_names() {
+        let left_out = |kind: EngineKind, labels: bool| {
+            let mut host = HostConfig::default();
+            let leaves_out = kind.leave_out_network(&mut host, "/data/w1/hosts".to_owned(), labels);
+            let mounts = host.mounts.into_iter().flatten().map(|mount| (mount.target.unwrap(), mount.read_only));
+            (leaves_out, mounts.collect::<Vec<_>>())
+        };
+        let hosts = vec![("/etc/hosts".to_owned(), Some(true))];
+        assert_eq!(left_out(EngineKind::Docker, false), (true, hosts));
+        assert_eq!(left_out(EngineKind::Docker, true), (false, Vec::new()));
+        assert_eq!(left_out(EngineKind::Podman, false), (false, Vec::new()));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! - *Agents on Unix sockets need none*: their containers start with `none`, so whatever breaks out of a browser finds nothing
 //!   there. The engine has less to do, too: starting and removing a container took 0.29 s with a bridge and 0.20 s without.
 //!   Docker starts itself twice for each such container all the same, to look after a network that has nobody on it, which takes
-//!   0.1 s of processor time. It does not where the network is disabled (`NetworkDisabled`), but then it writes no `/etc/hosts`,
-//!   and the drivers look for their browsers at `localhost`.
+//!   0.1 s of processor time, unless it is told that the network is disabled. It then writes no `/etc/hosts`, where drivers look for
+//!   `localhost`, so that file comes from the worker's folder.
 //! - *An agent on TCP needs one on which this daemon reaches its port.* It leaves that network before it starts anything
 //!   (`own_network.rs` of the agent), so that nothing depends on how the network was made. It is internal and keeps containers
 //!   apart all the same, for the moment in which agents start.

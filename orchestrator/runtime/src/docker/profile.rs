@@ -1,6 +1,7 @@
 //! The container that a worker gets: the one hardened profile.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use bollard::models::{
     ContainerCreateBody, HostConfig, HostConfigLogConfig, RestartPolicy, RestartPolicyNameEnum, SystemInfo,
@@ -49,10 +50,12 @@ impl Docker {
             dns: Some(vec![NO_NAME_SERVER.to_owned()]),
             ..self.hardened(kind, &limits)?
         };
-        if config.shares_folders() {
-            let folder = self.folders.on_host(&spec.worker).display().to_string();
-            kind.share_folder(&mut host, folder, SHARED_FOLDER, labels_containers);
-        }
+        let network_disabled = config.shares_folders().then(|| {
+            let on_host = |path: PathBuf| path.display().to_string();
+            let (folder, hosts) = (self.folders.on_host(&spec.worker), self.folders.hosts_on_host(&spec.worker));
+            kind.share_folder(&mut host, on_host(folder), SHARED_FOLDER, labels_containers);
+            kind.leave_out_network(&mut host, on_host(hosts), labels_containers)
+        });
         Ok(ContainerCreateBody {
             image: Some(spec.image.clone()),
             hostname: Some("worker".to_owned()),
@@ -60,6 +63,7 @@ impl Docker {
             env: (!config.shares_folders()).then(|| vec![LEAVE_NETWORK.to_owned()]),
             labels: Some(labels),
             host_config: Some(host),
+            network_disabled,
             networking_config: network.endpoints,
             stop_timeout: kind.removal_wait(),
             ..Default::default()

@@ -66,6 +66,8 @@ impl Docker {
             // Its input ends with our connection: a renderer outlives no daemon.
             stdin_once: Some(true),
             stop_timeout: kind.removal_wait(),
+            // Docker would look after a network that has nobody on it.
+            network_disabled: Some(true),
             host_config: Some(host),
             ..Default::default()
         };
