@@ -6,6 +6,7 @@ mod rows;
 
 use std::collections::BTreeSet;
 use std::env;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -65,6 +66,11 @@ async fn the_page_and_the_rows_agree(_: Stage) -> Result<()> {
             ensure!(titles.contains(*case), "{incident}: {case} is no case");
         }
     }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz").join("fuzz_targets");
+    let files = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+    let files = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));
+    let listed = fuzzed::TARGETS.iter().map(|(target, ..)| (*target).to_owned());
+    ensure!(files.collect::<BTreeSet<_>>() == listed.collect(), "reliability/fuzzed.rs lists each target of fuzz/fuzz_targets");
     let page = Page::read()?;
     let (has, should) = (page.on_disk(), page.text());
     if let Some((line, (is, wanted))) =

@@ -38,7 +38,7 @@ pub struct Status {
     pub queue: QueueStatus,
     /// Each kind of worker.
     pub pool: Vec<KindStatus>,
-    /// The nodes of the swarm.
+    /// The nodes of the swarm or cluster.
     pub nodes: NodeCounts,
     /// What holds for all workers.
     pub workers: WorkerStatus,
@@ -221,14 +221,14 @@ pub struct KindCounts {
     pub backing_off: bool,
 }
 
-/// How many nodes of the swarm there are, for anyone who may ask for `/status`: their names, and what each lacks, are for the
+/// How many nodes the swarm or cluster has, for anyone who may ask for `/status`: their names, and what each lacks, are for the
 /// operator alone. All zero on one host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Nodes")]
 pub struct NodeCounts {
-    /// All that Swarm knows.
+    /// All that are known.
     pub total: usize,
-    /// Those that the manager does not hear from.
+    /// Those that the swarm's manager or the API server does not hear from.
     pub lost: usize,
     /// Those that get no new workers and have sessions still.
     pub draining: usize,

@@ -38,7 +38,7 @@ settings! {
         tls_cert: Option<PathBuf> = Unset("/etc/warmpool/tls/fullchain.pem");
         /// PEM file with the certificate's private key, reloaded when it changes.
         tls_key: Option<PathBuf> = Unset("/etc/warmpool/tls/privkey.pem");
-        /// Host names accepted in requests besides loopback names, the listening address and the host of `public_url`.
+        /// Host names accepted in requests. Loopback names, IP addresses and the host of `public_url` are always accepted.
         allowed_hosts: Vec<String> = Unset("browsers.example.com");
         /// Origins whose pages may call the daemon, such as `https://app.example.com`.
         allowed_origins: Vec<String> = Unset("https://app.example.com");
@@ -300,7 +300,7 @@ settings! {
         /// Time that running work has to finish after SIGTERM; a second SIGTERM ends it at once.
         timeout: Duration = Is("30s");
         /// Time after that for removing the remaining containers and writing pending data. The next start removes leftovers. The
-        /// stop timeout of the service manager must be longer than both, and longer than force_timeout.
+        /// stop timeout of the service manager must be longer than timeout, close_timeout and force_timeout together.
         close_timeout: Duration = Is("10s"), min "1s";
         /// Time for the same after a second SIGTERM.
         force_timeout: Duration = Is("5s"), min "1s";

@@ -9,7 +9,7 @@
 //! | `first`       | the service key that the first start makes, in a file that its owner alone can read |
 //! | `error`       | what can go wrong with a key |
 //!
-//! The crate stands on `store`, `config` and `core`, and knows no HTTP header.
+//! The crate may use `warmpool-store`, `-config`, `-api` and `-core`, and knows no HTTP header.
 //!
 //! - *A secret has 256 random bits.* It is shown once and kept only as SHA-256.
 //! - *Keys are checked in memory*, without waiting for anything, and found by the hash of their secret: what the time of that

@@ -27,7 +27,7 @@
 //!   the history, and goes on when the agent leaves.
 //! - *Its session keeps a log*, as any session that asks for one, so every engine tells what its pages wrote and asked for.
 //! - *Idleness is the daemon's to see*: neither a stream that stays open nor a browser that stays busy keeps an MCP session,
-//!   only requests do.
+//!   only requests and running tool calls do.
 //! - *Names and arguments of tools are those of Playwright's server*, which models and prompts know. Files are those of the
 //!   session and never the daemon's own.
 

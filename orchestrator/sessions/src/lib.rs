@@ -17,7 +17,7 @@
 //!
 //! `relay`, `webdriver`, `live` and `targets` use `session`, which knows none of them; it begins a session's `logs`; `video` takes the pictures of a
 //! headless browser from `live`, which does not know of recordings. The crate may use `warmpool-workers`, what that stands
-//! on, `warmpool-profiles` and `warmpool-store`. It knows neither tasks nor worlds.
+//! on, `warmpool-profiles`, `-webhooks` and `-store`. It knows neither tasks nor worlds.
 //!
 //! # Sessions
 //!

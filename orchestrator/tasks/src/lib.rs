@@ -10,8 +10,8 @@
 //! | [`task`]   | accepts tasks, gives them their turns, writes down what comes of them, and finds them again |
 //! | `error`    | what can go wrong with tasks |
 //!
-//! `task` and `control` use `player`, and all use `script`; nothing goes the other way. The crate may use `warmpool-sessions`, `-profiles`, `-workers`,
-//! `-keys`, `-store`, `-config`, `-api`, `-core` and `-protocol`. It makes sessions by
+//! `task` and `control` use `player`, and all use `script`; nothing goes the other way. The crate may use `warmpool-sessions`,
+//! `-profiles`, `-webhooks`, `-workers`, `-reading`, `-keys`, `-store`, `-config`, `-api`, `-core` and `-protocol`. It makes sessions by
 //! `warmpool_sessions::session::Sessions::create`, as clients do, and knows no route.
 //!
 //! # Tasks

@@ -16,8 +16,8 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::control::{self, ControlReply, ControlRequest, OrderError};
-use crate::doctor::{self, Facts, Said, Style, Subject};
+use crate::control::{self, ControlReply, ControlRequest, ControlRequestError};
+use crate::doctor::{self, Facts, RuntimeFacts, Style, Subject};
 use crate::http;
 use warmpool_client::exit::Exit;
 use warmpool_client::{ClientCommand, ClientError};
@@ -81,8 +81,8 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Start two workers and try from inside to reach what they must not: the cloud's metadata, this host, Docker, one
-        /// another.
+        /// Start a worker of each installed engine, at least two, and try from inside to reach what they must not: the cloud's
+        /// metadata, this host, Docker, one another.
         #[arg(long, conflicts_with = "nodes")]
         egress: bool,
         /// Start a container on each node of the swarm or cluster, and say what keeps workers from it.
@@ -171,7 +171,7 @@ fn with_causes(error: &anyhow::Error) -> String {
 /// The exit code of an error.
 fn exit_of(error: &anyhow::Error) -> Exit {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
-        let of_order = cause.downcast_ref::<OrderError>().map(OrderError::exit);
+        let of_order = cause.downcast_ref::<ControlRequestError>().map(ControlRequestError::exit);
         let of_client = cause.downcast_ref::<ClientError>().map(ClientError::exit);
         of_order.or(of_client).or_else(|| cause.downcast_ref::<StoreError>().map(of_store))
     };
@@ -256,7 +256,7 @@ fn with_config(flags: &Flags, work: impl AsyncFnOnce(Arc<Config>) -> anyhow::Res
 }
 
 /// Has an order carried out by the daemon, or by this process where none runs.
-async fn order(order: ControlRequest, config: &Config) -> Result<ControlReply, OrderError> {
+async fn order(order: ControlRequest, config: &Config) -> Result<ControlReply, ControlRequestError> {
     let data_dir = control::store_directory(config).await?;
     control::perform(order, &data_dir).await
 }
@@ -271,7 +271,7 @@ async fn doctor(json: bool, subject: Subject, config: Arc<Config>) -> anyhow::Re
         Subject::Egress => doctor::probe_egress(config).await?,
         Subject::Nodes => doctor::probe_nodes(config).await?,
         Subject::Host => {
-            let said = Said::ask(&config).await;
+            let said = RuntimeFacts::ask(&config).await;
             let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, said)).await?;
             doctor::check(&facts)
         }

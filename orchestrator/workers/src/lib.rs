@@ -5,11 +5,11 @@
 //! | [`worker`] | the daemon's view of one worker: the calls to its agent, and the watch that says how it is |
 //! | [`pool`] | which workers there are, who has them, and who waits for one |
 //! | [`egress`] | every connection of a worker's browser to a site, judged and dialled by the daemon |
-//! | [`captcha`] | the challenges that sites show, and who solves them |
+//! | [`captcha`] | the CAPTCHAs that sites show, and who solves them |
 //! | [`ads`] | the rules by which sessions block ads |
 //! | `error` | [`Error`] |
 //!
-//! It may use `warmpool-api`, `-config`, `-core`, `-dial`, `-keys`, `-protocol` and `-runtime`, and knows no session.
+//! It may use `warmpool-api`, `-config`, `-core`, `-dial`, `-extensions`, `-keys`, `-protocol` and `-runtime`, and knows no session.
 //!
 //! # Decisions
 //!

@@ -42,5 +42,6 @@ pub(super) const TARGETS: &[Target] = &[
     ("export", "Tables that are written of what pages said", "only in the unit tests", "nothing"),
     ("inputs", "Tables and lines of a fleet's inputs", "60 s, 127683 inputs", "nothing"),
     ("world", "Requests for worlds", "60 s, 2548842 inputs", "nothing"),
+    ("extension", "Browser extensions that clients upload", "only in the unit tests", "nothing"),
     ("picture", "Pictures that clients attach to them", "only in the unit tests", "nothing"),
 ];

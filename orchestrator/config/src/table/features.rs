@@ -187,7 +187,7 @@ settings! {
         max_per_key: usize = Is("50");
         /// Width of a scene, in pixels; its height is half of that. A screen 1440 pixels wide shows a quarter of it at a time.
         width: u32 = Is("4096"), min "128";
-        /// Width of the preview, in pixels, which is ready within seconds.
+        /// Width of the preview, in pixels, which is ready long before the scene.
         preview_width: u32 = Is("1024"), min "64";
         /// Samples per pixel: more take longer and give a finer picture. With 0 the renderer decides.
         samples: u32 = Is("0");

@@ -177,10 +177,10 @@ pub(super) struct Viewport {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Advanced {
-    /// Whether ads are blocked. WebKit cannot.
+    /// Whether ads are blocked, on every engine.
     #[schemars(extend("default" = false))]
     pub(super) block_ads: Option<bool>,
-    /// Not served by this release: `true` is refused.
+    /// Whether CAPTCHAs are found and solved; `true` is refused while `captcha.mode` is off.
     #[schemars(extend("default" = false))]
     pub(super) solve_captchas: Option<bool>,
     /// The upstream proxy that pages go through: `true` for any, or where it is. WebDriver sessions take a boolean only.

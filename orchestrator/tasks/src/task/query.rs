@@ -40,7 +40,7 @@ pub struct TaskQuery {
     pub end_time: Option<u64>,
     /// Only the task of this id.
     pub task_id: Option<String>,
-    /// Only what this key made; an operator's key may name any, and `all`.
+    /// Only what this key made; an operator's key may name any.
     #[schemars(extend("x-problem" = KeyId::PROBLEM))]
     pub key_id: Option<KeyId>,
     /// Only tasks of these types.

@@ -148,7 +148,8 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             }
             _ => {
                 let known = "expected token, session, timeout, launch, headless, trackingId, blockAds, slowMo, \
-                             idle_timeout, keep_alive, logs, or a browser's switch such as --lang";
+                             idle_timeout, keep_alive, logs, userDataDir, profile, sessionId, or a browser's switch \
+                             such as --lang";
                 return Err(Error::unknown(name, known));
             }
         }
