@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Browsing};
 use warmpool_core::error::{FieldError, closest, read_json};
-use warmpool_tasks::control::{ControlError, Look, Place};
+use warmpool_tasks::control::{ControlError, PageLocation, PageSnapshot};
 
 /// What a tool answers.
 pub(crate) type Reply = Result<Vec<ContentBlock>, ToolError>;
@@ -189,7 +189,7 @@ async fn shown(browsing: &mut Browsing, said: &str) -> Reply {
 }
 
 /// A page as it was seen.
-async fn told(browsing: &mut Browsing, look: &Look) -> String {
+async fn told(browsing: &mut Browsing, look: &PageSnapshot) -> String {
     let place = place_told(browsing, &look.place).await;
     format!("{place}\n```yaml\n{}```", look.snapshot)
 }
@@ -203,7 +203,7 @@ async fn look_now(browsing: &mut Browsing) -> String {
 }
 
 /// The page's address and title, and how many tabs there are.
-async fn place_told(browsing: &mut Browsing, place: &Place) -> String {
+async fn place_told(browsing: &mut Browsing, place: &PageLocation) -> String {
     browsing.log.look(&browsing.control.tab_id(), place.origin);
     let mut text = format!("Page URL: {}\nPage title: {}", place.url, Value::from(place.title.as_str()));
     let tabs = browsing.control.count_tabs().await;

@@ -19,14 +19,14 @@ pub enum AgentAddress {
 
 /// Where a worker runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct WorkerLocation {
     /// Where its agent listens.
     pub address: AgentAddress,
     /// The id of the node; none where workers run on this host alone.
     pub node: Option<String>,
 }
 
-impl From<AgentAddress> for Place {
+impl From<AgentAddress> for WorkerLocation {
     fn from(address: AgentAddress) -> Self {
         Self { address, node: None }
     }
@@ -86,7 +86,7 @@ pub struct OwnedContainer {
     /// Whether it runs.
     pub running: bool,
     /// Where it runs and its agent listens; none where the runtime does not say.
-    pub place: Option<Place>,
+    pub place: Option<WorkerLocation>,
     /// The id of the image it was made from.
     pub image: String,
 }

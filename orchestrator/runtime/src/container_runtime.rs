@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    ClusterFacts, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership, Place, RendererId,
-    RendererPipes, RuntimeError, WorkerSpec,
+    ClusterFacts, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership, RendererId,
+    RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::WorkerId;
@@ -28,7 +28,7 @@ pub trait ContainerRuntime: Send + Sync {
     ///
     /// It is safe to call again for the same worker when a reply was lost: the name decides.
     /// Errors: [`RuntimeError`]; the caller removes what may have been created.
-    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError>;
+    async fn start(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError>;
 
     /// Returns the address of a worker on its network, and that network's first address, which is its gateway's where it has
     /// one; none where the worker has no address.

@@ -35,8 +35,8 @@ use super::container::{container_name, with_gateway};
 use super::engine_kind::PodmanFacts;
 use super::labels::{self, Labels};
 use super::{
-    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, EngineKind, ImageFact, OwnedContainer, Place,
-    RendererId, RuntimeError, WorkerSpec,
+    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, EngineKind, ImageFact, OwnedContainer, RendererId,
+    RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -201,7 +201,7 @@ impl ContainerRuntime for Docker {
         self.prepare_network().await
     }
 
-    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+    async fn start(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError> {
         let name = &container_name(&spec.worker);
         let shares_folders = self.config.shares_folders();
         let unusable = |error: std::io::Error| RuntimeError::Folder(error.to_string());

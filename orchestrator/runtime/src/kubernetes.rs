@@ -46,17 +46,17 @@ use warmpool_protocol::PORT;
 
 use self::access::Access;
 use self::api::{Api, unless};
-use self::objects::{Bare, Node, Pod};
+use self::objects::{MetadataOnly, Node, Pod};
 use self::pod::Owner;
 use self::watch::Watched;
-use super::cluster::admission::{Admission, Admits as _};
+use super::cluster::admission::{Admission, NodeAdmission as _};
 use super::cluster::avoided::Avoided;
 use super::cluster::ownership_term::OwnershipTerm;
 use super::container::with_gateway;
 use super::labels;
 use super::{
     AgentAddress, ClusterFacts, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer,
-    Ownership, Place, RendererId, RendererPipes, RuntimeError, WorkerSpec,
+    Ownership, RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_config::{Config, PullPolicy};
 use warmpool_core::browser::Engine;
@@ -185,7 +185,7 @@ impl Kubernetes {
         let api = self.api()?;
         let path = api.path("/api/v1", access::CREATE_PODS);
         // A conflict: our own earlier call made it, and its reply was lost.
-        unless(409, api.create::<Bare>(access::CREATE_PODS, &path, object).await)?;
+        unless(409, api.create::<MetadataOnly>(access::CREATE_PODS, &path, object).await)?;
         Ok(())
     }
 
@@ -199,9 +199,9 @@ impl Kubernetes {
     }
 
     /// Where a Pod's agent listens.
-    fn place(pod: &Pod) -> Option<Place> {
+    fn place(pod: &Pod) -> Option<WorkerLocation> {
         let address = AgentAddress::Tcp(SocketAddr::new(pod.status.pod_ip?, PORT));
-        Some(Place { address, node: Some(pod.spec.node_name.clone()) })
+        Some(WorkerLocation { address, node: Some(pod.spec.node_name.clone()) })
     }
 }
 
@@ -217,7 +217,7 @@ impl ContainerRuntime for Kubernetes {
         self.ensure_budget().await
     }
 
-    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+    async fn start(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError> {
         self.start_pod(spec).await
     }
 
@@ -254,7 +254,7 @@ impl ContainerRuntime for Kubernetes {
         for pod in self.pods_of(worker).await?.iter().filter(|pod| !pod.is_going()) {
             self.term.check()?;
             let path = format!("{}/{}", api.path("/api/v1", access::PATCH_PODS), pod.metadata.name);
-            unless(404, api.patch::<Bare>(access::PATCH_PODS, &path, &pod::leased()).await)?;
+            unless(404, api.patch::<MetadataOnly>(access::PATCH_PODS, &path, &pod::leased()).await)?;
         }
         Ok(())
     }

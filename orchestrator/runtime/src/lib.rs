@@ -57,7 +57,7 @@ mod swarm;
 use std::ops::Deref;
 use std::sync::Arc;
 
-pub use container::{AgentAddress, ContainerState, OwnedContainer, Place, RendererId, WorkerSpec};
+pub use container::{AgentAddress, ContainerState, OwnedContainer, RendererId, WorkerLocation, WorkerSpec};
 pub use container_runtime::ContainerRuntime;
 pub use docker::RendererPipes;
 pub use engine_kind::EngineKind;

@@ -53,7 +53,7 @@ use super::docker::{Docker, vanished};
 use super::labels;
 use super::{
     AgentAddress, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership,
-    Place, RendererId, RendererPipes, RuntimeError, WorkerSpec,
+    RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -122,10 +122,10 @@ impl Swarm {
     }
 
     /// Returns where a task's container runs.
-    fn place(&self, task: &Task) -> Option<Place> {
+    fn place(&self, task: &Task) -> Option<WorkerLocation> {
         let address = IpAddr::V4(task.address(&self.config.docker.network)?.addr());
         let address = AgentAddress::Tcp(SocketAddr::new(address, PORT));
-        Some(Place { address, node: Some(task.node.clone()) })
+        Some(WorkerLocation { address, node: Some(task.node.clone()) })
     }
 }
 
@@ -155,7 +155,7 @@ impl ContainerRuntime for Swarm {
         found.check(&network::own_addresses())
     }
 
-    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+    async fn start(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError> {
         self.start_service(spec).await
     }
 

@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::session::Session;
 use warmpool_core::error::Cause;
-use warmpool_protocol::ClientSaid;
+use warmpool_protocol::ClientMessage;
 use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
 
 /// How long the browser may take to answer one command.
@@ -74,12 +74,12 @@ pub struct Cdp {
 }
 
 /// Whether somebody wants an event of this name with these parameters.
-pub type Wanted = dyn Fn(&str, &Value) -> bool + Send + Sync;
+pub type EventFilter = dyn Fn(&str, &Value) -> bool + Send + Sync;
 
 /// Somebody who reads the events of one attached target.
 struct Listener {
     events: mpsc::Sender<CdpEvent>,
-    wanted: Box<Wanted>,
+    wanted: Box<EventFilter>,
 }
 
 impl fmt::Debug for Listener {
@@ -326,7 +326,7 @@ async fn open(
         Attachment::Declined(status) => return Err(refused(status)),
     };
     if let Some(listener) = listener.as_mut().filter(|listener| listener.heeds().first_page) {
-        listener.tell(&ClientSaid::default()).await?;
+        listener.tell(&ClientMessage::default()).await?;
     }
     let config = WebSocketConfig::default()
         .max_message_size(Some(max_message))

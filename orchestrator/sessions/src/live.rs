@@ -81,7 +81,7 @@ impl Live {
     /// Errors: `SocketLimit` when `live.max_viewers` watch it already.
     pub fn enter(&self, session: &Arc<Session>, rights: ViewerRights) -> Result<PendingViewer, Error> {
         let membership = Membership::take(self.room(session), self.config.live.max_viewers)?;
-        session.watched();
+        session.mark_used();
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
         Ok(PendingViewer { viewer: Viewer::new(membership, rights, times) })
     }

@@ -13,7 +13,7 @@ use crate::session::{Session, Sessions};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::Drain;
 use warmpool_keys::KeyId;
-use warmpool_workers::pool::{Pool, Wanted};
+use warmpool_workers::pool::{Pool, WorkerRequest};
 
 /// Asks browsers for their targets. Clones share it.
 #[derive(Clone)]
@@ -84,7 +84,7 @@ impl Targets {
         // Waiting browsers are frozen: one is woken for this, and goes.
         let (settings, trust) = (Settings::default(), Trust::default());
         let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-        let wanted = Wanted { plain, settings: &settings, extensions: &[], trust: &trust };
+        let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
         let mut lease = self.pool.lease(wanted, &KeyId::nobody()).await?;
         let worker = lease.use_worker();
         worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;

@@ -37,7 +37,7 @@ pub mod fuzzing {
     pub use super::capabilities::fuzzing as capabilities;
 }
 
-pub use capabilities::{OWN, candidates, is_known, match_options};
+pub use capabilities::{WARMPOOL_OPTIONS, candidates, is_known, match_options};
 pub use command::Command;
 pub use downloads::{download, downloads, remove_downloads};
 pub use upload::upload;
@@ -52,7 +52,7 @@ const NAMED_LIMIT: u64 = 64 << 10;
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// `POST /session`: makes the one driver session of this Warmpool session. `sockets` is the session's WebDriver address as a
-/// websocket. The capabilities of the answer name, under [`OWN`], what the client asked for without effect.
+/// websocket. The capabilities of the answer name, under [`WARMPOOL_OPTIONS`], what the client asked for without effect.
 /// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
 pub async fn new_session(
     sessions: &Sessions,
@@ -62,7 +62,7 @@ pub async fn new_session(
     body: &Value,
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
-    session.admitted().await?;
+    session.wait_for_gate().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
     let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::from_config(config))?;
     let opening = session.open_driver()?;
@@ -73,7 +73,7 @@ pub async fn new_session(
     let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
     let reply = match reply {
         Ok(reply) => reply,
-        Err(error) => return Err(verdict(session, error).await),
+        Err(error) => return Err(explain_no_answer(session, error).await),
     };
     if !reply.status.is_success() {
         return Ok((reply.status, reply.body));
@@ -106,7 +106,7 @@ pub async fn new_session(
         }
         if !plan.warnings.is_empty() {
             tracing::info!(session = %session.id, warnings = ?plan.warnings, "capabilities without effect");
-            found.insert(OWN.to_owned(), json!({"warnings": plan.warnings}));
+            found.insert(WARMPOOL_OPTIONS.to_owned(), json!({"warnings": plan.warnings}));
         }
     }
     sessions.driver_opened(session, opening, id).await;
@@ -140,7 +140,7 @@ pub async fn forward(
 ) -> Result<Response<Answer>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
-    session.admitted().await?;
+    session.wait_for_gate().await?;
     let fills = window::to_fill(session, request.method(), &command);
     if let Some(size) = fills {
         (command, request) = window::fill(size);
@@ -154,7 +154,7 @@ pub async fn forward(
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
             let error = AgentError::Refused { status: response.status(), message: "no answer".to_owned() };
-            Err(verdict(session, error).await)
+            Err(explain_no_answer(session, error).await)
         }
         Ok(Ok(mut response)) => {
             strip_hop_by_hop(response.headers_mut());
@@ -179,7 +179,7 @@ pub async fn forward(
                 body.map_frame(held).boxed_unsync()
             }))
         }
-        Ok(Err(error)) => Err(verdict(session, error).await),
+        Ok(Err(error)) => Err(explain_no_answer(session, error).await),
         Err(_) => Err(Error::WorkerTimeout { after: limit }),
     }
 }
@@ -217,7 +217,7 @@ pub fn check_id(session: &Session, id: &str) -> Result<(), Error> {
 }
 
 /// What an unanswered command means: the end of the session, if that is what happened.
-pub async fn verdict(session: &Session, error: AgentError) -> Error {
+pub async fn explain_no_answer(session: &Session, error: AgentError) -> Error {
     match timeout(VERDICT_GRACE, session.ended()).await {
         Ok(ending) => ending.error(&session.id),
         Err(_) => Error::worker("the browser's driver did not answer", error),

@@ -15,7 +15,7 @@ use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use crate::Error;
 use crate::session::{CommandGuard, Session};
-use crate::webdriver::verdict;
+use crate::webdriver::explain_no_answer;
 
 /// Bytes that the zip writer has written and nobody has taken yet.
 #[derive(Clone, Default)]
@@ -80,7 +80,7 @@ pub async fn zipped_files(
     let busy = session.busy();
     let files = match session.worker.agent.files().await {
         Ok(files) => files,
-        Err(error) => return Err(verdict(session, error).await),
+        Err(error) => return Err(explain_no_answer(session, error).await),
     };
     let names = files.into_iter().filter(|file| file.complete && wanted(file)).map(|file| file.name).collect();
     let archive =

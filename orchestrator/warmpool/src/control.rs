@@ -27,7 +27,7 @@ use warmpool_store::{Folder, Store};
 use warmpool_tasks::task;
 use warmpool_workers::pool::{NodeStatus, Pool};
 
-pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
+pub(crate) use perform::{ControlRequestError, ask_daemon, check_daemon, perform, store_directory};
 
 use lookup::{find_integration, find_key, find_owner, find_revoked_key};
 

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 pub(crate) use check::check;
 pub(crate) use egress::probe_egress;
-pub(crate) use facts::{Directory, Facts, Needs, Said, Socket};
+pub(crate) use facts::{Directory, Facts, Needs, RuntimeFacts, Socket};
 pub(crate) use nodes::probe_nodes;
 pub(crate) use port::Port;
 use serde::Serialize;

@@ -10,7 +10,7 @@
 //!
 //! The crate may use `store`, `keys`, `dial`, `config` and `core`. It knows nothing of sessions and tasks: they say what to tell.
 //!
-//! - *A message is in the store before it is sent*, in the very batch that writes what it tells of ([`Webhooks::enclose`]). A
+//! - *A message is in the store before it is sent*, in the very batch that writes what it tells of ([`Webhooks::add_to_batch`]). A
 //!   daemon that dies between the two sends it after its next start, so each message arrives at least once. Its id is made of what
 //!   it tells of, and receivers leave out what they have seen.
 //! - *A client's address is judged when the message is sent*, after its name was resolved, by the policy that attachments of worlds
@@ -28,4 +28,4 @@ mod post;
 
 pub use address::{AddressError, MAX_ADDRESS, check_address};
 pub use message::{Event, EventKind};
-pub use outbox::{Enclosed, WebhookError, Webhooks};
+pub use outbox::{QueuedMessages, WebhookError, Webhooks};

@@ -65,7 +65,7 @@ struct Shared {
 /// Messages that a batch holds. They are sent once the batch is in the store.
 #[derive(Default)]
 #[must_use]
-pub struct Enclosed(Vec<(Message, Place)>);
+pub struct QueuedMessages(Vec<(Message, Place)>);
 
 impl std::fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -129,8 +129,8 @@ impl Webhooks {
 
     /// Puts the messages of an event into the batch that writes it. Hand the result to [`Webhooks::send`] when the store has the
     /// batch.
-    pub fn enclose(&self, batch: &mut Batch, event: &Event<'_>) -> Enclosed {
-        let mut enclosed = Enclosed::default();
+    pub fn add_to_batch(&self, batch: &mut Batch, event: &Event<'_>) -> QueuedMessages {
+        let mut enclosed = QueuedMessages::default();
         let of_client =
             event.address.map(|address| (Receiver::Client { key: event.owner.clone() }, Some(address.to_owned())));
         let of_operator = self.0.own.as_ref().map(|_| (Receiver::Operator, None));
@@ -156,7 +156,7 @@ impl Webhooks {
     }
 
     /// Sends messages whose batch is in the store, in the background.
-    pub fn send(&self, enclosed: Enclosed) {
+    pub fn send(&self, enclosed: QueuedMessages) {
         for (message, place) in enclosed.0 {
             self.deliver(message, place);
         }
@@ -166,7 +166,7 @@ impl Webhooks {
     /// Errors: the store has not taken them; nothing is sent.
     pub async fn announce(&self, event: &Event<'_>) -> Result<(), StoreError> {
         let mut batch = Batch::new();
-        let enclosed = self.enclose(&mut batch, event);
+        let enclosed = self.add_to_batch(&mut batch, event);
         if !batch.is_empty() {
             self.0.store.commit(batch, Durability::Process).await?;
         }

@@ -46,7 +46,7 @@ pub use lease::Lease;
 use lease::QueuePlace;
 pub use nodes::NodeStatus;
 use plan::{Action, PlanInput, plan};
-pub use presets::Wanted;
+pub use presets::WorkerRequest;
 use rejections::Rejections;
 use state::{PoolState, Target, Waiter};
 use trusted::Trusted;
@@ -109,7 +109,7 @@ impl Pool {
     /// Dropping the future leaves the queue.
     /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
     /// `Starting`, `Draining`.
-    pub async fn lease(&self, wanted: Wanted<'_>, owner: &KeyId) -> Result<Lease, Error> {
+    pub async fn lease(&self, wanted: WorkerRequest<'_>, owner: &KeyId) -> Result<Lease, Error> {
         let key = self.kind_for(wanted);
         self.check_image(key).await?;
         let limits = &self.parts.config.session;
@@ -160,7 +160,7 @@ impl Pool {
     }
 
     /// Returns what the warm worker says of itself that [`Pool::lease`] would hand out now for this.
-    pub fn next_snapshot(&self, wanted: Wanted<'_>) -> Option<Snapshot> {
+    pub fn next_snapshot(&self, wanted: WorkerRequest<'_>) -> Option<Snapshot> {
         let key = self.kind_for(wanted);
         self.lock().next(key).map(|worker| worker.snapshot.borrow().clone())
     }

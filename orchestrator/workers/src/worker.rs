@@ -31,7 +31,7 @@ use warmpool_protocol::{Secret, Size, Snapshot};
 
 use warmpool_core::browser::PoolKey;
 use warmpool_core::ids::WorkerId;
-use warmpool_runtime::Place;
+use warmpool_runtime::WorkerLocation;
 
 /// The size of pages that nobody has sized, on every engine, with a display and without.
 pub const PAGE: Size = Size { width: 1280, height: 720 };
@@ -173,16 +173,22 @@ pub struct Reports {
 
 impl Worker {
     /// Returns a worker that is being started in this place, and the ends through which its watch reports.
-    pub fn new(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
+    pub fn new(id: WorkerId, key: PoolKey, place: WorkerLocation, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, place, secret, Health::Booting)
     }
 
     /// A worker that an earlier process started, and of which nothing is known yet.
-    pub fn found(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
+    pub fn found(id: WorkerId, key: PoolKey, place: WorkerLocation, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, place, secret, Health::Unknown)
     }
 
-    fn with_health(id: WorkerId, key: PoolKey, place: Place, secret: &Secret, health: Health) -> (Arc<Self>, Reports) {
+    fn with_health(
+        id: WorkerId,
+        key: PoolKey,
+        place: WorkerLocation,
+        secret: &Secret,
+        health: Health,
+    ) -> (Arc<Self>, Reports) {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
         let (health_in, health) = channel::channel(health);
         let agent = Agent::new(place.address, secret);

@@ -63,11 +63,11 @@ impl AdBlocker {
             ApiError::bad_request(format!("the rules of ads have another format than this image reads: {error:?}"))
         })?;
         let (blocked, mut reported) = watch::channel(0);
-        status.ads_blocked(0);
+        status.report_ads_blocked(0);
         let status = Arc::clone(status);
         tokio::spawn(async move {
             while reported.changed().await.is_ok() {
-                status.ads_blocked(*reported.borrow_and_update());
+                status.report_ads_blocked(*reported.borrow_and_update());
                 sleep(REPORT_INTERVAL).await;
             }
         });

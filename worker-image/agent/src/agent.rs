@@ -149,10 +149,10 @@ impl Claimed {
     async fn boot(self: Arc<Self>) {
         let status = &self.shared.status;
         match self.boot_preset().await {
-            Ok(identity) => status.warm(identity),
+            Ok(identity) => status.report_warm(identity),
             Err(error) => {
                 self.shared.processes.kill_all();
-                return status.failed(error.to_string());
+                return status.report_failure(error.to_string());
             }
         }
         if self.shared.claim.freeze {
@@ -303,7 +303,7 @@ impl Claimed {
                 let failure = worker.engine.navigate(&url).await.unwrap_or_else(|error| Some(error.to_string()));
                 if let Some(reason) = failure {
                     tracing::info!(reason, "the first page did not load");
-                    worker.shared.status.page_failed(reason);
+                    worker.shared.status.report_page_failure(reason);
                 }
             });
         }

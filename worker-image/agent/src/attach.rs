@@ -10,7 +10,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use serde::Serialize;
 use tokio_util::codec::{Framed, LinesCodec};
-use warmpool_protocol::{ATTACH_PROTOCOL, Attached, ClientSaid, Heeded, Heeds, LONGEST_LINE};
+use warmpool_protocol::{ATTACH_PROTOCOL, Attached, ClientMessage, LONGEST_LINE, ListenRules, ListenVerdict};
 
 use crate::body::Body;
 use crate::error::ApiError;
@@ -30,10 +30,10 @@ pub(crate) struct Endpoint {
 /// Hears of a client's messages before the browser has them. It lives as long as the client's websocket.
 pub(crate) trait ClientListener: Send {
     /// What it has to hear.
-    fn heeds(&self) -> Heeds;
+    fn heeds(&self) -> ListenRules;
 
     /// Called with each message; the browser has it once this is done.
-    fn hear(&mut self, said: ClientSaid) -> Pin<Box<dyn Future<Output = Heeded> + Send + '_>>;
+    fn hear(&mut self, said: ClientMessage) -> Pin<Box<dyn Future<Output = ListenVerdict> + Send + '_>>;
 }
 
 /// `GET /attach/…`: a client attaches to this endpoint.
@@ -56,7 +56,7 @@ async fn serve(daemon: Connection, to: Endpoint) -> Option<()> {
         let said = serde_json::from_str(&said).ok()?;
         let heeded = match &mut listener {
             Some(listener) => listener.hear(said).await,
-            None => Heeded::default(),
+            None => ListenVerdict::default(),
         };
         lines.send(line(&heeded)?).await.ok()?;
     }

@@ -146,7 +146,7 @@ impl Captchas {
     }
 
     fn report(&self, table: &Table, end: Option<CaptchaEnd>) {
-        self.status.captcha(table.rows.first().map(|row| row.captcha.clone()), end);
+        self.status.report_captcha(table.rows.first().map(|row| row.captcha.clone()), end);
     }
 }
 

@@ -66,7 +66,7 @@ impl Status {
     }
 
     /// The browser is ready.
-    pub(crate) fn warm(&self, identity: Identity) {
+    pub(crate) fn report_warm(&self, identity: Identity) {
         let mut inner = self.inner.lock();
         if inner.snapshot.state == WorkerState::Starting {
             inner.snapshot = Snapshot { state: WorkerState::Warm, identity, ..Snapshot::default() };
@@ -86,14 +86,14 @@ impl Status {
     }
 
     /// The session's first page did not load.
-    pub(crate) fn page_failed(&self, reason: String) {
+    pub(crate) fn report_page_failure(&self, reason: String) {
         let mut inner = self.inner.lock();
         inner.snapshot.page_error = Some(reason);
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
     }
 
     /// The kernel has ended so many processes for lack of memory since a session has the browser.
-    pub(crate) fn oom_kills(&self, count: u64) {
+    pub(crate) fn report_oom_kills(&self, count: u64) {
         let mut inner = self.inner.lock();
         if inner.snapshot.oom_kills.unwrap_or(0) < count {
             tracing::warn!(count, "memory ran out, and the kernel ended a process");
@@ -103,7 +103,7 @@ impl Status {
     }
 
     /// This many requests for ads have been blocked.
-    pub(crate) fn ads_blocked(&self, count: u64) {
+    pub(crate) fn report_ads_blocked(&self, count: u64) {
         let mut inner = self.inner.lock();
         inner.snapshot.ads_blocked = Some(count);
         if inner.snapshot.state == WorkerState::Active {
@@ -112,7 +112,7 @@ impl Status {
     }
 
     /// This challenge waits for an answer now, or none; and this one has just ended.
-    pub(crate) fn captcha(&self, waiting: Option<Box<Captcha>>, end: Option<CaptchaEnd>) {
+    pub(crate) fn report_captcha(&self, waiting: Option<Box<Captcha>>, end: Option<CaptchaEnd>) {
         let mut inner = self.inner.lock();
         if inner.snapshot.captcha == waiting && end.is_none() {
             return;
@@ -123,13 +123,13 @@ impl Status {
     }
 
     /// The browser could not be made ready.
-    pub(crate) fn failed(&self, reason: String) {
+    pub(crate) fn report_failure(&self, reason: String) {
         tracing::warn!(reason, "the browser could not be made ready");
         self.end(WorkerState::Failed, WorkerEvent::Failed { reason });
     }
 
     /// The browser has ended.
-    pub(crate) fn exited(&self, exit: Exit, oom: bool) {
+    pub(crate) fn report_exit(&self, exit: Exit, oom: bool) {
         let Exit { code, signal } = exit;
         tracing::info!(code, signal, oom, "the browser has ended");
         self.end(WorkerState::Ended, WorkerEvent::Exited { clean: exit.clean(), code, signal, oom });
@@ -224,7 +224,7 @@ mod tests {
         let status = Arc::new(Status::new());
         let mut body = stream(&status);
         assert_eq!(next(&mut body).await.unwrap()["state"], "starting");
-        status.warm(Identity { browser: Some("B/1".into()), ..Identity::default() });
+        status.report_warm(Identity { browser: Some("B/1".into()), ..Identity::default() });
         let line = next(&mut body).await.unwrap();
         assert_eq!((&line["type"], &line["state"], &line["browser"]), (&json!("state"), &json!("warm"), &json!("B/1")));
         assert!(status.activate());
@@ -235,12 +235,12 @@ mod tests {
     #[tokio::test]
     async fn a_page_that_ran_out_of_memory_is_reported_once() {
         let status = Arc::new(Status::new());
-        status.warm(Identity::default());
+        status.report_warm(Identity::default());
         assert!(status.activate());
         let mut body = stream(&status);
         assert_eq!(next(&mut body).await.unwrap()["oom_kills"], Value::Null);
         for count in [0, 1, 1, 3] {
-            status.oom_kills(count);
+            status.report_oom_kills(count);
         }
         assert_eq!(next(&mut body).await.unwrap()["oom_kills"], 1);
         assert_eq!(next(&mut body).await.unwrap()["oom_kills"], 3);
@@ -250,8 +250,8 @@ mod tests {
     #[tokio::test]
     async fn a_late_reader_gets_the_end_again() {
         let status = Arc::new(Status::new());
-        status.exited(Exit { code: None, signal: Some(9) }, true);
-        status.exited(Exit { code: Some(0), signal: None }, false);
+        status.report_exit(Exit { code: None, signal: Some(9) }, true);
+        status.report_exit(Exit { code: Some(0), signal: None }, false);
         let mut body = stream(&status);
         assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
         let end = next(&mut body).await.unwrap();
@@ -261,7 +261,7 @@ mod tests {
     #[tokio::test]
     async fn a_late_reader_gets_the_drivers_end_again() {
         let status = Arc::new(Status::new());
-        status.warm(Identity::default());
+        status.report_warm(Identity::default());
         assert!(status.activate());
         let mut early = stream(&status);
         status.publish(&WorkerEvent::DriverExited);
@@ -282,7 +282,7 @@ mod tests {
             if driver_first {
                 status.publish(&WorkerEvent::DriverExited);
             }
-            status.exited(Exit { code: Some(1), signal: None }, false);
+            status.report_exit(Exit { code: Some(1), signal: None }, false);
             if !driver_first {
                 status.publish(&WorkerEvent::DriverExited);
             }

@@ -50,7 +50,7 @@ impl Worker {
         let (status, process, kills) = (Arc::clone(&self.status), process.clone(), oom::kills());
         tokio::spawn(async move {
             if let Some(exit) = process.ended_by_itself().await {
-                status.exited(exit, oom::kills() > kills);
+                status.report_exit(exit, oom::kills() > kills);
             }
         });
     }

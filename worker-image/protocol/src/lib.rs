@@ -62,7 +62,8 @@ pub use log::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
 pub use playwright::{PlaywrightLaunch, PlaywrightProxy, playwright_minor};
 pub use ports::{
-    ATTACH_PROTOCOL, Attached, ClientSaid, DriverPort, Heeded, Heeds, LONGEST_COMMAND, LONGEST_LINE, PORT_PROTOCOL,
+    ATTACH_PROTOCOL, Attached, ClientMessage, DriverPort, LONGEST_COMMAND, LONGEST_LINE, ListenRules, ListenVerdict,
+    PORT_PROTOCOL,
 };
 pub use probe::{Probe, ProbeWay, Probed, ProgramTry, ProgramsProbed};
 pub use settings::{

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// the agent carries the bytes.
 pub const PORT_PROTOCOL: &str = "port";
 /// The name, in an upgrade, of a client's attachment: `GET /attach/devtools/…` and `GET /attach/bidi/…`. The agent sends a
-/// line with [`Attached`]. Then the daemon sends lines with [`ClientSaid`], and the agent answers each with [`Heeded`].
+/// line with [`Attached`]. Then the daemon sends lines with [`ClientMessage`], and the agent answers each with [`ListenVerdict`].
 pub const ATTACH_PROTOCOL: &str = "attach";
 /// The longest command of a client that the agent may want to see, in bytes. Most are far shorter; one may list many hosts that
 /// need no proxy.
@@ -29,12 +29,12 @@ pub struct Attached {
     pub path: String,
     /// What the agent has to hear before the browser does; none where it is nothing.
     #[serde(default)]
-    pub heeds: Option<Heeds>,
+    pub heeds: Option<ListenRules>,
 }
 
 /// What the agent has to hear of a client's messages, beside commands that name something of the client's machine or network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heeds {
+pub struct ListenRules {
     /// Every message, as the first page is on its way.
     pub first_page: bool,
     /// Those that set a locale or a time zone, or hold new targets.
@@ -44,7 +44,7 @@ pub struct Heeds {
 /// One message of a client, before the browser has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClientSaid {
+pub struct ClientMessage {
     /// It opens a page.
     #[serde(default)]
     pub navigates: bool,
@@ -61,7 +61,7 @@ pub struct ClientSaid {
 
 /// The agent's answer: the browser may have the message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heeded {
+pub struct ListenVerdict {
     /// What the browser gets in the message's place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,

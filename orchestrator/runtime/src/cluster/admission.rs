@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::avoided::Avoided;
-use super::probe::{Look, ProbeError};
+use super::probe::{ProbeError, ProbeFindings};
 use crate::{MissingRequirement, RuntimeError};
 use warmpool_core::browser::Engine;
 
@@ -136,7 +136,7 @@ impl Admission {
 }
 
 /// A node, as far as it matters whether it may have workers.
-pub(crate) struct Candidate {
+pub(crate) struct NodeCandidate {
     pub id: String,
     pub name: String,
     /// Changes when the node has to be looked at again.
@@ -149,7 +149,7 @@ pub(crate) struct Candidate {
 
 /// A cluster whose nodes are looked at before they get workers.
 #[async_trait]
-pub(crate) trait Admits: Clone + Send + Sync + 'static {
+pub(crate) trait NodeAdmission: Clone + Send + Sync + 'static {
     fn admission(&self) -> &Admission;
 
     fn avoided(&self) -> &Avoided;
@@ -158,7 +158,7 @@ pub(crate) trait Admits: Clone + Send + Sync + 'static {
     fn patience(&self) -> Duration;
 
     /// The nodes, for workers of this engine.
-    async fn candidates(&self, engine: Engine) -> Result<Vec<Candidate>, RuntimeError>;
+    async fn candidates(&self, engine: Engine) -> Result<Vec<NodeCandidate>, RuntimeError>;
 
     /// Waits until no worker runs on a node that the cluster wants gone there. A node that was cut off keeps its workers until
     /// it is back and hears of it.
@@ -166,7 +166,13 @@ pub(crate) trait Admits: Clone + Send + Sync + 'static {
 
     /// Looks at a node by a container of the image. `good` is the hash of the last report of this node and image in which
     /// nothing was missing.
-    async fn probe(&self, node: &str, image: &str, engine: Engine, good: Option<String>) -> Result<Look, ProbeError>;
+    async fn probe(
+        &self,
+        node: &str,
+        image: &str,
+        engine: Engine,
+        good: Option<String>,
+    ) -> Result<ProbeFindings, ProbeError>;
 
     /// Removes the probes that an earlier process of this daemon left.
     async fn forget_probes(&self) -> Result<(), RuntimeError>;
@@ -232,7 +238,7 @@ pub(crate) trait Admits: Clone + Send + Sync + 'static {
 }
 
 /// Checks a node, and records the result.
-async fn check(cluster: &impl Admits, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
+async fn check(cluster: &impl NodeAdmission, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
     let admission = cluster.admission();
     let looked = async {
         cluster.is_clear(id).await?;

@@ -32,10 +32,10 @@ const LOOK: Duration = Duration::from_secs(1);
 #[async_trait]
 pub(crate) trait LeaseStore: Send + Sync + 'static {
     /// The lease as it is; none where there is none.
-    async fn look(&self) -> Result<Option<Seen>, RuntimeError>;
+    async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError>;
 
     /// Makes the lease this candidate's, if it is still as it was seen.
-    async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError>;
+    async fn take(&self, candidate: &LeaseClaim, seen: Option<&LeaseRecord>) -> Result<(), RuntimeError>;
 
     /// Releases it, so that the next daemon need not wait.
     async fn release(&self) -> Result<(), RuntimeError>;
@@ -52,7 +52,7 @@ pub(crate) struct Lease {
 
 /// What a lease says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct LeaseRecord {
     /// Changes with each renewal.
     pub version: String,
     /// The process that holds it; empty where it was given up.
@@ -66,7 +66,7 @@ pub(crate) struct Seen {
 }
 
 /// This process, and what it writes into the lease that it wants.
-pub(crate) struct Candidate {
+pub(crate) struct LeaseClaim {
     /// Changes with each process.
     pub holder: String,
     /// This host's name.
@@ -87,8 +87,8 @@ impl Lease {
         let lock = lock(data_dir)?;
         let place = place(&lock);
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-        let candidate = Candidate { holder: hex::encode(random_bytes::<8>()), host, place };
-        let mut watched: Option<(Seen, Instant)> = None;
+        let candidate = LeaseClaim { holder: hex::encode(random_bytes::<8>()), host, place };
+        let mut watched: Option<(LeaseRecord, Instant)> = None;
         let mut told = false;
         loop {
             let begun = Instant::now();
@@ -123,7 +123,7 @@ impl Lease {
                 match store.take(&candidate, seen.as_ref()).await {
                     Ok(()) => {
                         let from = seen.filter(|seen| !seen.holder.is_empty() && seen.place != candidate.place);
-                        if let Some(Seen { host, .. }) = from {
+                        if let Some(LeaseRecord { host, .. }) = from {
                             tracing::warn!(host, "taking over: the daemon there did not renew its lease");
                         }
                         return Ok(Self::hold(store, term, duration, candidate, lock, begun));
@@ -143,7 +143,7 @@ impl Lease {
         store: Arc<dyn LeaseStore>,
         term: OwnershipTerm,
         duration: Duration,
-        candidate: Candidate,
+        candidate: LeaseClaim,
         lock: Flock<File>,
         since: Instant,
     ) -> Self {
@@ -192,7 +192,7 @@ async fn renew(
     store: &dyn LeaseStore,
     term: &OwnershipTerm,
     duration: Duration,
-    candidate: &Candidate,
+    candidate: &LeaseClaim,
     mut until: Instant,
 ) -> String {
     let mut failure = None;
@@ -258,23 +258,23 @@ mod tests {
 
     /// A lease in memory.
     #[derive(Default)]
-    struct Kept(parking_lot::Mutex<(Option<Seen>, bool)>);
+    struct Kept(parking_lot::Mutex<(Option<LeaseRecord>, bool)>);
 
     #[async_trait]
     impl LeaseStore for Kept {
-        async fn look(&self) -> Result<Option<Seen>, RuntimeError> {
+        async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError> {
             let kept = self.0.lock();
             if kept.1 { Err(RuntimeError::Unreachable("away".to_owned())) } else { Ok(kept.0.clone()) }
         }
 
-        async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError> {
+        async fn take(&self, candidate: &LeaseClaim, seen: Option<&LeaseRecord>) -> Result<(), RuntimeError> {
             let mut kept = self.0.lock();
             if kept.0.as_ref() != seen {
                 return Err(RuntimeError::refused("renew the lease", "it has changed"));
             }
             let beat = seen.map_or(0, |seen| seen.beat + 1);
-            let Candidate { holder, host, place } = candidate;
-            kept.0 = Some(Seen {
+            let LeaseClaim { holder, host, place } = candidate;
+            kept.0 = Some(LeaseRecord {
                 version: beat.to_string(),
                 holder: holder.clone(),
                 host: host.clone(),
@@ -298,9 +298,9 @@ mod tests {
         Lease::acquire(Arc::clone(store) as _, OwnershipTerm::default(), TIME, data_dir).await.unwrap()
     }
 
-    fn elsewhere() -> Seen {
+    fn elsewhere() -> LeaseRecord {
         let text = str::to_owned;
-        Seen { version: text("7"), holder: text("another"), host: text("east"), place: text("there"), beat: 7 }
+        LeaseRecord { version: text("7"), holder: text("another"), host: text("east"), place: text("there"), beat: 7 }
     }
 
     #[tokio::test(start_paused = true)]
@@ -313,7 +313,7 @@ mod tests {
         tokio::pin!(waiting);
         // Its holder renews it once, after half of the time.
         assert!(timeout_at(begun + TIME / 2, &mut waiting).await.is_err());
-        store.0.lock().0 = Some(Seen { version: "8".to_owned(), beat: 8, ..elsewhere() });
+        store.0.lock().0 = Some(LeaseRecord { version: "8".to_owned(), beat: 8, ..elsewhere() });
         let lease = waiting.await;
         let waited = begun.elapsed();
         assert!(waited > TIME * 3 / 2 && waited < TIME * 2, "{waited:?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::requirements::{Report, Wanted, judge};
+use super::requirements::{NodeRequirements, Report, judge};
 use crate::{MissingRequirement, RuntimeError};
 
 /// What runs there.
@@ -21,16 +21,16 @@ pub(crate) fn command(good: Option<&str>, most_processes: Option<u32>) -> Vec<St
 
 /// What a probe that knew this report found, when it says that nothing has changed.
 /// Errors: `Failed` where nobody gave it one.
-pub(crate) fn unchanged(good: Option<String>) -> Result<Look, ProbeError> {
+pub(crate) fn unchanged(good: Option<String>) -> Result<ProbeFindings, ProbeError> {
     let report = good.ok_or_else(|| ProbeError::Failed("it knows a report that nobody gave it".to_owned()))?;
-    Ok(Look { missing: Vec::new(), report })
+    Ok(ProbeFindings { missing: Vec::new(), report })
 }
 
 /// What a probe found that printed this.
 /// Errors: `Silent` where it is not whole.
-pub(crate) fn read(text: &str, wanted: &Wanted) -> Result<Look, ProbeError> {
+pub(crate) fn read(text: &str, wanted: &NodeRequirements) -> Result<ProbeFindings, ProbeError> {
     let report = Report::read(text).ok_or(ProbeError::Silent)?;
-    Ok(Look { missing: judge(&report, wanted), report: report.hash().to_owned() })
+    Ok(ProbeFindings { missing: judge(&report, wanted), report: report.hash().to_owned() })
 }
 
 /// Whether the report is whole.
@@ -39,7 +39,7 @@ pub(crate) fn is_whole(text: &str) -> bool {
 }
 
 /// What a look at a node found.
-pub(crate) struct Look {
+pub(crate) struct ProbeFindings {
     /// What is missing.
     pub missing: Vec<MissingRequirement>,
     /// The hash of its report.

@@ -113,7 +113,7 @@ impl<'a> Report<'a> {
 }
 
 /// What the configuration gives a worker, sizes in bytes.
-pub(crate) struct Wanted {
+pub(crate) struct NodeRequirements {
     memory: u64,
     tmp: u64,
     shm: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Wanted {
     remedies: &'static Remedies,
 }
 
-impl Wanted {
+impl NodeRequirements {
     /// What is wanted of a node of a swarm.
     pub(crate) fn of_swarm(config: &Config) -> Self {
         Self::new(config, Some(config.worker.pids), &SWARM)
@@ -149,7 +149,7 @@ impl Wanted {
 }
 
 /// The requirements that the report does not meet.
-pub(crate) fn judge(report: &Report<'_>, wanted: &Wanted) -> Vec<MissingRequirement> {
+pub(crate) fn judge(report: &Report<'_>, wanted: &NodeRequirements) -> Vec<MissingRequirement> {
     let remedies = wanted.remedies;
     let mut missing = Vec::new();
     let mut note = |holds: bool, needed: bool, what: &str, remedy: &str| {
@@ -224,7 +224,8 @@ Hash: 5f2b
     }
 
     fn found(text: &str, remedies: &'static Remedies) -> Vec<MissingRequirement> {
-        let wanted = Wanted { memory: 1 << 20, tmp: 8 << 10, shm: 8 << 10, pids: Some(16), sandbox: true, remedies };
+        let wanted =
+            NodeRequirements { memory: 1 << 20, tmp: 8 << 10, shm: 8 << 10, pids: Some(16), sandbox: true, remedies };
         judge(&Report::read(text).unwrap(), &wanted)
     }
 

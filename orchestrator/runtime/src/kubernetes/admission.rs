@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use super::objects::Pod;
 use super::{Kubernetes, access, nodes, pod};
-use crate::cluster::admission::{Admission, Admits, Candidate};
+use crate::cluster::admission::{Admission, NodeAdmission, NodeCandidate};
 use crate::cluster::avoided::Avoided;
-use crate::cluster::probe::{Look, ProbeError};
+use crate::cluster::probe::{ProbeError, ProbeFindings};
 use crate::{NodeUse, RuntimeError};
 use warmpool_core::browser::Engine;
 
@@ -17,7 +17,7 @@ use warmpool_core::browser::Engine;
 const STALE_POLL: Duration = Duration::from_millis(500);
 
 #[async_trait]
-impl Admits for Kubernetes {
+impl NodeAdmission for Kubernetes {
     fn admission(&self) -> &Admission {
         &self.admission
     }
@@ -30,9 +30,9 @@ impl Admits for Kubernetes {
         self.config.kubernetes.placement_timeout
     }
 
-    async fn candidates(&self, _engine: Engine) -> Result<Vec<Candidate>, RuntimeError> {
+    async fn candidates(&self, _engine: Engine) -> Result<Vec<NodeCandidate>, RuntimeError> {
         let nodes = self.list_nodes().await?;
-        let candidate = |node: &super::objects::Node| Candidate {
+        let candidate = |node: &super::objects::Node| NodeCandidate {
             id: node.metadata.name.clone(),
             name: node.metadata.name.clone(),
             version: nodes::version(node),
@@ -63,7 +63,13 @@ impl Admits for Kubernetes {
         }
     }
 
-    async fn probe(&self, node: &str, image: &str, _engine: Engine, _good: Option<String>) -> Result<Look, ProbeError> {
+    async fn probe(
+        &self,
+        node: &str,
+        image: &str,
+        _engine: Engine,
+        _good: Option<String>,
+    ) -> Result<ProbeFindings, ProbeError> {
         self.probe_node(node, image).await
     }
 

@@ -1,7 +1,7 @@
 //! The PodDisruptionBudget of the workers that sessions have.
 
 use super::api::unless;
-use super::objects::Bare;
+use super::objects::MetadataOnly;
 use super::{Kubernetes, access, pod};
 use crate::RuntimeError;
 
@@ -13,13 +13,13 @@ impl Kubernetes {
         let name = self.lease_name();
         for version in ["policy/v1", "policy/v1beta1"] {
             let path = api.path(&format!("/apis/{version}"), access::CREATE_BUDGETS);
-            let found = api.get::<Bare>(access::GET_BUDGETS, &format!("{path}/{name}")).await;
+            let found = api.get::<MetadataOnly>(access::GET_BUDGETS, &format!("{path}/{name}")).await;
             if unless(404, found)?.is_some() {
                 return Ok(());
             }
             self.term.check()?;
             let budget = pod::budget(&name, &self.instance, &owner, version);
-            match api.create::<Bare>(access::CREATE_BUDGETS, &path, &budget).await {
+            match api.create::<MetadataOnly>(access::CREATE_BUDGETS, &path, &budget).await {
                 Err(error) if error.code() == Some(404) => {}
                 made => return unless(409, made).map(drop).map_err(Into::into),
             }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::objects::{Bare, Review};
+use super::objects::{MetadataOnly, Review};
 use super::{Kubernetes, VERSION, access, pod};
 use crate::{ClusterFacts, MissingAccess, Refusal, RuntimeError, WorkerSpec};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
@@ -40,7 +40,7 @@ impl Kubernetes {
         };
         let pod = self.worker_pod(&pod::name(&spec.worker, 0), &spec, image, &[], None);
         let path = format!("{}?dryRun=All", api.path("/api/v1", access::CREATE_PODS));
-        let Err(error) = api.create::<Bare>(access::CREATE_PODS, &path, &pod).await else { return Ok(None) };
+        let Err(error) = api.create::<MetadataOnly>(access::CREATE_PODS, &path, &pod).await else { return Ok(None) };
         match RuntimeError::from(error) {
             error @ (RuntimeError::Unreachable(_) | RuntimeError::Credentials { .. }) => Err(error),
             RuntimeError::NotAllowed { .. } => Ok(None),

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::Kubernetes;
 use super::access::{CREATE_LEASES, GET_CONFIG_MAPS, GET_LEASES, PATCH_LEASES};
 use super::api::unless;
-use super::objects::{Bare, LeaseObject};
+use super::objects::{LeaseObject, MetadataOnly};
 use super::pod::Owner;
-use crate::cluster::lease::{Candidate, Lease, LeaseStore, Seen};
+use crate::cluster::lease::{Lease, LeaseClaim, LeaseRecord, LeaseStore};
 use crate::{RuntimeError, labels};
 
 const API: &str = "/apis/coordination.k8s.io/v1";
@@ -66,7 +66,7 @@ impl Kubernetes {
         let Some(name) = &self.config.kubernetes.owner else { return Ok(None) };
         let api = self.api()?;
         let path = format!("{}/{name}", api.path("/api/v1", GET_CONFIG_MAPS));
-        let found: Option<Bare> = unless(404, api.get(GET_CONFIG_MAPS, &path).await)?;
+        let found: Option<MetadataOnly> = unless(404, api.get(GET_CONFIG_MAPS, &path).await)?;
         let found = found.ok_or_else(|| {
             let why = format!(
                 "there is no ConfigMap `{name}` in the namespace {}: make it, or unset kubernetes.owner",
@@ -80,7 +80,7 @@ impl Kubernetes {
 
 #[async_trait]
 impl LeaseStore for Kubernetes {
-    async fn look(&self) -> Result<Option<Seen>, RuntimeError> {
+    async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError> {
         let api = self.api()?;
         let path = format!("{}/{}", api.path(API, GET_LEASES), self.lease_name());
         let found: Option<LeaseObject> = unless(404, api.get(GET_LEASES, &path).await)?;
@@ -88,7 +88,7 @@ impl LeaseStore for Kubernetes {
         let annotation = |name: &str| lease.metadata.annotations.get(name).cloned().unwrap_or_default();
         self.drained.lock().marked =
             annotation(DRAINED).split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Ok(Some(Seen {
+        Ok(Some(LeaseRecord {
             version: lease.metadata.resource_version.clone(),
             holder: lease.spec.holder_identity.clone().unwrap_or_default(),
             host: annotation(HOST),
@@ -97,7 +97,7 @@ impl LeaseStore for Kubernetes {
         }))
     }
 
-    async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError> {
+    async fn take(&self, candidate: &LeaseClaim, seen: Option<&LeaseRecord>) -> Result<(), RuntimeError> {
         let now = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
         let beat = seen.map_or(0, |seen| seen.beat + 1).to_string();
         let annotations = json!({ HOST: candidate.host, PLACE: candidate.place, BEAT: beat });

@@ -184,7 +184,7 @@ pub(crate) struct NodeImage {
 /// What happened to an object.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Happened {
+pub(crate) struct ClusterEvent {
     #[serde(rename = "type")]
     pub kind: String,
     pub reason: String,
@@ -209,7 +209,7 @@ pub(crate) struct LeaseSpec {
 /// Any object, of which only the metadata matter.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Bare {
+pub(crate) struct MetadataOnly {
     pub metadata: Meta,
 }
 

@@ -10,8 +10,8 @@ use super::pod::LAST_WORDS;
 use super::state::{Progress, progress};
 use super::{Kubernetes, changed};
 use crate::RuntimeError;
-use crate::cluster::probe::{self, Look, ProbeError, RUN_TIMEOUT};
-use crate::cluster::requirements::Wanted;
+use crate::cluster::probe::{self, ProbeError, ProbeFindings, RUN_TIMEOUT};
+use crate::cluster::requirements::NodeRequirements;
 use warmpool_core::ids::random_bytes;
 
 /// How long a probe may take to vanish before its node counts as looked at.
@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 impl Kubernetes {
     /// Starts a Pod of the image on this node, and judges what it says.
-    pub(super) async fn probe_node(&self, node: &str, image: &str) -> Result<Look, ProbeError> {
+    pub(super) async fn probe_node(&self, node: &str, image: &str) -> Result<ProbeFindings, ProbeError> {
         let name = format!("warmpool-probe-{}", hex::encode(random_bytes::<6>()));
         let mut command = probe::command(None, self.config.most_pids());
         if let Some(script) = command.get_mut(2) {
@@ -31,7 +31,7 @@ impl Kubernetes {
         let probed = async {
             self.create_pod(&self.probe_pod(&name, image, node, &command, owner.as_ref())).await?;
             let text = self.last_words(&name).await?;
-            probe::read(&text, &Wanted::of_kubernetes(&self.config))
+            probe::read(&text, &NodeRequirements::of_kubernetes(&self.config))
         };
         let probed = probed.await;
         match self.delete_pod(&name).await {

@@ -23,7 +23,7 @@ use super::pod::{self, Owner};
 use super::start::Start;
 use super::{access, nodes};
 use crate::container::hex_name;
-use crate::{AgentAddress, ContainerRuntime as _, Place, RendererId, RendererPipes, RuntimeError, labels};
+use crate::{AgentAddress, ContainerRuntime as _, RendererId, RendererPipes, RuntimeError, WorkerLocation, labels};
 use warmpool_config::PullPolicy;
 use warmpool_core::ids::{WorkerId, random_bytes};
 use warmpool_protocol::PORT;
@@ -50,7 +50,7 @@ impl Kubernetes {
         let owner = self.owner.lock().clone();
         self.create_pod(&self.renderer_pod(renderer, &image, &hash(&secret), &away, owner.as_ref())).await?;
         let address = match self.started(&name, &image).await? {
-            Start::Running(Place { address: AgentAddress::Tcp(address), .. }) => address,
+            Start::Running(WorkerLocation { address: AgentAddress::Tcp(address), .. }) => address,
             Start::Running(_) => return Err(RuntimeError::refused("start a renderer", "its Pod has no address")),
             Start::Refused { why, .. } if is_without_image(&why) => {
                 tracing::warn!(image = named, why, "no node gets the image of the renderers");

@@ -3,18 +3,18 @@
 use tokio::time::Instant;
 
 use super::api::encoded;
-use super::objects::{Happened, List};
+use super::objects::{ClusterEvent, List};
 use super::state::{Progress, progress};
 use super::{Kubernetes, access, changed, pod};
-use crate::cluster::admission::Admits as _;
-use crate::{ContainerRuntime as _, Place, RuntimeError, WorkerSpec};
+use crate::cluster::admission::NodeAdmission as _;
+use crate::{ContainerRuntime as _, RuntimeError, WorkerLocation, WorkerSpec};
 
 /// Nodes tried at most for one worker.
 const NODES_TRIED: usize = 16;
 
 /// What became of a Pod that was just made.
 pub(super) enum Start {
-    Running(Place),
+    Running(WorkerLocation),
     /// The node that it was given cannot start it.
     Refused {
         node: String,
@@ -25,7 +25,7 @@ pub(super) enum Start {
 impl Kubernetes {
     /// Creates the worker's Pod and waits until its container runs on a node that is fit for it. A node that cannot start it is
     /// left out for a while, and the next one tried.
-    pub(super) async fn start_pod(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+    pub(super) async fn start_pod(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError> {
         let image = self.image_id(&spec.image).await?;
         for attempt in 0..NODES_TRIED {
             let left_out = self.admit(&image, spec.key.engine).await?;
@@ -34,7 +34,7 @@ impl Kubernetes {
             self.create_pod(&self.worker_pod(&name, spec, &image, &left_out, owner.as_ref())).await?;
             match self.started(&name, &image).await? {
                 // A node that came only now, or began to go, was not among those that the Pod asked to avoid.
-                Start::Running(Place { node: Some(node), .. })
+                Start::Running(WorkerLocation { node: Some(node), .. })
                     if left_out.contains(&node) || !self.admission.has(&node, &image) => {}
                 Start::Running(place) => return Ok(place),
                 Start::Refused { node, why } => {
@@ -106,8 +106,9 @@ impl Kubernetes {
         let api = self.api().ok()?;
         let fields = encoded(&format!("involvedObject.name={name}"));
         let path = format!("{}?fieldSelector={fields}", api.path("/api/v1", access::LIST_EVENTS));
-        let events: List<Happened> = api.get(access::LIST_EVENTS, &path).await.ok()?;
-        let mut warnings: Vec<Happened> = events.items.into_iter().filter(|event| event.kind == "Warning").collect();
+        let events: List<ClusterEvent> = api.get(access::LIST_EVENTS, &path).await.ok()?;
+        let mut warnings: Vec<ClusterEvent> =
+            events.items.into_iter().filter(|event| event.kind == "Warning").collect();
         warnings.sort_by(|a, b| a.last_timestamp.cmp(&b.last_timestamp));
         warnings.pop().map(|event| format!("{}: {}", event.reason, event.message))
     }

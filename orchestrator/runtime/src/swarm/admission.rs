@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 use super::Swarm;
 use super::constraints::{constraints, met};
 use super::nodes::{is_ready, node_name, usage, version};
-use crate::cluster::admission::{Admission, Admits, Candidate};
+use crate::cluster::admission::{Admission, NodeAdmission, NodeCandidate};
 use crate::cluster::avoided::Avoided;
-use crate::cluster::probe::{Look, ProbeError};
+use crate::cluster::probe::{ProbeError, ProbeFindings};
 use crate::{NodeUse, RuntimeError, labels};
 use warmpool_core::browser::Engine;
 
@@ -19,7 +19,7 @@ use warmpool_core::browser::Engine;
 const STALE_POLL: Duration = Duration::from_millis(500);
 
 #[async_trait]
-impl Admits for Swarm {
+impl NodeAdmission for Swarm {
     fn admission(&self) -> &Admission {
         &self.admission
     }
@@ -32,10 +32,10 @@ impl Admits for Swarm {
         self.config.swarm.placement_timeout
     }
 
-    async fn candidates(&self, engine: Engine) -> Result<Vec<Candidate>, RuntimeError> {
+    async fn candidates(&self, engine: Engine) -> Result<Vec<NodeCandidate>, RuntimeError> {
         let nodes = self.list_nodes().await?;
         let candidate = |node: &bollard::models::Node| {
-            Some(Candidate {
+            Some(NodeCandidate {
                 id: node.id.clone()?,
                 name: node_name(node),
                 version: version(node),
@@ -66,7 +66,13 @@ impl Admits for Swarm {
         }
     }
 
-    async fn probe(&self, node: &str, image: &str, engine: Engine, good: Option<String>) -> Result<Look, ProbeError> {
+    async fn probe(
+        &self,
+        node: &str,
+        image: &str,
+        engine: Engine,
+        good: Option<String>,
+    ) -> Result<ProbeFindings, ProbeError> {
         self.probe_node(node, image, engine, good).await
     }
 

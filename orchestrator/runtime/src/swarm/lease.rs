@@ -11,7 +11,7 @@ use bollard::query_parameters::UpdateConfigOptions;
 
 use super::Swarm;
 use crate::client::{CallError, unless};
-use crate::cluster::lease::{Candidate, Lease, LeaseStore, Seen};
+use crate::cluster::lease::{Lease, LeaseClaim, LeaseRecord, LeaseStore};
 use crate::{RuntimeError, labels};
 
 /// Label of a lease: the process that holds it; changes with each one.
@@ -37,13 +37,13 @@ impl Swarm {
 
 #[async_trait]
 impl LeaseStore for Swarm {
-    async fn look(&self) -> Result<Option<Seen>, RuntimeError> {
+    async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError> {
         let name = &self.lease_name();
         let found = self.host.look("read the lease", async move |engine| engine.inspect_config(name).await).await;
         let Some(config) = unless(&[404], found)? else { return Ok(None) };
         let labels = config.spec.and_then(|spec| spec.labels).unwrap_or_default();
         let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
-        Ok(Some(Seen {
+        Ok(Some(LeaseRecord {
             version: config.version.and_then(|version| version.index).unwrap_or_default().to_string(),
             holder: label(LABEL_HOLDER),
             host: label(LABEL_HOST),
@@ -52,7 +52,7 @@ impl LeaseStore for Swarm {
         }))
     }
 
-    async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError> {
+    async fn take(&self, candidate: &LeaseClaim, seen: Option<&LeaseRecord>) -> Result<(), RuntimeError> {
         let beat = seen.map_or(0, |seen| seen.beat + 1);
         let name = &self.lease_name();
         let spec = ConfigSpec {

@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Swarm;
 use super::nodes::{is_drained, is_ready, node_name};
 use super::start::POLL;
-use crate::cluster::admission::Admits as _;
-use crate::cluster::probe::{self, Look, ProbeError, RUN_TIMEOUT, UNCHANGED};
-use crate::cluster::requirements::Wanted;
+use crate::cluster::admission::NodeAdmission as _;
+use crate::cluster::probe::{self, ProbeError, ProbeFindings, RUN_TIMEOUT, UNCHANGED};
+use crate::cluster::requirements::NodeRequirements;
 use crate::{NodeCheck, RuntimeError};
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::random_bytes;
@@ -54,7 +54,7 @@ impl Swarm {
         image: &str,
         engine: Engine,
         good: Option<String>,
-    ) -> Result<Look, ProbeError> {
+    ) -> Result<ProbeFindings, ProbeError> {
         let name = format!("warmpool-probe-{}", hex::encode(random_bytes::<6>()));
         let command = probe::command(good.as_deref(), None);
         let probed = async {
@@ -63,7 +63,7 @@ impl Swarm {
                 return probe::unchanged(good);
             }
             let text = timeout(LOG_TIMEOUT, self.printed(&name)).await.map_err(|_| ProbeError::Silent)??;
-            probe::read(&text, &Wanted::of_swarm(&self.config))
+            probe::read(&text, &NodeRequirements::of_swarm(&self.config))
         };
         let probed = probed.await;
         if let Err(error) = self.remove_service(&name).await {

@@ -10,8 +10,8 @@ use super::nodes::is_down;
 use super::spread::Choice;
 use super::tasks::Task;
 use crate::client::unless;
-use crate::cluster::admission::Admits as _;
-use crate::{ContainerRuntime as _, Place, RuntimeError, WorkerSpec};
+use crate::cluster::admission::NodeAdmission as _;
+use crate::{ContainerRuntime as _, RuntimeError, WorkerLocation, WorkerSpec};
 use warmpool_core::ids::WorkerId;
 
 /// Between two looks at a task that is on its way.
@@ -23,7 +23,7 @@ const NODES_TRIED: usize = 16;
 
 /// What became of a service that was just made.
 enum Start {
-    Running(Place),
+    Running(WorkerLocation),
     /// The node that it was given cannot start it.
     Refused {
         node: String,
@@ -36,7 +36,7 @@ enum Start {
 impl Swarm {
     /// Creates the worker's service and waits until its container runs on a node that is fit for it. A node that cannot start
     /// it is left out for a while, and the next one tried.
-    pub(super) async fn start_service(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+    pub(super) async fn start_service(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError> {
         let image = self.image_id(&spec.image).await?;
         let mut anywhere = false;
         for _ in 0..NODES_TRIED {
@@ -46,7 +46,7 @@ impl Swarm {
             self.create(self.service(spec, &image, &[&left_out, elsewhere].concat())).await?;
             match self.started(&spec.worker, &image, choice).await? {
                 // A node that came only now, or began to go, was not among those that the service asked to avoid.
-                Start::Running(Place { node: Some(node), .. })
+                Start::Running(WorkerLocation { node: Some(node), .. })
                     if left_out.contains(&node) || !self.admission.has(&node, &image) =>
                 {
                     self.remove(&spec.worker).await?;

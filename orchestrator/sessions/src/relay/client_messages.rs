@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
-use warmpool_protocol::{ClientSaid, LONGEST_COMMAND};
+use warmpool_protocol::{ClientMessage, LONGEST_COMMAND};
 use warmpool_workers::worker::AgentListener;
 
 use super::frames::{self, Sender, Text};
@@ -60,10 +60,10 @@ impl ClientMessages {
     }
 
     /// What the agent has to hear of the message, if anything.
-    fn said(&self, is_whole: bool) -> Option<ClientSaid> {
+    fn said(&self, is_whole: bool) -> Option<ClientMessage> {
         let (heeds, plain) = (self.agent.as_ref()?.heeds(), self.plain.as_slice());
         let has = |finder: &Finder<'_>| finder.find(plain).is_some();
-        let said = ClientSaid {
+        let said = ClientMessage {
             navigates: heeds.first_page && has(&NAVIGATES),
             holds_targets: heeds.overrides && has(&HOLDS),
             sets_locale: heeds.overrides && LOCALE.iter().any(has),
@@ -71,10 +71,10 @@ impl ClientMessages {
                 .then(|| std::str::from_utf8(plain).ok().map(str::to_owned))
                 .flatten(),
         };
-        (heeds.first_page || said != ClientSaid::default()).then_some(said)
+        (heeds.first_page || said != ClientMessage::default()).then_some(said)
     }
 
-    pub(super) async fn tell(&mut self, said: &ClientSaid) -> Result<Option<Bytes>, ()> {
+    pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {
         if let Some(session) = self.saves.as_ref().filter(|_| std::mem::take(&mut self.closes)) {
             session.save_profile(true).await;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
-use warmpool_protocol::ClientSaid;
+use warmpool_protocol::ClientMessage;
 
 use super::frames::{Frames, Text};
 use super::reading::{Reading, Verdict};
@@ -37,7 +37,7 @@ enum Held {
     /// This many bytes of it have to come.
     Until(usize),
     /// The agent has to hear of it.
-    Told(Text, ClientSaid),
+    Told(Text, ClientMessage),
     /// This frame has to be written in its place, of which so many bytes are. The message is here, with so many bytes.
     Replaced { frame: Bytes, written: usize, message: usize },
 }
@@ -290,7 +290,7 @@ mod tests {
     use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, duplex};
     use tokio::net::UnixStream;
     use url::Host;
-    use warmpool_protocol::{Heeded, Heeds};
+    use warmpool_protocol::{ListenRules, ListenVerdict};
     use warmpool_workers::egress::Outcomes;
     use warmpool_workers::worker::AgentListener;
 
@@ -338,10 +338,10 @@ mod tests {
         let (reader, mut writer) = socket.into_split();
         let (mut lines, mut told) = (BufReader::new(reader).lines(), 0);
         while let Some(line) = lines.next_line().await.unwrap() {
-            let said: ClientSaid = serde_json::from_str(&line).unwrap();
+            let said: ClientMessage = serde_json::from_str(&line).unwrap();
             told += 1;
             let instead = said.command.map(|command| format!("instead of {}", command.len()));
-            let heeded = serde_json::to_string(&Heeded { instead, first_page: false }).unwrap();
+            let heeded = serde_json::to_string(&ListenVerdict { instead, first_page: false }).unwrap();
             writer.write_all(format!("{heeded}\n").as_bytes()).await.unwrap();
         }
         told
@@ -375,7 +375,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let (ours, theirs) = UnixStream::pair().unwrap();
-                let heeds = Heeds { first_page: false, overrides: true };
+                let heeds = ListenRules { first_page: false, overrides: true };
                 let reading = Reading::Client(Box::new(ClientMessages::new(Some(AgentListener::at(ours, heeds)), None)));
                 let (mut stream, mut expected, mut known) = (Vec::new(), Vec::new(), 0);
                 let ping = [0x89, 0x81, 1, 2, 3, 4, 9];

@@ -3,7 +3,7 @@
 //! For most connections this is nothing at all. The few changes are those that the guide on clients lists.
 
 use bytes::Bytes;
-use warmpool_protocol::ClientSaid;
+use warmpool_protocol::ClientMessage;
 
 use super::browser_messages::BrowserMessages;
 use super::client_messages::ClientMessages;
@@ -27,7 +27,7 @@ pub(super) enum Verdict {
     /// It is decided once this many bytes of its payload are there.
     Wait(usize),
     /// It passes once the agent has heard of it.
-    Tell(ClientSaid),
+    Tell(ClientMessage),
     /// This frame takes its place.
     Replace(Bytes),
 }
@@ -49,7 +49,7 @@ impl Reading {
 
     /// The frame in place of a message that the agent is told of; none where it passes as it is.
     /// Errors: when the agent does not answer.
-    pub(super) async fn tell(&mut self, said: &ClientSaid) -> Result<Option<Bytes>, ()> {
+    pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {
         match self {
             Self::Client(messages) => messages.tell(said).await,
             Self::Nothing | Self::Browser(_) => Ok(None),

@@ -113,7 +113,7 @@ impl Session {
 
     /// Waits until a client's command may go on to the browser.
     /// Errors: `SessionEnded` when the session ends instead.
-    pub(crate) async fn admitted(&self) -> Result<(), Error> {
+    pub(crate) async fn wait_for_gate(&self) -> Result<(), Error> {
         tokio::select! {
             biased;
             () = self.gate.open() => Ok(()),
@@ -180,7 +180,7 @@ impl Session {
     }
 
     /// Somebody watches it, so it is not left to nobody.
-    pub(crate) fn watched(&self) {
+    pub(crate) fn mark_used(&self) {
         self.activity.mark_used();
     }
 

@@ -22,7 +22,7 @@ use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
 use warmpool_profiles::ProfileChoice;
 use warmpool_workers::egress::Location;
-use warmpool_workers::pool::Wanted;
+use warmpool_workers::pool::WorkerRequest;
 
 /// What a session was asked to be, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,9 +96,9 @@ impl Options {
     }
 
     /// The worker that it needs, whose browser trusts these authorities.
-    pub fn wanted<'a>(&'a self, trust: &'a Trust) -> Wanted<'a> {
+    pub fn wanted<'a>(&'a self, trust: &'a Trust) -> WorkerRequest<'a> {
         let settings = &self.launch.settings;
-        Wanted { plain: self.pool_key(), settings, extensions: &self.extensions, trust }
+        WorkerRequest { plain: self.pool_key(), settings, extensions: &self.extensions, trust }
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
@@ -264,7 +264,7 @@ pub struct SessionQuery {
     pub end_time: Option<u64>,
     /// Only the session of this id.
     pub session_id: Option<String>,
-    /// Only what this key made; an operator's key may name any, and `all`.
+    /// Only what this key made; an operator's key may name any.
     #[schemars(extend("x-problem" = KeyId::PROBLEM))]
     pub key_id: Option<KeyId>,
     /// Only those of this end user.

@@ -8,7 +8,7 @@ use warmpool_keys::KeyId;
 
 impl Sessions {
     /// Those of `owner`, live or not.
-    pub fn recorded(&self, owner: &KeyId) -> Vec<SessionId> {
+    pub fn list_recorded(&self, owner: &KeyId) -> Vec<SessionId> {
         let asked = |(id, entry): (&SessionId, &SessionEntry)| {
             let options = match entry {
                 SessionEntry::Live(session) => &session.options,
@@ -20,8 +20,8 @@ impl Sessions {
     }
 
     /// The one of them that a grid's client knows by this id.
-    pub fn recorded_as(&self, wanted: &str, owner: &KeyId) -> Option<SessionId> {
+    pub fn find_recorded_by_grid_id(&self, wanted: &str, owner: &KeyId) -> Option<SessionId> {
         let instance = &self.shared.instance;
-        self.recorded(owner).into_iter().find(|id| grid_id(instance.session_secret(id.as_str(), "grid")) == wanted)
+        self.list_recorded(owner).into_iter().find(|id| grid_id(instance.session_secret(id.as_str(), "grid")) == wanted)
     }
 }

@@ -172,12 +172,12 @@ impl Sessions {
     pub fn live_by_token(&self, id: &str, token: &str) -> Result<Arc<Session>, Error> {
         match self.live(id) {
             Ok(session) => session.check_token(token).map(|()| session),
-            Err(error) => Err(self.told(id, self.is_token(id, "client", token), error)),
+            Err(error) => Err(self.error_for_caller(id, self.is_token(id, "client", token), error)),
         }
     }
 
     /// The error for requests to a session that is not live: to those who do not know the session, as if there had been none.
-    pub fn told(&self, id: &str, knows_it: bool, error: Error) -> Error {
+    pub fn error_for_caller(&self, id: &str, knows_it: bool, error: Error) -> Error {
         if knows_it { error } else { Error::UnknownSession { id: id.to_owned() } }
     }
 

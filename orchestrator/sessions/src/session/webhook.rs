@@ -8,7 +8,7 @@ use super::record::Record;
 use super::{Kind, Session, Sessions};
 use warmpool_api::captcha::{SolvedBy, WaitingCaptcha};
 use warmpool_store::Batch;
-use warmpool_webhooks::{Enclosed, Event, EventKind, Webhooks};
+use warmpool_webhooks::{Event, EventKind, QueuedMessages, Webhooks};
 
 impl Sessions {
     /// What tells others of ends.
@@ -17,11 +17,11 @@ impl Sessions {
     }
 
     /// Puts what is told of an end into the batch that writes it.
-    pub(super) fn enclose_end(&self, batch: &mut Batch, record: &Record) -> Enclosed {
+    pub(super) fn enclose_end(&self, batch: &mut Batch, record: &Record) -> QueuedMessages {
         // Who sent a task hears of the task.
         let address = record.options.webhook_url.as_deref().filter(|_| record.options.kind != Kind::Task);
         let Some(ended) = record.ended.as_ref().filter(|_| self.shared.webhooks.is_heard(address)) else {
-            return Enclosed::default();
+            return QueuedMessages::default();
         };
         let mut data = json!(record.view(ended.status, ended.at_ms));
         if let (Some(task), Some(members)) = (&record.options.task, data.as_object_mut()) {
@@ -41,7 +41,7 @@ impl Sessions {
             data: &data,
             brief: &brief,
         };
-        self.shared.webhooks.enclose(batch, &event)
+        self.shared.webhooks.add_to_batch(batch, &event)
     }
 
     /// Whether somebody wants to hear when a challenge of this session waits for a person.

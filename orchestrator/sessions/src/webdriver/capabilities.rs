@@ -31,7 +31,7 @@ pub use request::candidates;
 use warnings::Warnings;
 
 /// Our own capability: of a grid's clients, an object with the fields of a create call; in answers, what we have to say.
-pub const OWN: &str = "warmpool:options";
+pub const WARMPOOL_OPTIONS: &str = "warmpool:options";
 
 /// The platform of every browser here.
 const PLATFORM: &str = "linux";

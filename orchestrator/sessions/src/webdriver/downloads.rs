@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use warmpool_core::error::{Cause, ServiceFault as _};
 use warmpool_protocol::{File, FileSource};
 
-use super::{check_id, verdict};
+use super::{check_id, explain_no_answer};
 use crate::Error;
 use crate::session::{CommandGuard, Session};
 use crate::zipped::ZipEncoder;
@@ -45,7 +45,7 @@ pub async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result<(), Er
         // One that has gone meanwhile is as good as removed.
         match session.worker.agent.remove_file(&file.name).await {
             Ok(()) | Err(AgentError::Refused { .. }) => {}
-            Err(error) => return Err(verdict(session, error).await),
+            Err(error) => return Err(explain_no_answer(session, error).await),
         }
     }
     Ok(())
@@ -71,7 +71,7 @@ pub async fn download(
         Err(AgentError::Refused { message, .. }) => {
             return Err(Error::worker("the worker could not serve the file", message));
         }
-        Err(error) => return Err(verdict(session, error).await),
+        Err(error) => return Err(explain_no_answer(session, error).await),
     };
     let mut packer = ZipEncoder::new();
     packer.begin(name).map_err(Error::internal)?;
@@ -86,7 +86,7 @@ async fn list(session: &Arc<Session>) -> Result<Vec<File>, Error> {
             files.retain(|file| file.complete && file.source == FileSource::Download);
             Ok(files)
         }
-        Err(error) => Err(verdict(session, error).await),
+        Err(error) => Err(explain_no_answer(session, error).await),
     }
 }
 

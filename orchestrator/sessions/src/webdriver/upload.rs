@@ -9,7 +9,7 @@ use hyper::body::Frame;
 use tokio::sync::oneshot;
 
 use super::archive::Archive;
-use super::{check_id, verdict};
+use super::{check_id, explain_no_answer};
 use crate::Error;
 use crate::session::Session;
 use warmpool_core::error::{Cause, FieldFault as _};
@@ -29,7 +29,7 @@ pub async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<Stri
         sent = sending => match sent {
             Ok(stored) => Ok(stored.path),
             Err(AgentError::Refused { message, .. }) => Err(Error::invalid("file", format!("was refused: {message}"))),
-            Err(error) => Err(verdict(session, error).await),
+            Err(error) => Err(explain_no_answer(session, error).await),
         },
     }
 }

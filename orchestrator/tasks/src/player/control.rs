@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 pub use capture::{Picture, PictureFormat, PicturePart};
 pub use error::ControlError;
 pub use input::{Button, FieldKind, FormField, Modifier};
-pub use snapshot::Look;
+pub use snapshot::PageSnapshot;
 pub use tabs::TabEntry;
 
 use self::reference::References;
@@ -64,7 +64,7 @@ pub struct ControlLimits {
 
 /// Where a tab is.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct PageLocation {
     /// The page's address.
     pub url: String,
     /// Its title.
@@ -73,7 +73,7 @@ pub struct Place {
     pub origin: f64,
 }
 
-impl From<DocumentState> for Place {
+impl From<DocumentState> for PageLocation {
     fn from(state: DocumentState) -> Self {
         Self { url: state.href, title: state.title, origin: state.origin }
     }
@@ -124,8 +124,8 @@ impl Control {
     }
 
     /// Where the page is, as far as it can be asked.
-    pub async fn place(&mut self) -> Place {
-        self.page.any_document_state().await.map(Place::from).unwrap_or_default()
+    pub async fn place(&mut self) -> PageLocation {
+        self.page.any_document_state().await.map(PageLocation::from).unwrap_or_default()
     }
 
     /// Waits for a text to come or to go.

@@ -6,17 +6,17 @@ use super::record::Record;
 use super::tasks::Tasks;
 use super::view;
 use warmpool_store::Batch;
-use warmpool_webhooks::{Enclosed, Event, EventKind};
+use warmpool_webhooks::{Event, EventKind, QueuedMessages};
 
 /// What a message leaves out of a task: it may be long, and is at the task's own address.
 const LEFT_OUT: [&str; 5] = ["inputs", "output", "outputBytes", "outputUrl", "stepTimes"];
 
 impl Tasks {
     /// Puts what is told of an end into the batch that writes it.
-    pub(super) fn enclose_end(&self, batch: &mut Batch, record: &Record) -> Enclosed {
+    pub(super) fn enclose_end(&self, batch: &mut Batch, record: &Record) -> QueuedMessages {
         let address = record.webhook_url.as_deref();
         if !self.inner.webhooks.is_heard(address) {
-            return Enclosed::default();
+            return QueuedMessages::default();
         }
         let url = format!("/lam/tasks/{}", record.task_id);
         let mut data = json!(view::record(record, None));
@@ -39,6 +39,6 @@ impl Tasks {
             data: &data,
             brief: &brief,
         };
-        self.inner.webhooks.enclose(batch, &event)
+        self.inner.webhooks.add_to_batch(batch, &event)
     }
 }

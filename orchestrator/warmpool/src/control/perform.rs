@@ -24,7 +24,7 @@ const LISTENS: u32 = 0x1_0000;
 
 /// Why an order was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OrderError {
+pub(crate) enum ControlRequestError {
     /// This user runs daemons, but not with these settings.
     #[error("several daemons run, so name one by --store-data-dir: {}", list(.0))]
     SeveralDaemons(Vec<PathBuf>),
@@ -48,7 +48,7 @@ pub(crate) enum OrderError {
     Store(#[from] StoreError),
 }
 
-impl OrderError {
+impl ControlRequestError {
     /// The exit code of a command that it ends.
     #[must_use]
     pub(crate) const fn exit(&self) -> Exit {
@@ -126,8 +126,8 @@ fn list(directories: &[PathBuf]) -> String {
 
 /// The data directory that a command works on: the one in the settings; without one, the default directory if a daemon uses
 /// it, otherwise that of the only daemon that this user runs.
-/// Errors: [`OrderError::SeveralDaemons`].
-pub(crate) async fn store_directory(config: &Config) -> Result<PathBuf, OrderError> {
+/// Errors: [`ControlRequestError::SeveralDaemons`].
+pub(crate) async fn store_directory(config: &Config) -> Result<PathBuf, ControlRequestError> {
     let own = &config.store.data_dir;
     if config.names("store.data_dir") || UnixStream::connect(socket(own)).await.is_ok() {
         return Ok(own.clone());
@@ -137,7 +137,7 @@ pub(crate) async fn store_directory(config: &Config) -> Result<PathBuf, OrderErr
     match running.len() {
         0 => Ok(own.clone()),
         1 => Ok(running.remove(0)),
-        _ => Err(OrderError::SeveralDaemons(running)),
+        _ => Err(ControlRequestError::SeveralDaemons(running)),
     }
 }
 
@@ -155,8 +155,8 @@ fn directories(sockets: &str) -> Vec<PathBuf> {
 
 /// Has an order carried out by the daemon that runs on a data directory, or by this process where none runs. Only what makes
 /// something also makes a store.
-/// Errors: every [`OrderError`].
-pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlReply, OrderError> {
+/// Errors: every [`ControlRequestError`].
+pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlReply, ControlRequestError> {
     let shown = data_dir.display();
     let reply = if let Some(reply) = send(data_dir, &order).await? {
         eprintln!("data directory: {shown}, of the running daemon");
@@ -166,7 +166,7 @@ pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<Co
         match Store::exists(data_dir) {
             true => eprintln!("data directory: {shown}; no daemon runs on it"),
             false if makes => eprintln!("data directory: {shown}, a new one; no daemon runs on it"),
-            false => return Err(OrderError::NoStore(data_dir.to_owned(), SeenDaemon::all())),
+            false => return Err(ControlRequestError::NoStore(data_dir.to_owned(), SeenDaemon::all())),
         }
         let opened = Store::open(data_dir, StoreOptions::default())?;
         let keys = Keys::load(opened.store.clone()).await?;
@@ -176,26 +176,26 @@ pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<Co
         reply
     };
     match reply {
-        ControlReply::Refused(why) => Err(OrderError::Refused(why)),
+        ControlReply::Refused(why) => Err(ControlRequestError::Refused(why)),
         reply => Ok(reply),
     }
 }
 
 /// Checks that a daemon runs and answers, at its socket: that needs neither its address nor a certificate.
-/// Errors: [`OrderError::NoDaemon`], [`OrderError::Connection`].
-pub(crate) async fn check_daemon(data_dir: &Path) -> Result<(), OrderError> {
+/// Errors: [`ControlRequestError::NoDaemon`], [`ControlRequestError::Connection`].
+pub(crate) async fn check_daemon(data_dir: &Path) -> Result<(), ControlRequestError> {
     let answered = timeout(ANSWER_TIMEOUT, send(data_dir, &ControlRequest::ListKeys)).await;
     let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    answered.map(drop).ok_or_else(|| OrderError::NoDaemon(data_dir.to_owned(), SeenDaemon::all()))
+    answered.map(drop).ok_or_else(|| ControlRequestError::NoDaemon(data_dir.to_owned(), SeenDaemon::all()))
 }
 
 /// Has the running daemon carry an order out that only it can, without a word on the terminal.
-/// Errors: [`OrderError::NoDaemon`], [`OrderError::Connection`], [`OrderError::Refused`].
-pub(crate) async fn ask_daemon(order: &ControlRequest, data_dir: &Path) -> Result<ControlReply, OrderError> {
+/// Errors: [`ControlRequestError::NoDaemon`], [`ControlRequestError::Connection`], [`ControlRequestError::Refused`].
+pub(crate) async fn ask_daemon(order: &ControlRequest, data_dir: &Path) -> Result<ControlReply, ControlRequestError> {
     match send(data_dir, order).await? {
-        Some(ControlReply::Refused(why)) => Err(OrderError::Refused(why)),
+        Some(ControlReply::Refused(why)) => Err(ControlRequestError::Refused(why)),
         Some(reply) => Ok(reply),
-        None => Err(OrderError::NoDaemon(data_dir.to_owned(), SeenDaemon::all())),
+        None => Err(ControlRequestError::NoDaemon(data_dir.to_owned(), SeenDaemon::all())),
     }
 }
 

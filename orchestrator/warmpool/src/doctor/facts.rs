@@ -117,8 +117,8 @@ pub(crate) struct Directory {
 
 impl Facts {
     /// Looks at the host for a configuration. Changes nothing; blocks for a moment.
-    pub(crate) fn gather(config: &Config, said: Said) -> Self {
-        let Said { docker, cluster } = said;
+    pub(crate) fn gather(config: &Config, said: RuntimeFacts) -> Self {
+        let RuntimeFacts { docker, cluster } = said;
         let docker_socket = config.docker.host.socket().to_owned();
         Self {
             socket: Socket::look(&docker_socket),
@@ -148,12 +148,12 @@ impl Facts {
 }
 
 /// What engine and cluster say of themselves.
-pub(crate) struct Said {
+pub(crate) struct RuntimeFacts {
     docker: Result<DockerFacts, String>,
     cluster: Option<Result<ClusterFacts, String>>,
 }
 
-impl Said {
+impl RuntimeFacts {
     /// Asks those that the configuration names.
     pub(crate) async fn ask(config: &Arc<Config>) -> Self {
         let runtime = Runtime::new(Arc::clone(config), String::new());

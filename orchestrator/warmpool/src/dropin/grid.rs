@@ -16,7 +16,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::Error;
 use warmpool_sessions::session::{Ending, Kind, Options, Session};
-use warmpool_sessions::webdriver::{OWN, candidates, match_options};
+use warmpool_sessions::webdriver::{WARMPOOL_OPTIONS, candidates, match_options};
 
 /// A new session that a grid client wants.
 #[derive(Debug, PartialEq)]
@@ -69,12 +69,12 @@ impl NewSession {
         }
         let mut warnings: Vec<Value> =
             session.warnings.iter().chain(&self.create_body.warnings).map(|it| json!(it)).collect();
-        if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
+        if let Some(Value::Array(others)) = found.get_mut(WARMPOOL_OPTIONS).and_then(|own| own.get_mut("warnings")) {
             warnings.append(others);
         }
         found.insert("se:downloadsEnabled".to_owned(), json!(self.downloads));
         let own = json!({"session_id": session.id, "livestream_url": livestream_url, "warnings": warnings});
-        found.insert(OWN.to_owned(), own);
+        found.insert(WARMPOOL_OPTIONS.to_owned(), own);
     }
 }
 
@@ -215,14 +215,14 @@ fn version(caps: &Map<String, Value>) -> Option<&str> {
 
 /// `warmpool:options`: the fields of a create call, as they are.
 fn own(create_body: &mut CreateBody, caps: &mut Map<String, Value>, engine: Engine) -> Result<(), Error> {
-    let fields = match caps.remove(OWN) {
+    let fields = match caps.remove(WARMPOOL_OPTIONS) {
         None => return Ok(()),
         Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(refused(OWN, "must be an object")),
+        Some(_) => return Err(refused(WARMPOOL_OPTIONS, "must be an object")),
     };
     if fields.get("browser_type").is_some_and(|named| !named.is_null() && *named != json!(engine)) {
         let message = format!("names another browser than `browserName`, which is {engine}");
-        return Err(refused(format!("{OWN}.browser_type"), message));
+        return Err(refused(format!("{WARMPOOL_OPTIONS}.browser_type"), message));
     }
     create_body.fields.extend(fields);
     Ok(())

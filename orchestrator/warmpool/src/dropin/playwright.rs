@@ -34,7 +34,7 @@ const SHARED: [&str; 5] = ["session", "sessionId", "keep_alive", "userDataDir", 
 
 /// What a client asks for.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Wanted {
+pub(crate) struct PlaywrightRequest {
     /// The key, where the URL has one.
     pub token: Option<String>,
     create_body: CreateBody,
@@ -42,7 +42,7 @@ pub(crate) struct Wanted {
     proxy: Option<PlaywrightProxy>,
 }
 
-impl Wanted {
+impl PlaywrightRequest {
     /// The options of a session of this one connection, with Playwright's server of that version.
     /// Errors: those of [`CreateBody::options`].
     pub(crate) fn options(self, version: String, config: &Config) -> Result<Options, Error> {
@@ -85,7 +85,7 @@ pub(crate) fn not_served() -> Error {
 
 /// Reads what a client says in its query and its headers. `path` is the browser's name in the path, if it has one.
 /// Errors: `Field`, with the parameter's or the option's name.
-pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Result<Wanted, Error> {
+pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Result<PlaywrightRequest, Error> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).filter(|text| !text.is_empty());
     let (mut browser, mut launch, mut expose) = (None, None, None);
     let mut others = form_urlencoded::Serializer::new(String::new());
@@ -118,7 +118,7 @@ pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Resu
         ));
     }
     let browserless::Query { token, create_body, .. } = browserless::read(&others.finish(), Engine::Chromium)?;
-    let mut wanted = Wanted { token, create_body, ..Wanted::default() };
+    let mut wanted = PlaywrightRequest { token, create_body, ..PlaywrightRequest::default() };
     if let Some(millis) = slow_mo {
         wanted.slow_mo = Some(pause("slowMo", &json!(millis.parse::<f64>().ok()))?);
     }
@@ -151,7 +151,7 @@ fn check_browser(name: &str) -> Result<(), Error> {
 }
 
 /// Reads one option of a launch. The list says what is taken; everything else is refused unless it is empty.
-fn option(wanted: &mut Wanted, name: &str, place: &str, value: &Value) -> Result<(), Error> {
+fn option(wanted: &mut PlaywrightRequest, name: &str, place: &str, value: &Value) -> Result<(), Error> {
     let empty = match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(list) => list.is_empty(),

@@ -18,7 +18,7 @@ use super::route::Segment;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_sessions::session::Session;
-use warmpool_sessions::webdriver::verdict;
+use warmpool_sessions::webdriver::explain_no_answer;
 use warmpool_workers::worker::AgentError;
 
 /// The setting that limits a file.
@@ -182,7 +182,7 @@ pub(super) async fn remove(
 }
 
 pub(super) async fn refused(app: &App, session: &Session, name: &str, error: AgentError) -> Error {
-    let AgentError::Refused { status, message } = error else { return verdict(session, error).await.into() };
+    let AgentError::Refused { status, message } = error else { return explain_no_answer(session, error).await.into() };
     match status {
         StatusCode::NOT_FOUND => warmpool_sessions::Error::UnknownFile { name: name.to_owned() }.into(),
         StatusCode::PAYLOAD_TOO_LARGE => {

@@ -260,7 +260,7 @@ async fn admit(
             } else {
                 app.sessions.is_view_token(id, &view.token)
             };
-            return Err(app.sessions.told(id, knows_it, error).into());
+            return Err(app.sessions.error_for_caller(id, knows_it, error).into());
         }
     };
     if view.token.is_empty() {

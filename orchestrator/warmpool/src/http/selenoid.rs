@@ -23,7 +23,7 @@ use warmpool_api::log::{LogEntry, LogEvent};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_protocol::{CLIPBOARD_LIMIT, FileSource};
 use warmpool_sessions::session::Session;
-use warmpool_sessions::webdriver::verdict;
+use warmpool_sessions::webdriver::explain_no_answer;
 use warmpool_workers::worker::AgentError;
 
 /// A session in a path: its id opens it.
@@ -171,7 +171,7 @@ async fn no_clipboard(session: &Session, error: AgentError) -> Error {
         AgentError::Refused { status: StatusCode::PAYLOAD_TOO_LARGE, .. } => {
             format!("the text on the clipboard has more than {CLIPBOARD_LIMIT} bytes")
         }
-        _ => return verdict(session, error).await.into(),
+        _ => return explain_no_answer(session, error).await.into(),
     };
     Error::Conflict { message }
 }

@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
     use warmpool_core::browser::{Engine, Mode, PoolKey};
-    use warmpool_runtime::{AgentAddress, Place};
+    use warmpool_runtime::{AgentAddress, WorkerLocation};
 
     #[tokio::test]
     async fn warm_workers_of_a_node_that_cannot_be_reached_are_replaced() {
@@ -218,7 +218,7 @@ mod tests {
         // Nobody listens where somebody did a moment ago.
         let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let worker = |address, node: &str| {
-            let place = Place { address: AgentAddress::Tcp(address), node: Some(node.to_owned()) };
+            let place = WorkerLocation { address: AgentAddress::Tcp(address), node: Some(node.to_owned()) };
             let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
             let (worker, _) = Worker::found(WorkerId::random(), key, place, &Secret::new(String::new()));
             pool.lock().add_ready(Arc::clone(&worker));

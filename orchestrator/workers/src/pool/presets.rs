@@ -9,7 +9,7 @@ use warmpool_protocol::Settings;
 
 /// What a caller wants of a worker.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct WorkerRequest<'a> {
     /// Its engine and mode.
     pub plain: PoolKey,
     /// What its pages are to see.
@@ -22,7 +22,7 @@ pub struct Wanted<'a> {
 
 impl Pool {
     /// The kind of worker to take for this.
-    pub(super) fn kind_for(&self, Wanted { plain, settings, extensions, trust }: Wanted<'_>) -> PoolKey {
+    pub(super) fn kind_for(&self, WorkerRequest { plain, settings, extensions, trust }: WorkerRequest<'_>) -> PoolKey {
         let is_its = |preset: &&PoolPreset| {
             (preset.engine, preset.mode, &preset.settings, preset.extensions.as_slice())
                 == (plain.engine, plain.mode, settings, extensions)

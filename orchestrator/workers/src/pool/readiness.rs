@@ -123,7 +123,7 @@ mod tests {
     use warmpool_protocol::Settings;
 
     use super::*;
-    use crate::pool::Wanted;
+    use crate::pool::WorkerRequest;
     use warmpool_config::Trust;
     use warmpool_core::browser::{Engine, Mode, PoolKey};
 
@@ -136,7 +136,7 @@ mod tests {
             async move {
                 let (settings, trust) = (Settings::default(), Trust::default());
                 let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-                let wanted = Wanted { plain, settings: &settings, extensions: &[], trust: &trust };
+                let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
                 pool.lease(wanted, &"000000000000".parse().unwrap()).await.map(drop)
             }
         });

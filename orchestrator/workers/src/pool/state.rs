@@ -401,7 +401,7 @@ mod tests {
     use crate::worker::{Health, LossReason, Reports};
     use warmpool_core::browser::Mode;
     use warmpool_protocol::{Secret, Settings};
-    use warmpool_runtime::{AgentAddress, Place};
+    use warmpool_runtime::{AgentAddress, WorkerLocation};
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
 
@@ -460,7 +460,7 @@ mod tests {
 
     fn found(id: WorkerId, key: PoolKey, node: Option<&str>) -> (Arc<Worker>, Reports) {
         let address = AgentAddress::Tcp(([127, 0, 0, 1], 1).into());
-        Worker::found(id, key, Place { address, node: node.map(str::to_owned) }, &Secret::new(String::new()))
+        Worker::found(id, key, WorkerLocation { address, node: node.map(str::to_owned) }, &Secret::new(String::new()))
     }
 
     #[test]

@@ -12,7 +12,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_util::codec::{Framed, FramedParts, LinesCodec};
 use tokio_util::either::Either;
-use warmpool_protocol::{ATTACH_PROTOCOL, Attached, ClientSaid, Heeded, Heeds, LONGEST_LINE, PORT_PROTOCOL};
+use warmpool_protocol::{
+    ATTACH_PROTOCOL, Attached, ClientMessage, LONGEST_LINE, ListenRules, ListenVerdict, PORT_PROTOCOL,
+};
 
 use super::agent::{Agent, AgentError, CALL_TIMEOUT, within};
 use super::connection::AgentStream;
@@ -124,7 +126,7 @@ impl AgentLines {
 #[derive(Debug)]
 pub struct AgentListener {
     lines: AgentLines,
-    heeds: Heeds,
+    heeds: ListenRules,
     /// A call was begun, and not finished if there is another.
     is_asking: bool,
 }
@@ -132,13 +134,13 @@ pub struct AgentListener {
 impl AgentListener {
     /// What it has to hear now, beside commands that name something of the client's machine or network.
     #[must_use]
-    pub const fn heeds(&self) -> Heeds {
+    pub const fn heeds(&self) -> ListenRules {
         self.heeds
     }
 
     /// Tells the agent of a message. Once this is done the browser may have it, or what is returned in its place.
     /// Errors: those of a call to the agent, also after a call that was dropped half-way.
-    pub async fn tell(&mut self, said: &ClientSaid) -> Result<Option<String>, AgentError> {
+    pub async fn tell(&mut self, said: &ClientMessage) -> Result<Option<String>, AgentError> {
         if std::mem::replace(&mut self.is_asking, true) {
             return Err(AgentError::Broken("an answer is missing".into()));
         }
@@ -146,7 +148,7 @@ impl AgentListener {
             self.lines.send(said).await?;
             self.lines.next().await
         };
-        let Heeded { instead, first_page } =
+        let ListenVerdict { instead, first_page } =
             timeout(CALL_TIMEOUT, asked).await.unwrap_or(Err(AgentError::Timeout(CALL_TIMEOUT)))?;
         self.heeds.first_page = first_page;
         self.is_asking = false;
@@ -158,7 +160,7 @@ impl AgentListener {
 impl AgentListener {
     /// An agent at the other end of this socket.
     #[must_use]
-    pub fn at(socket: tokio::net::UnixStream, heeds: Heeds) -> Self {
+    pub fn at(socket: tokio::net::UnixStream, heeds: ListenRules) -> Self {
         Self { lines: AgentLines::new(AgentStream::over(socket), &[]), heeds, is_asking: false }
     }
 }

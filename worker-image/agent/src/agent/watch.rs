@@ -32,7 +32,7 @@ impl Claimed {
         while self.shared.status.state() == WorkerState::Active {
             sleep(MEMORY_LOOK).await;
             let kills = oom::kills().unwrap_or(before);
-            self.shared.status.oom_kills(kills.saturating_sub(before));
+            self.shared.status.report_oom_kills(kills.saturating_sub(before));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
-use warmpool_protocol::{ClientSaid, Heeded, Heeds};
+use warmpool_protocol::{ClientMessage, ListenRules, ListenVerdict};
 
 use crate::attach::ClientListener;
 use crate::cdp::Cdp;
@@ -43,7 +43,7 @@ impl Client {
     }
 
     /// Does what the agent has to do before the browser gets this message.
-    async fn heed(&mut self, said: &ClientSaid) {
+    async fn heed(&mut self, said: &ClientMessage) {
         if std::mem::replace(&mut self.is_admitted, true) {
             self.targets.first_page.heard();
         } else {
@@ -65,18 +65,18 @@ impl Client {
 }
 
 impl ClientListener for Client {
-    fn heeds(&self) -> Heeds {
-        Heeds { first_page: self.targets.first_page.is_on_its_way(), overrides: self.targets.has_overrides() }
+    fn heeds(&self) -> ListenRules {
+        ListenRules { first_page: self.targets.first_page.is_on_its_way(), overrides: self.targets.has_overrides() }
     }
 
-    fn hear(&mut self, said: ClientSaid) -> Pin<Box<dyn Future<Output = Heeded> + Send + '_>> {
+    fn hear(&mut self, said: ClientMessage) -> Pin<Box<dyn Future<Output = ListenVerdict> + Send + '_>> {
         Box::pin(async move {
             self.heed(&said).await;
             let instead = match &said.command {
                 Some(command) => self.translated(command).await,
                 None => None,
             };
-            Heeded { instead, first_page: self.targets.first_page.is_on_its_way() }
+            ListenVerdict { instead, first_page: self.targets.first_page.is_on_its_way() }
         })
     }
 }

@@ -22,7 +22,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_util::codec::{AnyDelimiterCodec, FramedRead, FramedWrite};
-use warmpool_protocol::{ClientSaid, EGRESS_PORT, PlaywrightLaunch, PlaywrightProxy, playwright_minor};
+use warmpool_protocol::{ClientMessage, EGRESS_PORT, PlaywrightLaunch, PlaywrightProxy, playwright_minor};
 
 use super::browser::Browser;
 use super::client::Client;
@@ -221,7 +221,7 @@ impl Ears {
     async fn hear(&mut self, command: Utf8Bytes) -> Utf8Bytes {
         let heeds = self.client.heeds();
         let has = |text: &[u8]| memmem::find(command.as_bytes(), text).is_some();
-        let said = ClientSaid {
+        let said = ClientMessage {
             navigates: heeds.first_page && has(NAVIGATES),
             holds_targets: heeds.overrides && has(HOLDS),
             sets_locale: heeds.overrides && SETS_LOCALE.iter().any(|name| has(name)),
@@ -230,7 +230,7 @@ impl Ears {
                 .any(|text| has(text))
                 .then(|| with_proxy(&command, self.of_contexts.as_ref()).unwrap_or_else(|| command.to_string())),
         };
-        if !heeds.first_page && said == ClientSaid::default() {
+        if !heeds.first_page && said == ClientMessage::default() {
             return command;
         }
         self.client.hear(said).await.instead.map_or(command, Utf8Bytes::from)

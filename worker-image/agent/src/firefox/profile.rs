@@ -14,7 +14,7 @@ use crate::error::ApiError;
 const PREFS: &str = "user.js";
 
 /// Where Firefox keeps the preferences that it sets itself: in the template, for which version its list of add-ons is.
-const KNOWN: &str = "prefs.js";
+const OWN_PREFS: &str = "prefs.js";
 
 /// Where the image keeps what spares a new profile the work of a first start.
 const TEMPLATE: &str = "/usr/lib/firefox-esr/warmpool/profile";
@@ -96,7 +96,7 @@ pub(super) fn make(profile: &Path, own: Option<Own>, prefs: &Map<String, Value>,
     let mut own_prefs = Vec::new();
     if let Some(Own { mut archive, prefs }) = own {
         // Firefox looks for extensions that a profile brings only where it finds no version of its own in there.
-        match fs::remove_file(profile.join(KNOWN)) {
+        match fs::remove_file(profile.join(OWN_PREFS)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Control, ControlError, Place};
+use super::{Control, ControlError, PageLocation};
 use crate::player::page::DocumentState;
 use crate::script::{FailureCode, StepError};
 
@@ -65,9 +65,9 @@ struct Found {
 
 /// A page as it was seen.
 #[derive(Debug)]
-pub struct Look {
+pub struct PageSnapshot {
     /// Where it is.
-    pub place: Place,
+    pub place: PageLocation,
     /// What it shows, or one element of it, in YAML.
     pub snapshot: String,
 }
@@ -79,7 +79,7 @@ impl Control {
         target: Option<&str>,
         depth: Option<usize>,
         boxes: bool,
-    ) -> Result<Look, ControlError> {
+    ) -> Result<PageSnapshot, ControlError> {
         let drawing = Drawing { text: String::new(), elements: 0, is_cut: false, depth, boxes };
         match target {
             None => self.look_at_page(drawing).await,
@@ -87,7 +87,7 @@ impl Control {
         }
     }
 
-    async fn look_at_page(&mut self, mut drawing: Drawing) -> Result<Look, ControlError> {
+    async fn look_at_page(&mut self, mut drawing: Drawing) -> Result<PageSnapshot, ControlError> {
         let mut found = self.find_page(&drawing).await;
         if found.as_ref().is_err_and(|error| error.code == FailureCode::NoMatch) {
             self.find_window().await?;
@@ -111,7 +111,7 @@ impl Control {
         self.call("look", self.wanted(drawing, Value::Null, 0)).await
     }
 
-    async fn look_at_element(&mut self, mut drawing: Drawing, target: &str) -> Result<Look, ControlError> {
+    async fn look_at_element(&mut self, mut drawing: Drawing, target: &str) -> Result<PageSnapshot, ControlError> {
         self.ready().await?;
         let place = match self.page.document_state().await {
             Ok(place) => place,
@@ -201,14 +201,14 @@ impl Control {
 }
 
 impl Drawing {
-    fn end(mut self, place: DocumentState) -> Look {
+    fn end(mut self, place: DocumentState) -> PageSnapshot {
         if self.is_cut {
             self.text.push_str("- text: \"… the rest is left out: take a snapshot of one element by `target`\"\n");
         }
         if self.text.is_empty() {
             self.text.push_str("- text: \"\"\n");
         }
-        Look { place: place.into(), snapshot: self.text }
+        PageSnapshot { place: place.into(), snapshot: self.text }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fantoccini::wd::WindowHandle;
 
-use super::{Control, ControlError, Place};
+use super::{Control, ControlError, PageLocation};
 use crate::script::StepError;
 
 /// A tab.
@@ -52,7 +52,7 @@ impl Control {
         let mut tabs = Vec::new();
         for window in self.page.windows().await? {
             self.page.switch_to(window.clone()).await?;
-            let Place { url, title, .. } = self.place().await;
+            let PageLocation { url, title, .. } = self.place().await;
             tabs.push(TabEntry { title, url, is_current: window == self.window });
         }
         self.page.switch_to(self.window.clone()).await?;

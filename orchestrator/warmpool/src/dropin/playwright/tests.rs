@@ -13,7 +13,7 @@ fn agent(text: &str) -> HeaderMap {
 }
 
 /// What options of a launch make, by a header.
-fn launched(options: &Value) -> Result<Wanted, Error> {
+fn launched(options: &Value) -> Result<PlaywrightRequest, Error> {
     read(Some("chromium"), "", &headers(&[(LAUNCH_OPTIONS, &options.to_string())]))
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::App;
 use super::super::reply::json_reply;
 use super::super::sign_in::Operator;
-use crate::doctor::{self, Facts, Port, Said};
+use crate::doctor::{self, Facts, Port, RuntimeFacts};
 use crate::http::error::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::ServiceFault as _;
@@ -27,7 +27,7 @@ pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response
         return Ok(json_reply(StatusCode::OK, found));
     }
     let config = Arc::clone(&app.config);
-    let said = Said::ask(&config).await;
+    let said = RuntimeFacts::ask(&config).await;
     let gathering = tokio::task::spawn_blocking(move || Facts::gather(&config, said));
     let mut facts = gathering.await.map_err(Error::internal)?;
     // This daemon itself has the port, whatever its file is called.

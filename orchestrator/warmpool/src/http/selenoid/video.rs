@@ -52,7 +52,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 /// `GET /video/`
 async fn list(State(app): State<App>, GridCaller(key): GridCaller) -> Result<Response, Error> {
     let mut names = Vec::new();
-    for id in app.sessions.recorded(&key) {
+    for id in app.sessions.list_recorded(&key) {
         names.extend((1..).zip(parts(&app, &id).await?).map(|(number, part)| name(&id, number, &part)));
     }
     names.sort_unstable();
@@ -91,7 +91,7 @@ fn find(app: &App, name: &str, key: &KeyId) -> Result<(SessionId, usize), Error>
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let session = |stem: &str| {
         let own = SessionId::from(stem);
-        app.sessions.find(stem, key).ok().map(|_| own).or_else(|| app.sessions.recorded_as(stem, key))
+        app.sessions.find(stem, key).ok().map(|_| own).or_else(|| app.sessions.find_recorded_by_grid_id(stem, key))
     };
     // Ids have hyphens of their own, so the whole stem is tried first.
     let of_part = || {
