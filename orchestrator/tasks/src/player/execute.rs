@@ -29,7 +29,7 @@ pub(crate) async fn execute(
 ) -> Outcome {
     let redactor = Redactor::new(values);
     let mut playback = Playback::new(&browser, limits, listener);
-    let error = match work.filled(values) {
+    let error = match work.filled(values, limits.max_work) {
         Ok(filled) => tokio::select! {
             biased;
             () = cancel.cancelled() => Some(StepError::new(FailureCode::Cancelled, "the task was cancelled")),

@@ -18,6 +18,8 @@ pub(crate) struct Limits {
     pub(crate) navigation_timeout: Duration,
     /// Elements of a page whose main content is read.
     pub(crate) max_elements: usize,
+    /// Bytes of the work's strings, with all inputs and secrets filled in.
+    pub(crate) max_work: u64,
     /// Size of the whole output as JSON, in bytes.
     pub(crate) max_output: u64,
     /// Number of artifacts.

@@ -3,9 +3,13 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::{Map, Value};
+
+use super::fields::wrong;
+use crate::Error;
 
 /// What stands in an output where a secret would.
 const HIDDEN: &str = "[secret]";
@@ -109,8 +113,10 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
         }
         let mut from = 0;
         while let Some(at) = rest[from..].find("{{").map(|at| at + from) {
-            let Some(end) = rest[at..].find("}}").map(|end| end + at) else { break };
-            if let Some(slot) = Placeholder::parse(&rest[at + 2..end]) {
+            // No slot has a brace inside, so no text is looked at twice.
+            let inside = at + 2;
+            let Some(end) = rest[inside..].find(['{', '}']).map(|end| end + inside) else { break };
+            if let Some(slot) = Placeholder::parse(&rest[inside..end]).filter(|_| rest[end..].starts_with("}}")) {
                 if at > 0 {
                     let text = &rest[..at];
                     rest = &rest[at..];
@@ -119,51 +125,131 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
                 rest = &rest[end + 2..];
                 return Some(Piece::Placeholder(slot));
             }
-            from = at + 2;
+            from = inside;
         }
         Some(Piece::Text(std::mem::take(&mut rest)))
     })
 }
 
-/// Every slot in a JSON value's strings.
-pub(crate) fn slots(value: &Value, found: &mut BTreeSet<Placeholder>) {
-    match value {
-        Value::String(text) => {
-            found.extend(pieces(text).filter_map(|piece| match piece {
-                Piece::Placeholder(slot) => Some(slot),
-                Piece::Text(_) => None,
-            }));
+/// What stands between braces in a value's strings. It is found once, for however many values are then tried.
+#[derive(Debug, Default)]
+pub(crate) struct Templates<'a> {
+    /// How often each slot is there.
+    slots: BTreeMap<Placeholder, u64>,
+    /// Other words between braces.
+    others: BTreeSet<&'a str>,
+    /// The bytes beside the slots.
+    length: u64,
+}
+
+/// Why the templates of a value cannot be filled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FillError {
+    /// A slot has no value.
+    Missing(Placeholder),
+    /// The strings would be longer than this many bytes.
+    TooLong(u64),
+}
+
+impl<'a> Templates<'a> {
+    pub(crate) fn of(value: &'a Value) -> Self {
+        let mut found = Self::default();
+        found.read(value);
+        found
+    }
+
+    fn read(&mut self, value: &'a Value) {
+        match value {
+            Value::String(text) => {
+                for piece in pieces(text) {
+                    match piece {
+                        Piece::Placeholder(slot) => *self.slots.entry(slot).or_default() += 1,
+                        Piece::Text(text) => {
+                            self.length += text.len() as u64;
+                            let words =
+                                text.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0.trim()));
+                            self.others.extend(words);
+                        }
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.read(item)),
+            Value::Object(members) => members.values().for_each(|member| self.read(member)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
-        Value::Array(items) => items.iter().for_each(|item| slots(item, found)),
-        Value::Object(members) => members.values().for_each(|member| slots(member, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
-}
 
-/// The first pair of braces that holds the bare name of an input or a secret, with what it must be. Such text would reach
-/// the page as it is.
-pub(crate) fn bare_name(value: &Value, values: &Values) -> Option<(String, String)> {
-    match value {
-        Value::String(text) => text.split("{{").skip(1).find_map(|rest| {
-            let name = rest.split_once("}}")?.0.trim();
-            let kinds = [("input", &values.inputs), ("secret", &values.secrets)];
-            let (kind, _) = kinds.into_iter().find(|(_, map)| map.contains_key(name))?;
+    /// Any slot.
+    pub(crate) fn slot(&self) -> Option<&Placeholder> {
+        self.slots.keys().next()
+    }
+
+    /// A pair of braces that holds the bare name of an input or a secret, with what it must be. Such text would reach the page as
+    /// it is.
+    fn bare_name(&self, values: &Values) -> Option<(String, String)> {
+        [("input", &values.inputs), ("secret", &values.secrets)].into_iter().find_map(|(kind, map)| {
+            let name = map.keys().find(|name| self.others.contains(name.as_str()))?;
             Some((format!("{{{{{name}}}}}"), format!("{{{{{kind}.{name}}}}}")))
-        }),
-        Value::Array(items) => items.iter().find_map(|item| bare_name(item, values)),
-        Value::Object(members) => members.values().find_map(|member| bare_name(member, values)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        })
+    }
+
+    /// Whether these values fill all slots, with at most `most` bytes in all strings.
+    pub(crate) fn fits(&self, values: &Values, most: u64) -> Result<(), FillError> {
+        let mut length = self.length;
+        for (slot, count) in &self.slots {
+            let value = slot.value(values).ok_or_else(|| FillError::Missing(slot.clone()))?;
+            length = length.saturating_add(count.saturating_mul(value.len() as u64));
+        }
+        if length > most { Err(FillError::TooLong(most)) } else { Ok(()) }
+    }
+
+    /// The same, for whoever sends the values.
+    /// Errors: `Field`, which names the first value that is missing.
+    pub(crate) fn check(&self, values: &Values, most: u64) -> Result<(), Error> {
+        if let Some((bare, meant)) = self.bare_name(values) {
+            let problem = format!("are filled in as `{meant}`, and this has `{bare}`: write `{meant}`");
+            return Err(wrong(if meant.contains("secret") { "secrets" } else { "inputs" }, &problem));
+        }
+        self.fits(values, most).map_err(|error| match error {
+            FillError::Missing(slot) => wrong(&slot.field(), &format!("is missing: `{{{{{slot}}}}}` needs a value")),
+            FillError::TooLong(most) => wrong(
+                "inputs",
+                &format!(
+                    "make the work longer than {most} bytes once they are filled in (`tasks.max_body`): shorten them"
+                ),
+            ),
+        })
     }
 }
 
-/// The first slot that has no value.
-pub(crate) fn missing(value: &Value, values: &Values) -> Option<Placeholder> {
-    let mut found = BTreeSet::new();
-    slots(value, &mut found);
-    found.into_iter().find(|slot| slot.value(values).is_none())
+/// A text with its inputs filled in and everything else left as it is, cut after about so many bytes.
+pub(crate) fn with_inputs(text: &str, inputs: &Map<String, Value>, most: usize) -> String {
+    let values = Values { inputs: inputs.clone(), secrets: Map::new() };
+    let mut shown = String::new();
+    for piece in pieces(text) {
+        let left = most.saturating_sub(shown.len());
+        match piece {
+            Piece::Text(text) => shown.push_str(start(text, left)),
+            Piece::Placeholder(slot) => match slot.value(&values) {
+                Some(value) => shown.push_str(start(&value, left)),
+                None => shown.push_str(&format!("{{{{{slot}}}}}")),
+            },
+        }
+        if shown.len() >= most {
+            break;
+        }
+    }
+    shown
 }
 
-/// The same value with every template filled. What is filled in is not read again, so a value may hold braces.
+/// The characters of a text that begin within its first `most` bytes.
+fn start(text: &str, most: usize) -> &str {
+    let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= most).unwrap_or(text.len());
+    &text[..end]
+}
+
+/// The same value with every template filled. What is filled in is not read again, so a value may hold braces. It may become long:
+/// [`Templates::fits`] says how long.
 /// Errors: the first slot that has no value.
 pub(crate) fn fill(value: &Value, values: &Values) -> Result<Value, Placeholder> {
     Ok(match value {
@@ -191,8 +277,9 @@ pub(crate) fn fill(value: &Value, values: &Values) -> Result<Value, Placeholder>
 
 /// Takes secrets out of whatever leaves a task.
 pub(crate) struct Redactor {
-    /// The longest first, so that a secret within another leaves no rest of it.
-    secrets: Vec<String>,
+    secrets: BTreeSet<String>,
+    /// Finds them all in one pass, so that what stands in their place is not read again.
+    finder: Option<AhoCorasick>,
 }
 
 impl Redactor {
@@ -218,20 +305,27 @@ impl Redactor {
             })
             .collect();
         secrets.extend(encoded);
-        let mut secrets: Vec<String> = secrets.into_iter().filter(|secret| !secret.trim().is_empty()).collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self { secrets }
+        secrets.retain(|secret| !secret.trim().is_empty());
+        // The longest of those that begin at one place, so that a secret within another leaves no rest of it. They are shorter than
+        // what the automaton can have by far.
+        let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&secrets).ok();
+        Self { secrets, finder }
     }
 
     /// A text without secrets.
     pub(crate) fn text(&self, text: &str) -> String {
-        let mut shown = text.to_owned();
-        for secret in &self.secrets {
-            if shown.contains(secret.as_str()) {
-                shown = shown.replace(secret.as_str(), HIDDEN);
+        match &self.finder {
+            Some(finder) => {
+                let mut shown = String::new();
+                finder.replace_all_with(text, &mut shown, |_, _, shown| {
+                    shown.push_str(HIDDEN);
+                    true
+                });
+                shown
             }
+            // Nothing is shown rather than a secret.
+            None => HIDDEN.to_owned(),
         }
-        shown
     }
 
     /// A value without secrets, also in the names of its members.
@@ -270,7 +364,10 @@ mod tests {
     #[test]
     fn a_bare_name_is_noticed_where_it_is_that_of_an_input() {
         let values = values(json!({"q": "tea"}), json!({"pin": "1"}));
-        let meant = |text: &str| bare_name(&json!({"steps": [{"value": text}]}), &values).map(|(_, meant)| meant);
+        let meant = |text: &str| {
+            let value = json!({"steps": [{"value": text}]});
+            Templates::of(&value).bare_name(&values).map(|(_, meant)| meant)
+        };
         assert_eq!(meant("a {{q}}").as_deref(), Some("{{input.q}}"));
         assert_eq!(meant("{{x}} {{ pin }}").as_deref(), Some("{{secret.pin}}"));
         assert_eq!(meant("{{input.q}} {{other}} {{"), None);
@@ -298,10 +395,50 @@ mod tests {
     #[test]
     fn missing_values_are_named() {
         let task = json!({"steps": [{"url": "{{input.a}}"}, {"value": "{{secret.b}}"}]});
-        let slot = missing(&task, &values(json!({"a": 1}), json!({}))).unwrap();
+        let templates = Templates::of(&task);
+        let fits = |inputs: Value, secrets: Value| templates.fits(&values(inputs, secrets), 100);
+        let Err(FillError::Missing(slot)) = fits(json!({"a": 1}), json!({})) else { panic!("the secret is missing") };
         assert_eq!((slot.to_string().as_str(), slot.field().as_str()), ("secret.b", "secrets.b"));
-        assert!(missing(&task, &values(json!({"a": null}), json!({"b": ""}))).is_some());
-        assert_eq!(missing(&task, &values(json!({"a": 0}), json!({"b": ""}))), None);
+        assert!(fits(json!({"a": null}), json!({"b": ""})).is_err());
+        assert_eq!(fits(json!({"a": 0}), json!({"b": ""})), Ok(()));
+    }
+
+    #[test]
+    fn what_would_become_too_long_is_refused() {
+        let task = json!({"steps": [{"value": "{{input.a}}".repeat(1000)}, {"value": "é"}]});
+        let values = values(json!({"a": "x".repeat(1000)}), json!({}));
+        let templates = Templates::of(&task);
+        assert_eq!(templates.fits(&values, 1_000_002), Ok(()));
+        assert_eq!(templates.fits(&values, 1_000_001), Err(FillError::TooLong(1_000_001)));
+        assert!(templates.check(&values, 10).unwrap_err().to_string().contains("`tasks.max_body`"));
+    }
+
+    #[test]
+    fn inputs_within_inputs_are_not_filled_in() {
+        let chain: Map<String, Value> = ('a'..='h')
+            .zip('b'..='i')
+            .map(|(name, next)| (name.to_string(), json!(format!("{{{{input.{next}}}}}").repeat(16))))
+            .collect();
+        let shown = with_inputs("http://x/{{input.a}}{{secret.s}}", &chain, 8192);
+        assert_eq!(shown, format!("http://x/{}{{{{secret.s}}}}", "{{input.b}}".repeat(16)));
+        let long = Map::from_iter([("a".to_owned(), json!("é".repeat(5000)))]);
+        assert!(with_inputs("{{input.a}}{{input.a}}", &long, 8192).len() <= 8193);
+    }
+
+    #[test]
+    fn braces_without_end_are_read_once() {
+        // Looked at from each brace to the end, this would take hours.
+        let text = "{{".repeat(4 << 20) + "{{input.a}}";
+        assert!(is_open(&text));
+        let value = json!("{{a".repeat(1 << 20) + "}}");
+        assert!(Templates::of(&value).slot().is_none());
+    }
+
+    #[test]
+    fn hiding_secrets_reads_nothing_that_it_wrote() {
+        let secrets: Map<String, Value> = "[]cerst".chars().map(|c| (c.to_string(), json!(c.to_string()))).collect();
+        let shown = Redactor::new(&Values { inputs: Map::new(), secrets }).text(&"[".repeat(1000));
+        assert_eq!(shown, HIDDEN.repeat(1000));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::recording::Recording;
 use super::schema::{self, Plan};
 use super::selector::Selectors;
 use super::step;
-use super::template::{self, Values};
+use super::template::{self, FillError, Templates, Values};
 use crate::Error;
 use warmpool_core::error::FieldFault as _;
 
@@ -105,21 +105,20 @@ impl TaskWork {
         })
     }
 
-    /// Checks that every `{{input.name}}` and `{{secret.name}}` has a value.
-    /// Errors: `Field`, which names the first that has none.
-    pub(crate) fn check_values(&self, values: &Values) -> Result<(), Error> {
-        if let Some((bare, meant)) = template::bare_name(self.source(), values) {
-            let problem = format!("are filled in as `{meant}`, and this has `{bare}`: write `{meant}`");
-            return Err(wrong(if meant.contains("secret") { "secrets" } else { "inputs" }, &problem));
-        }
-        match template::missing(self.source(), values) {
-            None => Ok(()),
-            Some(slot) => Err(wrong(&slot.field(), &format!("is missing: `{{{{{slot}}}}}` needs a value"))),
-        }
+    /// Every `{{input.name}}` and `{{secret.name}}`.
+    pub(crate) fn templates(&self) -> Templates<'_> {
+        Templates::of(self.source())
     }
 
-    /// The same work with every template filled.
-    pub(crate) fn filled(&self, values: &Values) -> Result<Self, StepError> {
+    /// The same work with every template filled, of at most so many bytes.
+    pub(crate) fn filled(&self, values: &Values, most: u64) -> Result<Self, StepError> {
+        self.templates().fits(values, most).map_err(|error| match error {
+            FillError::Missing(slot) => StepError::new(FailureCode::MissingInput, missing(&slot)),
+            FillError::TooLong(most) => StepError::new(
+                FailureCode::InvalidInput,
+                format!("with its inputs filled in, the work is longer than {most} bytes (`tasks.max_body`)"),
+            ),
+        })?;
         let filled = template::fill(self.source(), values)
             .map_err(|slot| StepError::new(FailureCode::MissingInput, missing(&slot)))?;
         let filled = match self {
@@ -240,11 +239,13 @@ mod tests {
             inputs: json!({"site": site}).as_object().cloned().unwrap_or_default(),
             secrets: json!({"k": key}).as_object().cloned().unwrap_or_default(),
         };
-        let error = work.check_values(&values(json!("http://a.test"), Value::Null)).unwrap_err();
+        let check = |values: Values| work.templates().check(&values, 1000);
+        let error = check(values(json!("http://a.test"), Value::Null)).unwrap_err();
         assert_eq!(error.field(), Some("secrets.k"));
-        assert!(work.check_values(&values(json!("http://a.test"), json!("a"))).is_ok());
-        assert_eq!(work.filled(&Values::default()).map(drop).unwrap_err().code, FailureCode::MissingInput);
-        let error = work.filled(&values(json!("file:///etc/passwd"), json!("a"))).map(drop).unwrap_err();
-        assert_eq!(error.code, FailureCode::InvalidInput);
+        assert!(check(values(json!("http://a.test"), json!("a"))).is_ok());
+        let failure = |values: Values, most: u64| work.filled(&values, most).map(drop).unwrap_err().code;
+        assert_eq!(failure(Values::default(), 1000), FailureCode::MissingInput);
+        assert_eq!(failure(values(json!("file:///etc/passwd"), json!("a")), 1000), FailureCode::InvalidInput);
+        assert_eq!(failure(values(json!("http://a.test"), json!("a")), 10), FailureCode::InvalidInput);
     }
 }

@@ -47,7 +47,12 @@ impl Tasks {
             return Err(Error::Service(ServiceError::Draining));
         }
         self.inner.keys.require(&owner)?;
-        check_values(&spec, &options.secrets.values)?;
+        // A body may be large, and a fleet have many items.
+        let most = self.inner.config.tasks.max_body.bytes();
+        let checked = tokio::task::spawn_blocking(move || {
+            check_values(&spec, &options.secrets.values, most).map(|()| (spec, options))
+        });
+        let (spec, options) = checked.await.map_err(Error::internal)??;
         if spec.launch.storage && options.secrets.state.is_none() {
             let problem = "must be sent again: nothing of the state that the task began with is kept";
             return Err(Error::invalid("state", problem));
@@ -183,16 +188,17 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Checks the work, and that everything it needs is there.
-fn check_values(spec: &TaskSpec, secrets: &Map<String, Value>) -> Result<(), Error> {
+/// Checks the work, and that everything it needs is there and makes it no longer than `most` bytes.
+fn check_values(spec: &TaskSpec, secrets: &Map<String, Value>, most: u64) -> Result<(), Error> {
     let work = spec.parse_work()?;
-    let Some(fleet) = &spec.fleet else { return work.check_values(&spec.values(None, secrets)) };
+    let templates = work.templates();
+    let Some(fleet) = &spec.fleet else { return templates.check(&spec.values(None, secrets), most) };
     for (index, item) in fleet.items.iter().enumerate() {
         let named = |path: &str| match path.strip_prefix("inputs") {
             Some(rest) => format!("inputs[{index}]{rest}"),
             None => path.to_owned(),
         };
-        let checked = work.check_values(&spec.values(Some(item), secrets));
+        let checked = templates.check(&spec.values(Some(item), secrets), most);
         checked.map_err(|error| error.map_field(|error| error.renamed(named)))?;
     }
     Ok(())

@@ -9,6 +9,7 @@ use warmpool_protocol::Launch;
 
 use crate::Error;
 use crate::player::Limits;
+use crate::script::template;
 use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_api::task::Kind;
 use warmpool_config::Config;
@@ -21,6 +22,9 @@ use warmpool_workers::egress::Location;
 
 /// A session outlives its task's time by this much, for the last screenshot.
 const SESSION_MARGIN: Duration = Duration::from_secs(60);
+
+/// How much of a first page's address is worked out before it is opened, in bytes.
+const MAX_ADDRESS: usize = 8 << 10;
 
 /// What a task does, checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -193,6 +197,7 @@ impl TaskSpec {
             step_timeout: tasks.step_timeout,
             navigation_timeout: tasks.navigation_timeout,
             max_elements: config.pages.max_elements,
+            max_work: tasks.max_body.bytes(),
             max_output: tasks.max_output.bytes(),
             max_artifacts: tasks.max_artifacts,
             max_artifact_bytes: tasks.max_artifact_size.bytes(),
@@ -204,17 +209,13 @@ impl TaskSpec {
         url::Url::parse(&self.first_page(inputs)?).ok()?.host_str().map(str::to_owned)
     }
 
-    /// The page that the work opens first, with these inputs filled in and secrets not.
+    /// The page that the work opens first, with these inputs filled in and secrets not; the beginning of it where it is long.
     pub(super) fn first_page(&self, inputs: &Map<String, Value>) -> Option<String> {
         let navigates = |step: &&Value| step["type"] == "navigate";
         let steps = self.work["steps"].as_array().or_else(|| self.work["recording"]["steps"].as_array());
         let of_steps = || steps?.iter().find(navigates)?["url"].as_str();
-        let mut text = self.work["url"].as_str().or_else(of_steps)?.to_owned();
-        for (name, value) in inputs {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            text = text.replace(&format!("{{{{input.{name}}}}}"), &value);
-        }
-        Some(text)
+        let text = self.work["url"].as_str().or_else(of_steps)?;
+        Some(template::with_inputs(text, inputs, MAX_ADDRESS))
     }
 
     /// The title of the recording.

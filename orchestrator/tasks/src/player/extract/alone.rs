@@ -6,7 +6,7 @@ use super::super::page::{FUNCTIONS, Page, understand};
 use super::{FUNCTION, Limit, plan_json, read_now, results};
 use crate::Error;
 use crate::script::schema::{self, Plan};
-use crate::script::template;
+use crate::script::template::Templates;
 use crate::script::{FailureCode, StepError};
 use warmpool_api::Members;
 use warmpool_core::error::FieldFault as _;
@@ -20,9 +20,7 @@ impl Extraction {
     /// Errors: `Field`, named below `at`.
     pub fn parse(at: &str, members: Members) -> Result<Self, Error> {
         let given = Value::Object(members.0);
-        let mut slots = std::collections::BTreeSet::new();
-        template::slots(&given, &mut slots);
-        if let Some(slot) = slots.first() {
+        if let Some(slot) = Templates::of(&given).slot() {
             return Err(Error::invalid(at, format!("has the template `{slot}`, and no inputs: only tasks have them")));
         }
         schema::parse(at, &given).map(Self)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Piece, Redactor, Values, fill, missing, pieces};
+use super::{FillError, Piece, Redactor, Templates, Values, fill, pieces, with_inputs};
 
 /// Texts with templates. The first byte of an input is the length of the secret, which comes next.
 pub fn seeds() -> Vec<Vec<u8>> {
@@ -23,7 +23,14 @@ pub fn check(bytes: &[u8]) {
     let values = Values { inputs, secrets };
     let value = json!([text, {"x": text}]);
     let filled = fill(&value, &values);
-    assert_eq!(filled.is_ok(), missing(&value, &values).is_none());
+    let fits = Templates::of(&value).fits(&values, u64::MAX);
+    assert_eq!(filled.is_ok(), fits.is_ok());
+    assert!(!matches!(fits, Err(FillError::TooLong(_))));
+    if let Ok(Value::Array(filled)) = &filled {
+        let length = 2 * filled.first().and_then(Value::as_str).unwrap_or_default().len() as u64;
+        assert_eq!(Templates::of(&value).fits(&values, length), Ok(()));
+    }
+    assert!(with_inputs(text, &values.inputs, 64).len() <= 64 + text.len());
     let Ok(Value::Array(filled)) = filled else { return };
     let redactor = Redactor::new(&values);
     let shown = redactor.text(filled.first().and_then(Value::as_str).unwrap_or_default());

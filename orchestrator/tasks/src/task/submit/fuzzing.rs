@@ -45,6 +45,6 @@ fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
         let again = restored.ok().and_then(|restored| serde_json::to_vec(&restored).ok());
         assert!(again == Some(stored), "{spec:?} is another one from the disk");
         // A fleet's items bring values of their own.
-        if kind == Kind::Fleet { Ok(()) } else { work.check_values(&spec.values(None, &secrets.values)) }
+        if kind == Kind::Fleet { Ok(()) } else { work.templates().check(&spec.values(None, &secrets.values), u64::MAX) }
     }))
 }
