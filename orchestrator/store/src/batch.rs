@@ -162,10 +162,16 @@ impl Batch {
     }
 
     /// Lets the batch use the reserve that is kept when the disk is nearly full: for what must still be
-    /// recorded then, such as a revoked key or the end of a session. Never for new work.
+    /// recorded then, such as a revoked key or the end of a session. Never for new work. A batch that only removes may use it anyway:
+    /// what makes room must not wait for room.
     pub fn essential(&mut self) -> &mut Self {
         self.essential = true;
         self
+    }
+
+    /// Whether it may use the reserve.
+    pub(super) fn is_essential(&self) -> bool {
+        self.essential || self.ops.iter().all(|op| op.value.is_none())
     }
 
     /// Makes the batch outlive the database: it survives loss of power, and it is made again after every recovery from damage and

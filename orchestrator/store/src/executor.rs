@@ -163,7 +163,7 @@ impl Executor {
     }
 
     fn commit(&mut self, batch: Batch, durability: Durability, reply: Reply<()>) -> BackendResult<()> {
-        if let Some(refusal) = self.context.disk_nearly_full(batch.essential) {
+        if let Some(refusal) = self.context.disk_nearly_full(batch.is_essential()) {
             let _ = reply.send(Err(refusal));
             return Ok(());
         }

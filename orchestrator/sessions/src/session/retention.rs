@@ -8,7 +8,7 @@ use super::{Record, Sessions};
 use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
-use warmpool_store::{Batch, Durability, Table};
+use warmpool_store::{Batch, Durability, MAX_BATCH_OPS, Table};
 
 /// Time between two checks for records that are older than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
@@ -43,19 +43,17 @@ impl Sessions {
             .iter()
             .enumerate()
             .filter(|(rank, record)| *rank >= limits.keep_records || record.created_ms.saturating_add(age) < now);
-        let mut batch = Batch::new();
-        let mut forgotten = Vec::new();
-        for (_, record) in old {
-            batch.delete(Table::Sessions, record.store_key());
-            forgotten.push(record.session_id.clone());
-        }
-        if forgotten.is_empty() {
-            return Ok(());
-        }
-        self.shared.store.commit(batch, Durability::Process).await?;
-        let mut table = self.lock();
-        for id in &forgotten {
-            table.remove(id);
+        let old: Vec<&Record> = old.map(|(_, record)| &**record).collect();
+        for some in old.chunks(MAX_BATCH_OPS) {
+            let mut batch = Batch::new();
+            for record in some {
+                batch.delete(Table::Sessions, record.store_key());
+            }
+            self.shared.store.commit(batch, Durability::Process).await?;
+            let mut table = self.lock();
+            for record in some {
+                table.remove(&record.session_id);
+            }
         }
         Ok(())
     }

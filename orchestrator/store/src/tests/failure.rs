@@ -193,6 +193,10 @@ async fn a_disk_nearly_full_is_refused_before_the_backend_is_touched() {
     let mut essential = one(b"c");
     essential.essential();
     store.commit(essential.clone(), Durability::Power).await.unwrap();
+    let mut removing = Batch::new();
+    removing.delete(Table::Sessions, b"a");
+    store.commit(removing, Durability::Process).await.unwrap();
+    assert!(store.get(Table::Sessions, b"a").await.unwrap().is_none(), "what makes room is not refused");
     faults.set_free_bytes(249);
     assert!(matches!(
         store.commit(essential, Durability::Power).await,

@@ -1,13 +1,14 @@
 //! Forgetting the oldest tasks, with their items and files.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use super::table::Forgotten;
 use super::tasks::Tasks;
 use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::TaskId;
-use warmpool_keys::KeyId;
 
 /// Time between two checks for tasks that are older, or more, than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -32,31 +33,35 @@ impl Tasks {
         }
     }
 
-    /// A task that has not ended keeps all that came after it: the history has no holes.
-    async fn forget_old(&self, now: u64) -> Result<(), Error> {
+    /// Forgets what has ended and is too old or too much, the oldest first. A task that has not ended stays, and keeps no other one.
+    pub(super) async fn forget_old(&self, now: u64) -> Result<(), Error> {
         let limits = &self.inner.config.tasks;
         let age = u64::try_from(limits.keep_for.as_millis()).unwrap_or(u64::MAX);
+        let mut surplus = self.inner.table.counts().2.saturating_sub(limits.keep);
+        let mut after = None;
+        // The keys with a task that has not ended.
+        let mut going_on = HashSet::new();
         loop {
-            let surplus = self.inner.table.counts().2.saturating_sub(limits.keep);
-            let oldest = self.inner.storage.oldest(PAGE).await?;
-            let full = oldest.len() == PAGE;
-            let old: Vec<(KeyId, TaskId)> = oldest
-                .into_iter()
-                .enumerate()
-                .take_while(|(rank, (_, entry))| {
-                    let too_old = entry.id.timestamp().saturating_add(age) < now;
-                    entry.status.is_end() && (*rank < surplus || too_old)
-                })
-                .map(|(_, (owner, entry))| (owner, entry.id))
-                .collect();
-            if old.is_empty() {
-                return Ok(());
+            let page = self.inner.storage.oldest(after, PAGE).await?;
+            let mut old = Vec::new();
+            for (owner, row) in &page {
+                after = Some(row.id);
+                if surplus == 0 && row.id.timestamp().saturating_add(age) >= now {
+                    // So are all that come after it.
+                    after = None;
+                    break;
+                }
+                if row.status.is_end() {
+                    surplus = surplus.saturating_sub(1);
+                    old.push(Forgotten { owner, row, is_oldest: !going_on.contains(owner) });
+                } else {
+                    going_on.insert(owner.clone());
+                }
             }
-            let more = full && old.len() == PAGE;
-            let ids: Vec<TaskId> = old.iter().map(|(_, id)| *id).collect();
+            let ids: Vec<TaskId> = old.iter().map(|task| task.row.id).collect();
             self.inner.storage.forget(&ids).await?;
-            self.inner.table.forget(old);
-            if !more {
+            self.inner.table.forget(&old);
+            if after.is_none() || page.len() < PAGE {
                 return Ok(());
             }
         }

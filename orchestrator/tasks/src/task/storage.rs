@@ -153,8 +153,13 @@ impl TaskStorage {
         }
     }
 
-    pub(super) async fn oldest(&self, limit: usize) -> Result<Vec<(KeyId, IndexRow)>, Error> {
-        let rows = self.store.scan(Table::TaskIndex, KeyRange::all(), limit).await?;
+    /// The oldest tasks, or those after one, at most `limit`.
+    pub(super) async fn oldest(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<(KeyId, IndexRow)>, Error> {
+        let range = match after {
+            Some(task) => KeyRange::all().after(&task.store_key()),
+            None => KeyRange::all(),
+        };
+        let rows = self.store.scan(Table::TaskIndex, range, limit).await?;
         Ok(rows.iter().filter_map(|row| IndexRow::decode(&row.key, &row.value)).collect())
     }
 

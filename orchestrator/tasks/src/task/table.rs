@@ -40,6 +40,14 @@ pub(super) struct Page {
     pub(super) ended: Vec<TaskId>,
 }
 
+/// A task that the store has no more.
+pub(super) struct Forgotten<'a> {
+    pub(super) owner: &'a KeyId,
+    pub(super) row: &'a IndexRow,
+    /// Whether no older one of its key is left.
+    pub(super) is_oldest: bool,
+}
+
 impl TaskTable {
     /// Enters a new task, which nobody sees before the store has it.
     /// Errors: `TaskQueueFull` when `queue_length` tasks are queued.
@@ -137,12 +145,17 @@ impl TaskTable {
         (queued, tables.active.len() - queued, tables.history.len())
     }
 
-    /// Forgets tasks, given in the order of their ids, and with each all older ones of its key.
-    pub(super) fn forget(&self, tasks: Vec<(KeyId, TaskId)>) {
-        // The last one of each key.
-        let last: HashMap<KeyId, TaskId> = tasks.into_iter().collect();
+    /// Forgets tasks, given in the order of their ids.
+    pub(super) fn forget(&self, tasks: &[Forgotten<'_>]) {
         let mut tables = self.lock();
-        last.iter().for_each(|(owner, id)| tables.history.forget_through(owner, *id));
+        let mut oldest = HashMap::new();
+        for task in tasks {
+            tables.history.withdraw(task.owner, task.row);
+            if task.is_oldest {
+                oldest.insert(task.owner, task.row.id);
+            }
+        }
+        oldest.into_iter().for_each(|(owner, id)| tables.history.forget_through(owner, id));
     }
 
     /// Changes each time the table does.

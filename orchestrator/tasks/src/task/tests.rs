@@ -191,7 +191,7 @@ async fn a_write_that_never_began_leaves_no_task() {
     reading.await.unwrap();
     assert!(bench.listed().await.is_empty());
     assert_eq!(bench.tasks.counts(), (0, 0, 0));
-    assert!(bench.tasks.inner.storage.oldest(9).await.unwrap().is_empty(), "nor does it come later");
+    assert!(bench.tasks.inner.storage.oldest(None, 9).await.unwrap().is_empty(), "nor does it come later");
     bench.accepted("a").await;
 }
 
@@ -299,6 +299,29 @@ async fn a_task_that_waits_for_the_engine_can_be_cancelled() {
     assert_eq!((record.status, record.error.unwrap().code.as_str()), (Status::Cancelled, "key_revoked"));
     bench.tasks.resume();
     assert_eq!(bench.tasks.counts(), (0, 0, 2), "nothing is left to go on with");
+}
+
+#[tokio::test]
+async fn a_task_that_goes_on_keeps_no_other_one() {
+    let mut bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let first = bench.accepted("a").await.id;
+    let open = bench.accepted("b").await.id;
+    let last = bench.accepted("c").await.id;
+    for ended in [first, last] {
+        bench.tasks.cancel(ended, &bench.owner).await.unwrap();
+    }
+    let much_later = warmpool_core::clock::unix_ms() * 2;
+    bench.tasks.forget_old(much_later).await.unwrap();
+    let ids = |listed: Vec<Record>| listed.iter().map(|record| record.task_id).collect::<Vec<_>>();
+    assert_eq!(ids(bench.listed().await), [open]);
+    assert_eq!(bench.tasks.counts(), (1, 0, 1));
+    bench.restart().await;
+    assert_eq!(ids(bench.listed().await), [open]);
+    let _turns = bench.hold_turns().await;
+    bench.tasks.cancel(open, &bench.owner).await.unwrap();
+    bench.tasks.forget_old(much_later).await.unwrap();
+    assert_eq!(bench.tasks.counts(), (0, 0, 0));
 }
 
 #[tokio::test]
