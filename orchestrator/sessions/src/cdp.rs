@@ -1,5 +1,8 @@
 //! The daemon's own DevTools connection to a session's browser, through the same agent as the client's.
 
+mod backlog;
+
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +13,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
@@ -20,6 +25,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::session::Session;
+use backlog::{Backlog, Queued};
 use warmpool_core::error::Cause;
 use warmpool_protocol::ClientMessage;
 use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
@@ -32,6 +38,10 @@ const COMMANDS: usize = 64;
 const EVENTS: usize = 16;
 /// The longest message a browser may send here: a picture of a large page, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
+/// Bytes of messages for listeners to one target that wait to be read: one of the longest.
+const MAX_BACKLOG: usize = MAX_MESSAGE;
+/// The same for a listener to all targets.
+const MAX_GENERAL_BACKLOG: usize = 8 << 20;
 /// Bytes to read from the browser at once.
 const READ_BUFFER: usize = 32 << 10;
 
@@ -59,6 +69,33 @@ pub struct CdpEvent {
     pub method: String,
     /// Its parameters.
     pub params: Value,
+    _queued: Queued,
+}
+
+/// A message of the browser, of which only what somebody wants is read.
+#[derive(Deserialize)]
+struct Incoming<'a> {
+    id: Option<u64>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "sessionId")]
+    session: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    message: String,
+}
+
+/// Reads a part of a message.
+fn read(part: Option<&RawValue>) -> Value {
+    part.and_then(|part| serde_json::from_str(part.get()).ok()).unwrap_or_default()
 }
 
 type Answer = Result<Value, CdpError>;
@@ -91,15 +128,25 @@ impl fmt::Debug for Listener {
 /// Somebody who reads events of all targets, and of the browser itself.
 #[derive(Debug)]
 struct GeneralListener {
-    events: mpsc::Sender<(String, CdpEvent)>,
+    events: mpsc::Sender<UnreadEvent>,
     wanted: fn(&str) -> bool,
     missed: Arc<AtomicU64>,
+    backlog: Backlog,
+}
+
+/// An event that waits. Read, it may take many times as much memory.
+#[derive(Debug)]
+struct UnreadEvent {
+    target: String,
+    method: String,
+    params: Option<Box<RawValue>>,
+    queued: Queued,
 }
 
 /// Events of all targets. The target of what the browser itself says is empty.
 #[derive(Debug)]
 pub(crate) struct GeneralEvents {
-    events: mpsc::Receiver<(String, CdpEvent)>,
+    events: mpsc::Receiver<UnreadEvent>,
     missed: Arc<AtomicU64>,
     closed: CancellationToken,
 }
@@ -107,11 +154,12 @@ pub(crate) struct GeneralEvents {
 impl GeneralEvents {
     /// The next event; none once the connection has ended.
     pub(crate) async fn next(&mut self) -> Option<(String, CdpEvent)> {
-        tokio::select! {
+        let UnreadEvent { target, method, params, queued } = tokio::select! {
             biased;
-            event = self.events.recv() => event,
-            () = self.closed.cancelled() => None,
-        }
+            event = self.events.recv() => event?,
+            () = self.closed.cancelled() => return None,
+        };
+        Some((target, CdpEvent { method, params: read(params.as_deref()), _queued: queued }))
     }
 
     /// How many events came too fast since the last call.
@@ -125,6 +173,7 @@ struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     listeners: Mutex<HashMap<String, Listener>>,
     general: Mutex<Option<GeneralListener>>,
+    backlog: Backlog,
     /// Notifies when a tab was opened, closed or changed its title or address.
     targets: Notify,
 }
@@ -225,7 +274,8 @@ impl Cdp {
     pub(crate) fn listen_to_all(&self, most: usize, wanted: fn(&str) -> bool) -> GeneralEvents {
         let (events, receiver) = mpsc::channel(most);
         let missed = Arc::<AtomicU64>::default();
-        *self.shared.general.lock() = Some(GeneralListener { events, wanted, missed: Arc::clone(&missed) });
+        *self.shared.general.lock() =
+            Some(GeneralListener { events, wanted, missed: Arc::clone(&missed), backlog: Backlog::default() });
         GeneralEvents { events: receiver, missed, closed: self.closed.clone() }
     }
 
@@ -268,37 +318,45 @@ async fn run(socket: WebSocketStream<PortStream>, mut commands: mpsc::Receiver<S
 
 impl Shared {
     fn hear(&self, text: &str) {
-        let Ok(mut message) = serde_json::from_str::<Value>(text) else { return };
-        if let Some(id) = message["id"].as_u64() {
+        let Ok(message) = serde_json::from_str::<Incoming<'_>>(text) else { return };
+        if let Some(id) = message.id {
             let waiting = self.waiting.lock().remove(&id);
             if let Some(waiting) = waiting {
-                let _ = waiting.send(match message["error"]["message"].as_str() {
-                    Some(error) => Err(CdpError::Refused(error.to_owned())),
-                    None => Ok(message["result"].take()),
+                let _ = waiting.send(match message.error {
+                    Some(error) => Err(CdpError::Refused(error.message)),
+                    None => Ok(read(message.result)),
                 });
             }
             return;
         }
-        let Some(method) = message["method"].as_str() else { return };
+        let Some(method) = message.method.as_deref() else { return };
         if method.starts_with("Target.target") {
             self.targets.notify_one();
             return;
         }
         if let Some(listener) = self.general.lock().as_ref().filter(|listener| (listener.wanted)(method)) {
-            let (target, method) = (message["sessionId"].as_str().unwrap_or_default().to_owned(), method.to_owned());
-            if listener.events.try_send((target, CdpEvent { method, params: message["params"].take() })).is_err() {
+            let queued = listener.backlog.add(text.len(), MAX_GENERAL_BACKLOG);
+            let event = queued.map(|queued| UnreadEvent {
+                target: message.session.as_deref().unwrap_or_default().to_owned(),
+                method: method.to_owned(),
+                params: message.params.map(ToOwned::to_owned),
+                queued,
+            });
+            if event.is_none_or(|event| listener.events.try_send(event).is_err()) {
                 listener.missed.fetch_add(1, Ordering::Relaxed);
             }
             return;
         }
-        let Some(session) = message["sessionId"].as_str() else { return };
-        let (session, method) = (session.to_owned(), method.to_owned());
+        let Some(session) = message.session.as_deref() else { return };
         let mut listeners = self.listeners.lock();
-        if let Some(listener) = listeners.get(&session).filter(|it| (it.wanted)(&method, &message["params"])) {
-            let event = CdpEvent { method, params: message["params"].take() };
+        let Some(listener) = listeners.get(session) else { return };
+        let params = read(message.params);
+        if (listener.wanted)(method, &params) {
+            let queued = self.backlog.add(text.len(), MAX_BACKLOG);
+            let event = queued.map(|queued| CdpEvent { method: method.to_owned(), params, _queued: queued });
             // A listener that does not keep up loses its target, not the events of others.
-            if listener.events.try_send(event).is_err() {
-                listeners.remove(&session);
+            if event.is_none_or(|event| listener.events.try_send(event).is_err()) {
+                listeners.remove(session);
             }
         }
     }
@@ -340,4 +398,59 @@ pub(crate) fn refused(status: StatusCode) -> AgentError {
     let is_missing = status == StatusCode::NOT_FOUND;
     let message = if is_missing { "there is no such thing in this worker" } else { "the upgrade was declined" };
     AgentError::Refused { status, message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn events_that_nobody_reads_take_a_limited_memory() {
+        let shared = Shared::default();
+        let (events, receiver) = mpsc::channel(4096);
+        let missed = Arc::<AtomicU64>::default();
+        let wanted = |method: &str| method == "Runtime.consoleAPICalled";
+        let general = GeneralListener { events, wanted, missed: Arc::clone(&missed), backlog: Backlog::default() };
+        *shared.general.lock() = Some(general);
+        let mut events = GeneralEvents { events: receiver, missed, closed: CancellationToken::new() };
+        let params = json!({"args": vec![0; 500_000]});
+        let event = json!({"method": "Runtime.consoleAPICalled", "sessionId": "s", "params": params}).to_string();
+        for _ in 0..20 {
+            shared.hear(&event);
+        }
+        let kept = MAX_GENERAL_BACKLOG / event.len();
+        assert_eq!(events.take_missed(), 20 - kept as u64);
+        for _ in 0..kept {
+            let (target, read) = events.next().await.unwrap();
+            assert_eq!((target.as_str(), &read.params), ("s", &params));
+        }
+        shared.hear(&event);
+        assert_eq!(events.take_missed(), 0, "what was read makes room");
+    }
+
+    #[tokio::test]
+    async fn answers_and_events_find_who_waits_for_them() {
+        let shared = Shared::default();
+        let (sender, answer) = oneshot::channel();
+        shared.waiting.lock().insert(7, sender);
+        shared.hear(r#"{"id":7,"result":{"value":1},"sessionId":"s"}"#);
+        assert_eq!(answer.await.unwrap().unwrap(), json!({"value": 1}));
+        let (sender, answer) = oneshot::channel();
+        shared.waiting.lock().insert(8, sender);
+        shared.hear(r#"{"id":8,"error":{"code":-32000,"message":"no \"such\" thing"}}"#);
+        assert_eq!(answer.await.unwrap().unwrap_err().to_string(), r#"no "such" thing"#);
+        let (events, mut receiver) = mpsc::channel(2);
+        let wanted = |method: &str, params: &Value| method == "Page.x" && params["a"] == 1;
+        shared.listeners.lock().insert("s".to_owned(), Listener { events, wanted: Box::new(wanted) });
+        for event in [
+            r#"{"method":"Page.x","params":{"a":2},"sessionId":"s"}"#,
+            r#"{"method":"Page.x","params":{"a":1},"sessionId":"s"}"#,
+            r#"{"method":"Page.x","params":{"a":1},"sessionId":"t"}"#,
+            "[1]",
+        ] {
+            shared.hear(event);
+        }
+        assert_eq!(receiver.recv().await.unwrap().params, json!({"a": 1}));
+        assert!(receiver.try_recv().is_err());
+    }
 }

@@ -91,7 +91,7 @@ fn end(state: &watch::Sender<State>, why: &'static str) {
 }
 
 async fn see(watched: &Watched, state: &watch::Sender<State>, event: CdpEvent) {
-    let CdpEvent { method, params } = event;
+    let CdpEvent { method, params, .. } = event;
     match method.as_str() {
         "Page.lifecycleEvent" => state.send_modify(|state| state.step(&params)),
         "Network.responseReceived" => state.send_modify(|state| state.response = response(&params["response"])),

@@ -209,7 +209,7 @@ impl CodePage {
 
     /// Carries the code's messages to the browser, for as long as that goes.
     async fn carry_up(&self, context: i64, mut events: mpsc::Receiver<CdpEvent>, mut sender: InnerSender) -> Error {
-        while let Some(CdpEvent { method, mut params }) = events.recv().await {
+        while let Some(CdpEvent { method, mut params, .. }) = events.recv().await {
             let outcome = match method.as_str() {
                 "Runtime.bindingCalled" if params["executionContextId"] == context && params["name"] == BINDING => {
                     match params["payload"].take() {

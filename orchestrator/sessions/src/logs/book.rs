@@ -110,6 +110,11 @@ impl Book {
         self.rows.lock().dropped += count;
     }
 
+    /// The most bytes of its entries.
+    pub(super) const fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
     /// Nothing more comes.
     pub(crate) fn close(&self) {
         self.state.send_modify(|state| state.1 = true);

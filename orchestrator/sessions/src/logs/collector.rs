@@ -59,7 +59,7 @@ async fn read_agent(session: &Session, book: &Book) {
 
 /// Reads what Chromium tells by DevTools.
 async fn read_devtools(session: &Session, book: &Book) {
-    let mut reader = Reader::default();
+    let mut reader = Reader::new(book.max_bytes());
     loop {
         if let Err(error) = follow(session, book, &mut reader).await {
             tracing::debug!(session = %session.id, %error, "a session's log is interrupted");

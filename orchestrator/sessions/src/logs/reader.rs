@@ -24,13 +24,39 @@ pub(super) const EVENTS: [&str; 8] = [
 const UNDER_WAY: usize = 2000;
 
 /// The requests that are under way, by target and number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reader {
     under_way: HashMap<(String, String), Exchange>,
+    /// The bytes of their texts, and how many those may be.
+    bytes: usize,
+    max_bytes: usize,
     missed: u64,
 }
 
 impl Reader {
+    /// One that keeps at most so many bytes of the requests that are under way.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { under_way: HashMap::new(), bytes: 0, max_bytes, missed: 0 }
+    }
+
+    /// Waits for the end of a request, if there is room for what is known of it.
+    fn begin(&mut self, key: (String, String), exchange: Exchange) {
+        let bytes = self.bytes + weight(&key, &exchange);
+        if self.under_way.len() < UNDER_WAY && bytes <= self.max_bytes {
+            self.bytes = bytes;
+            self.under_way.insert(key, exchange);
+        } else {
+            self.missed += 1;
+        }
+    }
+
+    /// Takes out a request whose end has come.
+    fn end(&mut self, key: &(String, String)) -> Option<Exchange> {
+        let exchange = self.under_way.remove(key)?;
+        self.bytes -= weight(key, &exchange);
+        Some(exchange)
+    }
+
     /// How many requests were not written down since the last call.
     pub(super) fn take_missed(&mut self) -> u64 {
         std::mem::take(&mut self.missed)
@@ -39,6 +65,7 @@ impl Reader {
     /// Forgets what is under way: the connection ended.
     pub(super) fn reset(&mut self) {
         self.missed += self.under_way.drain().count() as u64;
+        self.bytes = 0;
     }
 
     /// Reads an event of one attached target, at a time in Unix milliseconds.
@@ -84,36 +111,36 @@ impl Reader {
         match method {
             "Network.requestWillBeSent" => {
                 let redirect = &params["redirectResponse"];
-                let before = self.under_way.remove(&key).filter(|_| redirect.is_object()).map(|before| {
+                let before = self.end(&key).filter(|_| redirect.is_object()).map(|before| {
                     let answer = answer(redirect);
                     ended(Exchange { answer: Some(answer), ..before }, now)
                 });
-                if self.under_way.len() < UNDER_WAY {
-                    self.under_way.insert(key, begun(params));
-                } else {
-                    self.missed += 1;
-                }
+                self.begin(key, begun(params));
                 before
             }
             "Network.responseReceived" => {
-                if let Some(exchange) = self.under_way.get_mut(&key) {
-                    exchange.answer = Some(answer(&params["response"]));
-                }
+                let exchange = self.end(&key)?;
+                self.begin(key, Exchange { answer: Some(answer(&params["response"])), ..exchange });
                 None
             }
             "Network.loadingFinished" => {
-                let exchange = self.under_way.remove(&key)?;
+                let exchange = self.end(&key)?;
                 let bytes = params["encodedDataLength"].as_f64().map(whole);
                 Some(ended(Exchange { bytes, ..exchange }, now))
             }
             "Network.loadingFailed" => {
-                let exchange = self.under_way.remove(&key)?;
+                let exchange = self.end(&key)?;
                 let failure = Some(short(text(&params["errorText"])));
                 Some(ended(Exchange { failure, ..exchange }, now))
             }
             _ => None,
         }
     }
+}
+
+/// The bytes of a request's texts, and of its target and number.
+fn weight(key: &(String, String), exchange: &Exchange) -> usize {
+    key.0.len() + key.1.len() + exchange.weight()
 }
 
 fn begun(params: &Value) -> Exchange {
@@ -208,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_request_is_written_down_at_its_end() {
-        let mut reader = Reader::default();
+        let mut reader = Reader::new(1 << 20);
         assert!(reader.read("t", "Network.requestWillBeSent", &sent("1", Value::Null), 0).is_none());
         let moved = json!({"status": 302, "headers": {"Location": "/b"}});
         let first = reader.read("t", "Network.requestWillBeSent", &sent("1", moved), 0).unwrap();
@@ -227,7 +254,7 @@ mod tests {
 
     #[test]
     fn requests_without_end_are_bounded() {
-        let mut reader = Reader::default();
+        let mut reader = Reader::new(1 << 20);
         for id in 0..=UNDER_WAY {
             reader.read("t", "Network.requestWillBeSent", &sent(&id.to_string(), Value::Null), 0);
         }
@@ -237,8 +264,26 @@ mod tests {
     }
 
     #[test]
+    fn long_requests_without_end_take_a_limited_memory() {
+        let mut reader = Reader::new(100_000);
+        let headers: serde_json::Map<String, Value> =
+            (0..64).map(|number| (format!("x-{number:0>3000}"), json!("1"))).collect();
+        let mut sent = sent("1", Value::Null);
+        sent["request"]["headers"] = headers.into();
+        for id in 0..9 {
+            sent["requestId"] = json!(id.to_string());
+            assert!(reader.read("t", "Network.requestWillBeSent", &sent, 0).is_none());
+        }
+        assert!(reader.bytes <= 100_000 && reader.take_missed() > 0, "{}", reader.bytes);
+        for id in 0..9 {
+            reader.read("t", "Network.loadingFinished", &json!({"requestId": id.to_string()}), 0);
+        }
+        assert_eq!((reader.bytes, reader.under_way.len()), (0, 0));
+    }
+
+    #[test]
     fn words_and_errors_have_their_place() {
-        let mut reader = Reader::default();
+        let mut reader = Reader::new(1 << 20);
         let said = json!({"type": "warning", "args": [{"value": "a"}, {"value": 1}, {"description": "Object"}], "timestamp": 5.0,
             "stackTrace": {"callFrames": [{"url": "http://a.test/x.js", "lineNumber": 6}]}});
         let note = reader.read("t", "Runtime.consoleAPICalled", &said, 0).unwrap();
