@@ -40,7 +40,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::Error;
-use crate::session::Session;
+use crate::session::{Session, Watching};
 pub use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
 pub use room::ViewerRights;
@@ -69,6 +69,7 @@ pub struct Live {
 /// A place among the viewers of a session, for one whose connection is not open yet.
 pub struct PendingViewer {
     viewer: Viewer,
+    _watching: Watching,
 }
 
 impl Live {
@@ -81,9 +82,8 @@ impl Live {
     /// Errors: `SocketLimit` when `live.max_viewers` watch it already.
     pub fn enter(&self, session: &Arc<Session>, rights: ViewerRights) -> Result<PendingViewer, Error> {
         let membership = Membership::take(self.room(session), self.config.live.max_viewers)?;
-        session.mark_used();
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
-        Ok(PendingViewer { viewer: Viewer::new(membership, rights, times) })
+        Ok(PendingViewer { viewer: Viewer::new(membership, rights, times), _watching: session.watch() })
     }
 
     /// The front tab of `session`, a headless Chromium, for its pictures.

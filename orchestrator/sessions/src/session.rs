@@ -43,8 +43,8 @@ pub mod fuzzing {
 }
 
 pub use active::{DriverSession, Session};
-pub(crate) use activity::Attachment;
 pub use activity::CommandGuard;
+pub(crate) use activity::{Attachment, Watching};
 pub use address::page_address;
 pub use create::UnconfirmedSession;
 pub use create_times::Histogram;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::{Activity, Attachment, CommandGuard};
+use super::activity::{Activity, Attachment, CommandGuard, Watching};
 use super::gate::Gate;
 use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
@@ -179,9 +179,9 @@ impl Session {
         Activity::attach(&self.activity, limit)
     }
 
-    /// Somebody watches it, so it is not left to nobody.
-    pub(crate) fn mark_used(&self) {
-        self.activity.mark_used();
+    /// Counts somebody who watches it, until the guard is dropped: it is not left to nobody.
+    pub(crate) fn watch(&self) -> Watching {
+        Activity::watch(&self.activity)
     }
 
     /// Counts one command under way, until the guard is dropped.

@@ -18,6 +18,9 @@ pub(super) struct Activity {
     last: AtomicU64,
     sockets: AtomicUsize,
     commands: AtomicUsize,
+    viewers: AtomicUsize,
+    /// Whether an open socket or a viewer is use, so that idleness begins once there is none.
+    connection_is_use: bool,
     attached: AtomicBool,
     /// Whether anybody has had anything of it: a socket, a command, a look.
     used: AtomicBool,
@@ -28,13 +31,15 @@ pub(super) struct Activity {
 
 impl Activity {
     /// `attached` says whether the session had a socket before, as one that was found again may have had.
-    pub(super) fn new(attached: bool) -> Arc<Self> {
+    pub(super) fn new(attached: bool, connection_is_use: bool) -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {
             begun: now,
             last: AtomicU64::new(0),
             sockets: AtomicUsize::new(0),
             commands: AtomicUsize::new(0),
+            viewers: AtomicUsize::new(0),
+            connection_is_use,
             attached: AtomicBool::new(attached),
             used: AtomicBool::new(attached),
             detached_at: Mutex::new(attached.then_some(now)),
@@ -68,7 +73,14 @@ impl Activity {
         CommandGuard { activity: Arc::clone(this) }
     }
 
-    pub(super) fn mark_used(&self) {
+    pub(super) fn watch(this: &Arc<Self>) -> Watching {
+        this.mark_used();
+        this.viewers.fetch_add(1, Ordering::Relaxed);
+        this.changed.notify_one();
+        Watching { activity: Arc::clone(this) }
+    }
+
+    fn mark_used(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
 
@@ -98,9 +110,10 @@ impl Activity {
         self.commands.load(Ordering::Relaxed)
     }
 
-    /// When the session will have been idle for `timeout`. While a command is under way, that is always ahead.
+    /// When the session will have been idle for `timeout`. While it is in use, that is always ahead.
     pub(super) fn idle_at(&self, timeout: Duration) -> Instant {
-        let last = if self.commands() > 0 {
+        let is_connected = || self.sockets() > 0 || self.viewers.load(Ordering::Relaxed) > 0;
+        let last = if self.commands() > 0 || (self.connection_is_use && is_connected()) {
             Instant::now()
         } else {
             self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed))
@@ -164,13 +177,29 @@ impl Drop for CommandGuard {
     }
 }
 
+/// Somebody watches the session.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    activity: Arc<Activity>,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.activity.viewers.fetch_sub(1, Ordering::Relaxed);
+        if self.activity.connection_is_use {
+            self.activity.touch();
+            self.activity.changed.notify_one();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn the_reconnect_clock_starts_with_the_last_socket() {
-        let activity = Activity::new(false);
+        let activity = Activity::new(false, false);
         assert_eq!(activity.detached_at(), None, "never attached");
         drop(Activity::attach(&activity, 2).unwrap());
         assert_eq!(activity.detached_at(), None, "an attempt is no attachment");
@@ -193,7 +222,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_waits_for_its_first_client_until_it_has_one() {
         const LIMIT: Duration = Duration::from_secs(300);
-        let activity = Activity::new(false);
+        let activity = Activity::new(false, false);
         let end = Instant::now() + LIMIT;
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(Activity::attach(&activity, 2).unwrap());
@@ -201,31 +230,31 @@ mod tests {
         let uses: [fn(&Arc<Activity>); 3] = [
             |activity| assert!(Activity::attach(activity, 2).unwrap().opened()),
             |activity| drop(Activity::busy(activity)),
-            |activity| activity.mark_used(),
+            |activity| drop(Activity::watch(activity)),
         ];
         for r#use in uses {
-            let activity = Activity::new(false);
+            let activity = Activity::new(false, false);
             r#use(&activity);
             assert_eq!(activity.unattached_at(LIMIT), None);
         }
-        assert_eq!(Activity::new(true).unattached_at(LIMIT), None, "it had one before the restart");
+        assert_eq!(Activity::new(true, false).unattached_at(LIMIT), None, "it had one before the restart");
     }
 
     #[tokio::test(start_paused = true)]
     async fn time_out_of_reach_counts_for_nothing() {
-        let activity = Activity::new(true);
+        let activity = Activity::new(true, false);
         tokio::time::advance(Duration::from_secs(60)).await;
         activity.resume();
         assert_eq!(activity.detached_at(), Some(Instant::now()));
         assert_eq!(activity.idle_at(Duration::from_secs(10)), Instant::now() + Duration::from_secs(10));
-        let never_attached = Activity::new(false);
+        let never_attached = Activity::new(false, false);
         never_attached.resume();
         assert_eq!(never_attached.detached_at(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_command_under_way_is_not_idleness() {
-        let activity = Activity::new(false);
+        let activity = Activity::new(false, false);
         let limit = Duration::from_secs(10);
         let command = Activity::busy(&activity);
         tokio::time::advance(Duration::from_secs(60)).await;
@@ -233,5 +262,25 @@ mod tests {
         drop(command);
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(activity.idle_at(limit), Instant::now() + Duration::from_secs(6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_may_be_use_by_itself() {
+        let limit = Duration::from_secs(10);
+        for is_viewer in [false, true] {
+            let open = |activity| match is_viewer {
+                false => (Some(Activity::attach(activity, 1).unwrap()), None),
+                true => (None, Some(Activity::watch(activity))),
+            };
+            let (counting, other) = (Activity::new(false, true), Activity::new(false, false));
+            let (began, connections) = (Instant::now(), (open(&counting), open(&other)));
+            tokio::time::advance(Duration::from_secs(60)).await;
+            assert_eq!(counting.idle_at(limit), Instant::now() + limit);
+            assert_eq!(other.idle_at(limit), began + limit, "an open connection alone is no use");
+            drop(connections);
+            let left = Instant::now();
+            tokio::time::advance(Duration::from_secs(4)).await;
+            assert_eq!(counting.idle_at(limit), left + limit, "idleness begins with the last connection's end");
+        }
     }
 }

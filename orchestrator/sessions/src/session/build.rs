@@ -51,6 +51,7 @@ impl Sessions {
         };
         let kind = record.options.profile.as_ref().and_then(|choice| choice.kind).unwrap_or_default();
         let profile = writer.map(|writer| SessionProfile::new(writer, kind, &self.shared.config.profiles));
+        let activity = Activity::new(record.attached, record.options.connection_is_use);
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token,
@@ -69,7 +70,7 @@ impl Sessions {
             warnings,
             deadline: Instant::now() + time_left,
             kept_deadline: record.deadline,
-            activity: Activity::new(record.attached),
+            activity,
             ending: watch::Sender::new(None),
             end_persisted: CancellationToken::new(),
             page_error: PageError::of_record(record.page_error),

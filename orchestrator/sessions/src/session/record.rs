@@ -45,6 +45,9 @@ pub struct Options {
     /// Whether it is one connection, made by it and ended with it.
     #[serde(default)]
     pub one_connection: bool,
+    /// Whether an open connection or live view is use by itself, so that `idle_timeout` begins once there is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub connection_is_use: bool,
     /// The name by which further connections of its key find it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,

@@ -247,6 +247,7 @@ impl CreateRequest {
             idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
             keep_alive: self.keep_alive.unwrap_or(false),
             one_connection: false,
+            connection_is_use: false,
             name: None,
             screen: None,
             proxy: advanced.proxy,

@@ -177,6 +177,7 @@ impl TaskSpec {
             metadata: self.metadata.clone(),
             app_name: None,
             one_connection: false,
+            connection_is_use: false,
             name: None,
             screen: None,
             proxy: self.proxy.clone(),
