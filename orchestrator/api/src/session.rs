@@ -253,6 +253,19 @@ pub struct SessionView {
     /// The extensions that its browser has loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extension_ids: Vec<ExtensionId>,
+    /// The size of its pages in CSS pixels, where its client has named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub viewport: Option<Viewport>,
+}
+
+/// The size of a page, in CSS pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PageSize")]
+pub struct Viewport {
+    /// From left to right.
+    pub width: u32,
+    /// From top to bottom.
+    pub height: u32,
 }
 
 /// The profile that a session began with, and how its saves went.

@@ -12,7 +12,7 @@ use super::state::GivenState;
 use super::{Ending, Share};
 use crate::Error;
 use warmpool_api::captcha::CaptchaRecord;
-use warmpool_api::session::{EgressSummary, Kind, SessionView, Status};
+use warmpool_api::session::{EgressSummary, Kind, SessionView, Status, Viewport};
 use warmpool_config::Trust;
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
@@ -236,6 +236,7 @@ impl Record {
                 profile::view(choice, &saved)
             }),
             extension_ids: options.extensions.clone(),
+            viewport: options.launch.settings.viewport.map(|size| Viewport { width: size.width, height: size.height }),
         }
     }
 }
