@@ -10,15 +10,16 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
   const projectId = 'project';
   const { id: contextId } = await client.contexts.create({ projectId });
   assert.equal((await client.contexts.retrieve(contextId)).id, contextId);
-  const settings = { context: { id: contextId, persist: true }, viewport: { width: 900, height: 600 }, blockAds: false };
+  const settings = { context: { id: contextId, persist: true }, viewport: { width: 900 }, blockAds: false };
   const wanted = { projectId, browserSettings: settings, api_timeout: 600, userMetadata: { team: 'node' } };
 
   const session = await client.sessions.create(wanted);
   assert.deepEqual([session.status, session.contextId, session.keepAlive], ['RUNNING', contextId, false]);
+  assert.deepEqual([session.region, session.seleniumRemoteUrl, session.signingKey], ['us-west-2', '', '']);
   assert.equal(Date.parse(session.expiresAt) - Date.parse(session.createdAt), 600_000);
   const opened = await connect(session.connectUrl);
   await signIn(opened.page, 'bea');
-  assert.equal(await opened.page.evaluate(() => innerWidth), 900);
+  assert.deepEqual(await opened.page.evaluate(() => [innerWidth, innerHeight]), [900, 720]);
 
   const file = await toFile(UPLOAD, UPLOAD_NAME);
   const uploaded = await client.sessions.uploads.create(session.id, { file });
@@ -56,6 +57,8 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
   await refused(client.sessions.create({ browserSettings: { context: { id: 'nobody' } } }), 404, 'nobody');
   await refused(client.extensions.create({ file }), 400, 'no browser extension');
   await refused(client.sessions.logs.list(again.id), 400, '/logs', 'not served');
+  await refused(client.contexts.update(contextId), 400, 'PUT /v1/contexts/', 'not served');
+  await refused(client.certificates.list(), 400, 'GET /v1/certificates', 'not served');
   await refused(client.sessions.retrieve('ses_nobody'), 404, 'ses_nobody');
   const stranger = new Browserbase({ apiKey: 'bb_live_nobody' });
   const { error } = await refused(stranger.sessions.list(), 401, 'key');

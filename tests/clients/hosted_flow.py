@@ -1,4 +1,7 @@
-"""The SDKs of browsers as a service for Python, unmodified: one environment variable names Warmpool. FLOW names the service."""
+"""The SDKs of browsers as a service for Python, unmodified: one environment variable names Warmpool. FLOW names the service.
+
+Each SDK holds every answer against its own types, which say what has to be there and what it may be.
+"""
 
 import hashlib
 import io
@@ -76,7 +79,7 @@ def browserbase(playwright):
     """A user of Browserbase."""
     from browserbase import Browserbase
 
-    client = Browserbase()
+    client = Browserbase(_strict_response_validation=True)
     context = client.contexts.create(project_id="project")
     settings = {"context": {"id": context.id, "persist": True}}
     session = client.sessions.create(
@@ -103,6 +106,7 @@ def browserbase(playwright):
     client.sessions.update(again.id, status="REQUEST_RELEASE")
     browser.close()
     refused(lambda: client.sessions.recording.retrieve(again.id), 400, "/recording")
+    client.contexts.retrieve(context.id)
     client.contexts.delete(context.id)
     return session.id
 
@@ -111,9 +115,11 @@ def steel(playwright):
     """A user of Steel."""
     from steel import Steel
 
-    client = Steel()
-    session = client.sessions.create(persist_profile=True, api_timeout=600_000)
-    check(session.status == "live" and session.profile_id, f"{session}")
+    client = Steel(_strict_response_validation=True)
+    session = client.sessions.create(
+        persist_profile=True, api_timeout=600_000, inactivity_timeout=300_000, project_id="p", fullscreen=True
+    )
+    check(session.status == "live" and session.profile_id and session.inactivity_timeout == 300_000, f"{session}")
     browser = playwright.chromium.connect_over_cdp(f"{session.websocket_url}&apiKey={os.environ['STEEL_API_KEY']}")
     page = first_page(browser)
     sign_in(page, "stu")
@@ -126,16 +132,21 @@ def steel(playwright):
     until("the download", lambda: "file.bin" in listed())
     found = client.sessions.files.download("file.bin", session_id=session.id).read()
     check(hashlib.sha256(found).hexdigest() == wanted, "the download arrives whole")
+    client.sessions.live_details(session.id)
     check(client.sessions.release(session.id).success, "released")
+    check(client.sessions.retrieve(session.id).release_reason == "user_requested", "why it was released")
     browser.close()
 
     again = client.sessions.create(profile_id=session.profile_id)
     browser = playwright.chromium.connect_over_cdp(again.websocket_url)
     check_signed_in(first_page(browser), "stu")
-    check([one.id for one in client.sessions.list(status="live")] == [again.id], "listed")
-    client.sessions.release(again.id)
+    check([one.id for one in client.sessions.list(status="live", project_id="p")] == [again.id], "listed")
+    check(client.profiles.get(session.profile_id, project_id="p").source_session_id == session.id, "the profile's source")
+    check(session.profile_id in [one.id for one in client.profiles.list(project_id="p").profiles], "its profile is listed")
+    check(client.sessions.release_all(project_id="p").success, "all are released")
     browser.close()
     refused(lambda: client.credentials.list(), 400, "/v1/credentials")
+    refused(lambda: client.sessions.create(ca_certificates=["x"]), 400, "caCertificates")
     return session.id
 
 
@@ -143,12 +154,22 @@ def kernel(playwright):
     """A user of Kernel."""
     from kernel import Kernel
 
-    client = Kernel()
+    client = Kernel(_strict_response_validation=True)
     client.profiles.create(name="kernel-python")
-    session = client.browsers.create(profile={"name": "kernel-python", "save_changes": True}, timeout_seconds=600)
+    session = client.browsers.create(
+        profile={"name": "kernel-python", "save_changes": True},
+        timeout_seconds=600,
+        location={"timezone": "Europe/Berlin", "locale": "de-DE"},
+        region="eu-west",
+        proxy={"mode": "default"},
+        memory="1GiB",
+    )
+    check(session.profile.name == "kernel-python" and session.profile_save_changes, f"{session}")
     browser = playwright.chromium.connect_over_cdp(session.cdp_ws_url)
     page = first_page(browser)
     sign_in(page, "kim")
+    where = page.evaluate("[navigator.language, Intl.DateTimeFormat().resolvedOptions().timeZone]")
+    check(where == ["de-DE", "Europe/Berlin"], f"{where}")
     client.browsers.fs.write_file(session.session_id, UPLOAD, path=UPLOAD_NAME)
     wanted = download(page)
 
@@ -166,9 +187,12 @@ def kernel(playwright):
     again = client.browsers.create(profile={"name": "kernel-python"})
     browser = playwright.chromium.connect_over_cdp(again.cdp_ws_url)
     check_signed_in(first_page(browser), "kim")
+    check([one.session_id for one in client.browsers.list(region="us-east")] == [again.session_id], "listed")
     client.browsers.delete_by_id(again.session_id)
     browser.close()
     refused(lambda: client.proxies.list(), 400, "/proxies")
+    refused(lambda: client.browsers.create(network={"allowed_hosts": ["a.example"]}), 400, "network")
+    check("kernel-python" in [one.id for one in client.profiles.list()], "its profile is listed")
     client.profiles.delete("kernel-python")
     return session.session_id
 

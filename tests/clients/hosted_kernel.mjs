@@ -11,12 +11,14 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
     profile: { id: made.id, save_changes: true },
     viewport: { width: 900, height: 600, refresh_rate: 25 },
     tags: { team: 'node' },
+    name: 'Shop-node',
     timeout_seconds: 600,
     stealth: false,
   };
   const session = await client.browsers.create(wanted);
   const id = session.session_id;
   assert.deepEqual([session.profile.name, session.timeout_seconds, session.tags.team], ['kernel-node', 600, 'node']);
+  assert.deepEqual([session.profile, session.viewport.width, session.name], [made, 900, 'Shop-node']);
   const opened = await connect(session.cdp_ws_url);
   await signIn(opened.page, 'kai');
 
@@ -36,25 +38,39 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
   const listed = [];
   for await (const one of client.browsers.list({ tags: { team: 'node' }, limit: 1 })) listed.push(one.session_id);
   assert.deepEqual(listed, [id]);
+  const foundBy = async (query) => (await client.browsers.list(query)).items.map((one) => one.session_id);
+  assert.deepEqual([await foundBy({ query: 'shop-N' }), await foundBy({ query: 'other' })], [[id], []]);
   // A browser stays when its client goes.
   await opened.browser.close();
-  assert.equal((await client.browsers.retrieve(id)).deleted_at, undefined);
-  await refused(client.browsers.create(wanted, { maxRetries: 0 }), 409, id);
-  await client.browsers.deleteByID(id);
-  assert.ok((await client.browsers.retrieve(id)).deleted_at);
+  assert.equal((await client.browsers.retrieve('Shop-node')).session_id, id);
+  const once = { maxRetries: 0 };
+  await refused(client.browsers.create(wanted, once), 409, id, 'name');
+  await refused(client.browsers.create({ ...wanted, name: 'other' }, once), 409, id, 'kernel-node');
+  await client.browsers.deleteByID('Shop-node');
+  await refused(client.browsers.retrieve(id), 404, id);
+  assert.ok((await client.browsers.retrieve(id, { include_deleted: true })).deleted_at);
 
-  const again = await client.browsers.create({ profile: { name: 'kernel-node' } });
+  const again = await client.browsers.create({ profile: { name: 'kernel-node' }, timeout_seconds: 3 });
   const reopened = await connect(again.cdp_ws_url);
   await checkSignedIn(reopened.page, 'kai');
-  await client.browsers.deleteByID(again.session_id);
+  // An open connection is use. What is idle ends without it.
+  await new Promise((resolve) => setTimeout(resolve, 4000));
+  await checkSignedIn(reopened.page, 'kai');
   await reopened.browser.close();
+  const isGone = (error) => error.status === 404;
+  await until('the end', () => client.browsers.retrieve(again.session_id).then(() => false, isGone));
 
   await refused(client.browsers.create({ stealth: true }), 400, 'stealth');
   await refused(client.browsers.create({ profile: { name: 'nobody' } }), 404, 'nobody');
   await refused(client.extensions.list(), 400, '/extensions', 'not served');
+  await refused(client.browsers.update(id, { name: 'x' }), 400, 'PATCH /browsers/', 'not served');
+  await refused(client.profiles.update('kernel-node', { name: 'x' }), 400, 'PATCH /profiles/', 'not served');
+  await refused(client.profiles.download('kernel-node'), 400, 'GET /profiles/', 'not served');
   const { error } = await refused(client.browsers.retrieve('ses_nobody'), 404, 'ses_nobody');
   assert.equal(error.code, 'unknown_session', "errors have the service's own shape");
-  assert.deepEqual((await client.profiles.list({ name: 'kernel-node' })).items.map((one) => one.id), [made.id]);
+  for (const query of [{ name: 'kernel-node' }, { query: 'EL-NODE' }]) {
+    assert.deepEqual((await client.profiles.list(query)).items.map((one) => one.id), [made.id]);
+  }
   await client.profiles.delete('kernel-node');
   return { session_id: id };
 }

@@ -14,7 +14,8 @@ export async function flow({ base, key, connect, signIn, checkSignedIn, choose, 
     stealthConfig: { humanizeInteractions: false },
   });
   assert.deepEqual([session.status, session.persistProfile, session.timeout], ['live', true, 600_000]);
-  assert.deepEqual(session.dimensions, { width: 900, height: 600 });
+  const size = { width: 900, height: 600 };
+  assert.deepEqual([session.dimensions, session.optimizeBandwidth, session.proxySource], [size, {}, null]);
   // As Steel's own guide writes it.
   const opened = await connect(`${session.websocketUrl}&apiKey=${key}`);
   await signIn(opened.page, 'sol');
@@ -48,10 +49,12 @@ export async function flow({ base, key, connect, signIn, checkSignedIn, choose, 
   const once = { maxRetries: 0 };
   await refused(client.sessions.create({ profileId, persistProfile: true }, once), 409, session.id);
   assert.equal((await client.sessions.release(session.id)).success, true);
-  assert.equal((await client.sessions.retrieve(session.id)).status, 'released');
+  const released = await client.sessions.retrieve(session.id);
+  assert.deepEqual([released.status, released.releaseReason, released.dimensions], ['released', 'user_requested', size]);
   await byHand.browser.close();
 
   const again = await client.sessions.create({ profileId });
+  assert.deepEqual(again.dimensions, { width: 1280, height: 720 });
   const reopened = await connect(again.websocketUrl);
   await checkSignedIn(reopened.page, 'sol');
   const listed = [];
@@ -65,6 +68,9 @@ export async function flow({ base, key, connect, signIn, checkSignedIn, choose, 
   await refused(client.sessions.create({ isSelenium: true }), 400, 'isSelenium');
   await refused(client.sessions.create({ profileId: 'nobody' }), 404, 'nobody');
   assert.deepEqual((await client.extensions.list()).extensions, []);
+  await refused(client.extensions.deleteAll(), 400, 'DELETE /v1/extensions', 'not served');
+  await refused(client.extensions.download('ext_nobody'), 400, 'GET /v1/extensions/', 'not served');
+  await refused(client.profiles.update(profileId, { userDataDir: file }), 400, 'PATCH /v1/profiles/', 'not served');
   await refused(client.sessions.events(again.id), 400, '/events', 'not served');
   const { error } = await refused(client.sessions.retrieve('ses_nobody'), 404, 'ses_nobody');
   assert.equal(error.success, false, "errors have the service's own shape");

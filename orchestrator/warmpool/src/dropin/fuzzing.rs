@@ -70,7 +70,7 @@ pub(crate) fn check(bytes: &[u8]) {
         }),
         2 => made(text, config, browserbase::CreateSession::create_body),
         3 => made(text, config, steel::CreateSession::create_body),
-        4 => made(text, config, |body: kernel::CreateBrowser| body.create_body(3600)),
+        4 => made(text, config, |body: kernel::CreateBrowser| body.create_body(config)),
         _ => {
             let query = String::from_utf8(text.to_vec()).ok();
             let read = query.map(|query| playwright::read(None, &query, &http::HeaderMap::new()));

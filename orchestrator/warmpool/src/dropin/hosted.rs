@@ -70,12 +70,12 @@ pub(crate) fn served_path(headers: &HeaderMap, path: &str) -> Option<String> {
     Service::of(headers, path).map(|service| format!("{}{path}", service.prefix()))
 }
 
-/// Whether a value asks for nothing.
+/// Whether a value asks for nothing: it is off, or empty, or all of its members are.
 fn asks_for_nothing(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.is_empty(),
+        Value::Object(map) => map.values().all(asks_for_nothing),
         Value::String(text) => text.is_empty(),
         Value::Bool(true) | Value::Number(_) => false,
     }
@@ -140,6 +140,16 @@ mod tests {
             assert_eq!(served(BROWSERBASE_KEY, "k", path), None, "{path}");
         }
         assert_eq!(served("service-secret-key", "k", "/v1/sessions"), None);
+    }
+
+    #[test]
+    fn what_is_off_asks_for_nothing() {
+        for nothing in [json!(null), json!({"a": {"b": false}, "c": []}), json!("")] {
+            assert!(asks_for_nothing(&nothing), "{nothing}");
+        }
+        for something in [json!({"a": {"b": true}}), json!([{}]), json!(0), json!("x")] {
+            assert!(!asks_for_nothing(&something), "{something}");
+        }
     }
 
     #[test]

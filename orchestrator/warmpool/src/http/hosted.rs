@@ -14,9 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::body::Body;
-use axum::http::request::Parts;
 use axum::response::Response;
-use http::HeaderMap;
+use http::{HeaderMap, Method, Uri};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,7 +28,6 @@ use super::openapi::Routes;
 use super::public_url::PublicUrl;
 use super::reply::{download, json_reply, status};
 use super::route::{Names, Segment};
-use crate::dropin::CreateBody;
 use crate::dropin::hosted::Service;
 use crate::http::error::Error;
 use warmpool_api::profile::ProfileView;
@@ -38,7 +36,7 @@ use warmpool_core::error::{Code, Fault, FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::{SessionId, random_text};
 use warmpool_keys::KeyId;
 use warmpool_protocol::{File, FileSource};
-use warmpool_sessions::session::{Kind, Session, SessionQuery};
+use warmpool_sessions::session::{Options, Session, SessionQuery};
 use warmpool_sessions::targets::Targets;
 use warmpool_sessions::video::Part;
 use warmpool_sessions::zipped_files;
@@ -119,10 +117,11 @@ pub(super) fn failure(service: Service, error: &dyn Fault, request_id: String) -
 }
 
 /// Refuses a call that a service has and the daemon has not.
-async fn missing(service: Service, parts: Parts) -> Error {
-    let path: String = parts.uri.path().trim_start_matches(service.prefix()).chars().take(100).collect();
+pub(super) fn missing(service: Service, method: &Method, uri: &Uri) -> Error {
+    let path: String = uri.path().trim_start_matches(service.prefix()).chars().take(100).collect();
     let remedy = "the guide on migrating lists the calls that are";
-    Error::not_supported("path", format!("leads to {path}, a call of {} that is not served: {remedy}", service.name()))
+    let call = format!("leads to {method} {path}, a call of {} that is not served", service.name());
+    Error::not_supported("path", format!("{call}: {remedy}"))
 }
 
 /// Reads the body of a create call, which may hold a state.
@@ -131,9 +130,8 @@ async fn read<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -
     body::json_within(app, headers, body, limit, "session.max_state").await
 }
 
-/// Makes the session that a body asks for. It is the client's from here on: the caller only writes the reply.
-async fn create(app: &App, key: KeyId, create_body: &CreateBody) -> Result<Arc<Session>, Error> {
-    let options = create_body.options(Kind::DevTools, &app.config)?;
+/// Makes the session that is wanted. It is the client's from here on: the caller only writes the reply.
+async fn create(app: &App, key: KeyId, options: Options) -> Result<Arc<Session>, Error> {
     let session = app.sessions.create(key, options).await?.confirm()?;
     app.recorder.start(&session, &app.drain);
     Ok(session)

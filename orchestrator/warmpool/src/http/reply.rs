@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::hosted;
 use super::right::Right;
-use super::route::RouteTable;
+use super::route::{Route, RouteTable};
 use crate::dropin::hosted::Service;
 use crate::http::error::Error;
 use warmpool_api::error::{ErrorBody, ErrorDetail};
@@ -286,8 +286,11 @@ pub(super) async fn unknown_path(request: Request) -> Error {
     Error::UnknownPath { method: request.method().to_string(), path, meant }
 }
 
-/// The route has no such method.
+/// The route has no such method. To clients of another service that is a call of theirs that is not served.
 pub(super) async fn method_not_allowed(request: Request) -> Error {
+    if let Some(Form::Hosted(service)) = request.extensions().get::<Arc<Route>>().map(|route| route.policy.form) {
+        return hosted::missing(service, request.method(), request.uri());
+    }
     Error::MethodNotAllowed { method: request.method().to_string() }
 }
 

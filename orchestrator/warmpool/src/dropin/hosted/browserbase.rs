@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use warmpool_api::{AnyObject, Members, Object};
 use warmpool_core::error::FieldFault as _;
 use warmpool_sessions::Error;
+use warmpool_workers::worker::PAGE;
 
 use super::{asks_for_nothing, labels, location, refuse};
 use crate::dropin::CreateBody;
@@ -78,6 +79,7 @@ struct BrowserSettings {
     solve_captchas: Option<bool>,
     /// Not served.
     verified: Option<Value>,
+    /// `settings.viewport`. A side that is left out is that of a page without it.
     #[schemars(with = "Option<AnyObject>")]
     viewport: Option<Object<Map<String, Value>>>,
 }
@@ -181,7 +183,11 @@ impl BrowserSettings {
         if let Some(id) = self.extension_id {
             extension(create_body, "browserSettings.extensionId", id);
         }
-        if let Some(Object(viewport)) = self.viewport {
+        if let Some(Object(mut viewport)) = self.viewport.filter(|Object(viewport)| !viewport.is_empty()) {
+            // Either may be left out.
+            for (side, length) in [("width", PAGE.width), ("height", PAGE.height)] {
+                viewport.entry(side).or_insert(json!(length));
+            }
             create_body.set("settings.viewport", "browserSettings.viewport", Value::Object(viewport));
         }
         if let Some(Object(context)) = self.context {
@@ -249,6 +255,7 @@ mod tests {
     use super::*;
     use warmpool_config::{Config, Flags, Host};
     use warmpool_core::error::{Fault as _, read_json};
+    use warmpool_protocol::Size;
     use warmpool_sessions::session::{Kind, Options};
 
     fn options(body: Value) -> Result<Options, Error> {
@@ -276,6 +283,19 @@ mod tests {
     }
 
     #[test]
+    fn a_side_of_the_viewport_may_be_left_out() {
+        let viewport = |viewport: Value| {
+            options(json!({"browserSettings": {"viewport": viewport}})).unwrap().launch.settings.viewport
+        };
+        let size = |width, height| Some(Size { width, height });
+        assert_eq!(
+            (viewport(json!({"width": 800})), viewport(json!({"height": 600}))),
+            (size(800, 720), size(1280, 600))
+        );
+        assert_eq!(viewport(json!({})), None);
+    }
+
+    #[test]
     fn what_has_none_is_refused_by_its_name() {
         for (body, field) in [
             (json!({"extensionId": "../e"}), "extensionId"),
@@ -289,7 +309,6 @@ mod tests {
             (json!({"browserSettings": {"context": {"id": "a/b"}}}), "browserSettings.context.id"),
             (json!({"browserSettings": {"context": {}}}), "browserSettings.context"),
             (json!({"browserSettings": {"viewport": {"width": 0, "height": 1}}}), "browserSettings.viewport.width"),
-            (json!({"browserSettings": {"viewport": {"width": 1}}}), "browserSettings.viewport"),
             (json!({"userMetadata": {"a": {"b": 1}}}), "userMetadata.a"),
             (json!({"proxies": true}), "proxies"),
             (json!({"proxies": [{"type": "external", "server": "x"}]}), "proxies[0].type"),

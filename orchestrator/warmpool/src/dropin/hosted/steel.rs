@@ -17,6 +17,8 @@ use crate::dropin::CreateBody;
 pub(crate) struct CreateSession {
     /// `advanced.block_ads`.
     block_ads: Option<bool>,
+    /// Not served.
+    ca_certificates: Option<Value>,
     /// 1 is what there is.
     concurrency: Option<u64>,
     /// Not served.
@@ -34,8 +36,12 @@ pub(crate) struct CreateSession {
     experimental_features: Option<Value>,
     /// `advanced.extension_ids`; `all_ext` stands for all that the key has.
     pub(crate) extension_ids: Option<Vec<String>>,
+    /// `kiosk`.
+    fullscreen: Option<bool>,
     /// Whether the browser runs without a display.
     headless: Option<bool>,
+    /// `idle_timeout`, in milliseconds. One that is no shorter than `timeout` has no effect.
+    inactivity_timeout: Option<u64>,
     /// Not served.
     is_selenium: Option<Value>,
     /// Has no effect: a key has its own sessions.
@@ -46,6 +52,8 @@ pub(crate) struct CreateSession {
     persist_profile: Option<bool>,
     /// The profile that the browser begins with.
     pub(crate) profile_id: Option<String>,
+    /// Has no effect: a key has its own sessions.
+    project_id: Option<String>,
     /// Not served.
     proxy_url: Option<Value>,
     /// Has no effect: there is one place.
@@ -82,6 +90,11 @@ impl CreateSession {
     /// Errors: `Field`.
     pub(crate) fn create_body(self) -> Result<CreateBody, Error> {
         refuse([
+            (
+                "caCertificates",
+                &self.ca_certificates,
+                "is not served: the operator names authorities in `egress.ca_certificates`",
+            ),
             ("credentials", &self.credentials, "is not served: a profile keeps logins"),
             ("experimentalFeatures", &self.experimental_features, "is not served: leave it out"),
             ("isSelenium", &self.is_selenium, "is not served: give Selenium the address of the daemon, as a grid's"),
@@ -109,6 +122,10 @@ impl CreateSession {
             no_member(config, "deviceConfig", |value| *value != json!("desktop"), "must be `desktop`")?;
         }
         if let Some(Object(config)) = &self.stealth_config {
+            if self.solve_captcha == Some(true) && config.get("autoCaptchaSolving") == Some(&json!(false)) {
+                let problem = "cannot be false beside `solveCaptcha`: challenges are solved once they are seen";
+                return Err(Error::not_supported("stealthConfig.autoCaptchaSolving", problem));
+            }
             let hides = |value: &Value| *value == json!(true);
             for (name, value) in config {
                 if !matches!(name.as_str(), "skipFingerprintInjection" | "autoCaptchaSolving") && hides(value) {
@@ -117,8 +134,10 @@ impl CreateSession {
                 }
             }
         }
+        let seconds = |millis: u64| json!(millis.div_ceil(1000));
         let mut create_body = CreateBody::default();
         create_body.set_default("url", json!("about:blank"));
+        let inactivity = self.inactivity_timeout.filter(|idle| self.timeout.is_none_or(|timeout| *idle < timeout));
         // Steel's sessions last until they are released or their time is over.
         create_body.set_default("keep_alive", json!(true));
         for (ours, theirs, value) in [
@@ -126,7 +145,9 @@ impl CreateSession {
             ("advanced.solve_captchas", "solveCaptcha", self.solve_captcha.map(Value::Bool)),
             ("advanced.extension_ids", "extensionIds", self.extension_ids.map(|ids| json!(ids))),
             ("headless", "headless", self.headless.map(Value::Bool)),
-            ("session_timeout", "timeout", self.timeout.map(|millis| json!(millis.div_ceil(1000)))),
+            ("idle_timeout", "inactivityTimeout", inactivity.map(seconds)),
+            ("kiosk", "fullscreen", self.fullscreen.map(Value::Bool)),
+            ("session_timeout", "timeout", self.timeout.map(seconds)),
             ("settings.user_agent", "userAgent", self.user_agent.map(Value::String)),
             ("settings.viewport", "dimensions", self.dimensions.map(|Object(size)| Value::Object(size))),
         ] {
@@ -184,17 +205,33 @@ mod tests {
             "dimensions": {"width": 800, "height": 600}, "useProxy": false, "region": "fra", "namespace": "default",
             "stealthConfig": {"skipFingerprintInjection": true, "humanizeInteractions": false},
             "deviceConfig": {"device": "desktop"}, "debugConfig": {"interactive": true}, "concurrency": 1,
+            "inactivityTimeout": 60_000, "projectId": "p", "caCertificates": [], "optimizeBandwidth": {"blockImages": false},
         }))
         .unwrap();
         assert!(options.keep_alive && options.launch.block_ads && options.mode == Mode::Headless);
-        assert_eq!(options.session_timeout, 91);
+        assert_eq!((options.session_timeout, options.idle_timeout), (91, Some(60)));
         assert_eq!(serde_json::to_value(&options.profile).unwrap(), json!({"name": "shop", "mode": "write"}));
+    }
+
+    #[test]
+    fn the_shorter_of_two_timeouts_counts() {
+        let body = json!({"timeout": 60_000, "inactivityTimeout": 60_000, "fullscreen": true});
+        let options = options(body).unwrap();
+        assert!(options.launch.kiosk && options.idle_timeout.is_none());
     }
 
     #[test]
     fn what_has_none_is_refused_by_its_name() {
         for (body, field) in [
             (json!({"timeout": 0}), "timeout"),
+            (json!({"inactivityTimeout": 0}), "inactivityTimeout"),
+            (json!({"headless": true, "fullscreen": true}), "fullscreen"),
+            (json!({"caCertificates": ["-----BEGIN CERTIFICATE-----"]}), "caCertificates"),
+            (json!({"optimizeBandwidth": {"blockImages": true}}), "optimizeBandwidth"),
+            (
+                json!({"solveCaptcha": true, "stealthConfig": {"autoCaptchaSolving": false}}),
+                "stealthConfig.autoCaptchaSolving",
+            ),
             (json!({"colour": 1}), "colour"),
             (json!({"isSelenium": true}), "isSelenium"),
             (json!({"extensionIds": ["a b"]}), "extensionIds"),

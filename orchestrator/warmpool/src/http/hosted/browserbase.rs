@@ -29,6 +29,7 @@ use shapes::{
 use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_sessions::session::Kind;
 use warmpool_sessions::video::Part;
 
 const CONTEXT: Segment = Segment::new("context", "The context's id: the name of a profile.");
@@ -139,7 +140,7 @@ pub(super) fn routes() -> Routes {
 }
 
 async fn other(parts: Parts) -> Error {
-    missing(Service::Browserbase, parts).await
+    missing(Service::Browserbase, &parts.method, &parts.uri)
 }
 
 async fn create(
@@ -153,7 +154,8 @@ async fn create(
     if let Some(context) = request.context() {
         profile(&app, &key, context)?;
     }
-    let session = super::create(&app, key.clone(), &request.create_body()?).await?;
+    let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+    let session = super::create(&app, key.clone(), options).await?;
     let (view, _) = app.sessions.find(session.id.as_str(), &key)?;
     Ok(json_reply(StatusCode::OK, &reply(&base, view, Some(&session))))
 }
@@ -266,7 +268,9 @@ async fn create_context(
     body: Body,
 ) -> Result<Response, Error> {
     let (CreateContext { name, .. }, _text) = super::read(&app, &headers, body).await?;
-    let made = app.profiles.create(&key, &name.unwrap_or_else(profile_id), ProfileKind::State, None).await?;
+    // As there, space around a name is no part of it.
+    let name = name.map_or_else(profile_id, |name| name.trim().to_owned());
+    let made = app.profiles.create(&key, &name, ProfileKind::State, None).await?;
     Ok(json_reply(StatusCode::CREATED, &context_reply(made)))
 }
 

@@ -22,21 +22,26 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::{download, json_reply};
 use super::super::route::{Policy, Segment, Traffic};
-use super::{ID, MAX_LISTED, REST, listed, missing, name_of, profile, profile_id, time};
+use super::{ID, REST, listed, missing, name_of, profile, profile_id, time};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::kernel::CreateBrowser;
 use crate::http::error::Error;
 use shapes::{
     BrowserReply, BrowserStatus, CreateProfile, FileQuery, FileReply, ListQuery, ProfileReply, ProfilesQuery,
-    profile_reply, reply,
+    RetrieveQuery, profile_reply, reply,
 };
 use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, FieldFault as _};
+use warmpool_keys::KeyId;
 use warmpool_protocol::File;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
 const POLICY: Policy = Policy::hosted(Service::Kernel, &[ID, PROFILE, REST]);
+/// How many browsers a list has whose client does not say.
+const LISTED: u64 = 20;
+/// How many profiles.
+const MAX_LISTED: u64 = super::MAX_LISTED as u64;
 const HAS_MORE: HeaderName = HeaderName::from_static("x-has-more");
 const NEXT_OFFSET: HeaderName = HeaderName::from_static("x-next-offset");
 
@@ -54,7 +59,7 @@ pub(super) fn routes() -> Routes {
             Operation::new("kernel_create_browser", "Create a session", POLICY.of(Traffic::Work))
                 .reads::<CreateBrowser>(example)
                 .writes::<BrowserReply>("The session is running.")
-                .fails(&[Code::UnknownProfile, Code::ProfileInUse])
+                .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::Conflict])
                 .fails(FAILURES),
         )
         .get(
@@ -67,7 +72,9 @@ pub(super) fn routes() -> Routes {
         .get(
             "/kernel/browsers/{id}",
             show,
-            of_browser("kernel_get_browser", "Look at a session", POLICY).writes::<BrowserReply>("The session."),
+            of_browser("kernel_get_browser", "Look at a session", POLICY.takes::<RetrieveQuery>())
+                .about("By its id, or by its name while it lives.")
+                .writes::<BrowserReply>("The session."),
         )
         .delete(
             "/kernel/browsers/{id}",
@@ -131,7 +138,7 @@ pub(super) fn routes() -> Routes {
 }
 
 async fn other(parts: Parts) -> Error {
-    missing(Service::Kernel, parts).await
+    missing(Service::Kernel, &parts.method, &parts.uri)
 }
 
 async fn create(
@@ -145,16 +152,38 @@ async fn create(
     if let Some(name) = request.profile() {
         profile(&app, &key, name)?;
     }
-    let create_body = request.create_body(app.config.session.max_timeout.as_secs())?;
-    let session = super::create(&app, key.clone(), &create_body).await?;
-    let (view, _) = app.sessions.find(session.id.as_str(), &key)?;
-    Ok(json_reply(StatusCode::OK, &reply(&base, view, Some(&session))))
+    if let Some(id) = request.name.as_deref().and_then(|name| id_of_name(&app, &key, name)) {
+        return Err(Error::Conflict { message: format!("browser {id} has this `name`, and still lives") });
+    }
+    let session = super::create(&app, key.clone(), request.options(&app.config)?).await?;
+    shown(&app, &base, &key, session.id.as_str())
+}
+
+/// The browser that lives under a name.
+fn id_of_name(app: &App, key: &KeyId, name: &str) -> Option<String> {
+    let named = listed(app, key, |view| view.ended_at.is_none() && view.app_name.as_deref() == Some(name));
+    named.first().map(|view| view.session_id.to_string())
+}
+
+/// The id of the browser that a client names by its id, or by its name while it lives.
+fn id_of(app: &App, key: &KeyId, given: String) -> String {
+    if given.starts_with("ses_") {
+        return given;
+    }
+    id_of_name(app, key, &given).unwrap_or(given)
+}
+
+/// A browser, as the answer to a call.
+fn shown(app: &App, base: &PublicUrl, key: &KeyId, id: &str) -> Result<Response, Error> {
+    let (view, live) = app.sessions.find(id, key)?;
+    let of_view = view.profile.as_ref().and_then(|used| profile(app, key, &used.name).ok());
+    Ok(json_reply(StatusCode::OK, &reply(base, view, live.as_ref(), of_view, app.config.worker.memory)))
 }
 
 /// The labels that a query asks for, as `tags[key]=value`.
 /// Errors: `Field` for a parameter that is none of the call's.
 fn wanted_tags(query: &str) -> Result<Vec<(String, String)>, Error> {
-    let known = ["status", "include_deleted", "offset", "limit"];
+    let known = ["status", "include_deleted", "query", "region", "offset", "limit"];
     let others = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| !known.contains(&name.as_ref()));
     others
         .map(|(name, value)| match name.strip_prefix("tags[").and_then(|rest| rest.strip_suffix(']')) {
@@ -182,19 +211,31 @@ async fn list(
             BrowserStatus::Deleted => view.ended_at.is_some(),
             BrowserStatus::All => true,
         };
-        has_status && tags.iter().all(|(key, value)| view.metadata.labels().any(|label| label == (key, value)))
+        let profile = view.profile.as_ref().map(|profile| profile.name.as_str());
+        let texts = [Some(view.session_id.as_str()), view.app_name.as_deref(), profile];
+        has_status
+            && query.query.as_deref().is_none_or(|part| texts.into_iter().flatten().any(|text| has(text, part)))
+            && tags.iter().all(|(key, value)| view.metadata.labels().any(|label| label == (key, value)))
     };
+    let profiles = app.profiles.list(|owner| *owner == key);
     let shown = |view: SessionView| {
         let live = app.sessions.find(view.session_id.as_str(), &key).ok().and_then(|(_, live)| live);
-        reply(&base, view, live.as_ref())
+        let used = view.profile.as_ref();
+        let of_view = used.and_then(|used| profiles.iter().find(|profile| profile.name == used.name).cloned());
+        reply(&base, view, live.as_ref(), of_view, app.config.worker.memory)
     };
-    Ok(page(listed(&app, &key, is_wanted), query.offset, query.limit, shown))
+    Ok(page(listed(&app, &key, is_wanted), query.offset, query.limit.unwrap_or(LISTED), shown))
+}
+
+/// Whether a text has this part, in upper or lower case.
+fn has(text: &str, part: &str) -> bool {
+    text.to_lowercase().contains(&part.to_lowercase())
 }
 
 /// A page of a list, and the headers that lead to the next one.
-fn page<T, R: Serialize>(all: Vec<T>, offset: Option<u64>, limit: Option<u64>, shown: impl Fn(T) -> R) -> Response {
+fn page<T, R: Serialize>(all: Vec<T>, offset: Option<u64>, limit: u64, shown: impl Fn(T) -> R) -> Response {
     let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let (offset, limit) = (offset.map_or(0, number), limit.map_or(MAX_LISTED, number));
+    let (offset, limit) = (offset.map_or(0, number), number(limit));
     let next = offset.saturating_add(limit);
     let has_more = all.len() > next;
     let replies: Vec<R> = all.into_iter().skip(offset).take(limit).map(shown).collect();
@@ -210,13 +251,18 @@ async fn show(
     Caller(key): Caller,
     base: PublicUrl,
     Path(id): Path<String>,
+    Query(query): Query<RetrieveQuery>,
 ) -> Result<Response, Error> {
-    let (view, live) = app.sessions.find(&id, &key)?;
-    Ok(json_reply(StatusCode::OK, &reply(&base, view, live.as_ref())))
+    let id = id_of(&app, &key, id);
+    // As there, one that has ended is shown to those alone who ask for it.
+    if query.include_deleted != Some(true) && app.sessions.find(&id, &key)?.0.ended_at.is_some() {
+        return Err(warmpool_sessions::Error::UnknownSession { id }.into());
+    }
+    shown(&app, &base, &key, &id)
 }
 
 async fn delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
-    app.sessions.end(&id, &key).await?;
+    app.sessions.end(&id_of(&app, &key, id), &key).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -227,7 +273,7 @@ async fn write_file(
     Query(query): Query<FileQuery>,
     body: Body,
 ) -> Result<Response, Error> {
-    let session = app.sessions.find_live(&id, &key)?;
+    let session = app.sessions.find_live(&id_of(&app, &key, id), &key)?;
     let _busy = session.busy();
     let name = name_of(&query.path);
     let (content, fault) = forwarded_body(&app, body, app.config.worker.file_limit.bytes(), LIMIT)?;
@@ -263,7 +309,7 @@ async fn read_file(
     Path(id): Path<String>,
     Query(query): Query<FileQuery>,
 ) -> Result<Response, Error> {
-    let session = app.sessions.find_live(&id, &key)?;
+    let session = app.sessions.find_live(&id_of(&app, &key, id), &key)?;
     let _busy = session.busy();
     match session.worker.agent.read_file(name_of(&query.path)).await {
         Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
@@ -277,7 +323,7 @@ async fn list_files(
     Path(id): Path<String>,
     Query(query): Query<FileQuery>,
 ) -> Result<Response, Error> {
-    let session = app.sessions.find_live(&id, &key)?;
+    let session = app.sessions.find_live(&id_of(&app, &key, id), &key)?;
     let shown = |file: File| FileReply {
         path: format!("{}/{}", query.path.trim_end_matches('/'), file.name),
         size_bytes: file.size,
@@ -297,8 +343,11 @@ async fn profiles(
     Query(query): Query<ProfilesQuery>,
 ) -> Result<Response, Error> {
     let mut mine = app.profiles.list(|owner| *owner == key);
-    mine.retain(|profile| query.name.as_ref().is_none_or(|name| profile.name == *name));
-    Ok(page(mine, query.offset, query.limit, profile_reply))
+    mine.retain(|profile| {
+        query.name.as_ref().is_none_or(|name| profile.name == *name)
+            && query.query.as_ref().is_none_or(|part| has(&profile.name, part))
+    });
+    Ok(page(mine, query.offset, query.limit.unwrap_or(MAX_LISTED), profile_reply))
 }
 
 async fn create_profile(

@@ -19,23 +19,26 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::{download, json_reply};
 use super::super::route::{Policy, Segment, Traffic};
-use super::{EXTENSION, ID, MAX_LISTED, REST, listed, missing, profile, profile_id, time, uploads};
+use super::{EXTENSION, ID, REST, listed, missing, profile, profile_id, time, uploads};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::steel::CreateSession;
 use crate::http::error::Error;
 use shapes::{
-    FileList, FileReply, ListQuery, LiveDetails, LivePage, ProfileReplies, ProfileReply, Release, Released,
-    SessionList, SessionReply, profile_reply, reply, state,
+    FileList, FileReply, ListQuery, LiveDetails, LivePage, ProfileReplies, ProfileReply, ProjectQuery, Release,
+    Released, SessionList, SessionReply, profile_reply, reply, state,
 };
 use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
+use warmpool_sessions::session::Kind;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
 const FILE: Segment = Segment::new("path", "The file's name, or the path that its upload answered.");
 /// What a client names for all extensions of its key.
 const ALL_EXTENSIONS: &str = "all_ext";
+/// How many sessions a list has whose client does not say.
+const LISTED: usize = 50;
 const POLICY: Policy = Policy::hosted(Service::Steel, &[ID, PROFILE, EXTENSION, FILE, REST]);
 
 pub(super) fn routes() -> Routes {
@@ -58,13 +61,13 @@ pub(super) fn routes() -> Routes {
             "/steel/v1/sessions",
             list,
             Operation::new("steel_list_sessions", "List sessions", POLICY.takes::<ListQuery>())
-                .about("The newest first, a hundred at most; `cursorId` leads to those behind it.")
+                .about("The newest first; `cursorId` leads to those behind it.")
                 .writes::<SessionList>("The sessions."),
         )
         .post(
             "/steel/v1/sessions/release",
             release_all,
-            Operation::new("steel_release_sessions", "End every session of the key", POLICY)
+            Operation::new("steel_release_sessions", "End every session of the key", POLICY.takes::<ProjectQuery>())
                 .reads::<Release>(json!({}))
                 .writes::<Released>("They have ended."),
         )
@@ -129,12 +132,13 @@ pub(super) fn routes() -> Routes {
         .get(
             "/steel/v1/profiles",
             profiles,
-            Operation::new("steel_list_profiles", "List profiles", POLICY).writes::<ProfileReplies>("The profiles."),
+            Operation::new("steel_list_profiles", "List profiles", POLICY.takes::<ProjectQuery>())
+                .writes::<ProfileReplies>("The profiles."),
         )
         .get(
             "/steel/v1/profiles/{profile}",
             show_profile,
-            Operation::new("steel_get_profile", "Look at a profile", POLICY)
+            Operation::new("steel_get_profile", "Look at a profile", POLICY.takes::<ProjectQuery>())
                 .writes::<ProfileReply>("The profile.")
                 .fails(&[Code::UnknownProfile]),
         )
@@ -142,7 +146,7 @@ pub(super) fn routes() -> Routes {
 }
 
 async fn other(parts: Parts) -> Error {
-    missing(Service::Steel, parts).await
+    missing(Service::Steel, &parts.method, &parts.uri)
 }
 
 async fn create(
@@ -168,7 +172,11 @@ async fn create(
         }
         None => None,
     };
-    let created = async { super::create(&app, key.clone(), &request.create_body()?).await }.await;
+    let created = async {
+        let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+        super::create(&app, key.clone(), options).await
+    }
+    .await;
     if let (Err(_), Some(made)) = (&created, made)
         && let Err(error) = app.profiles.delete(&key, &made.name).await
     {
@@ -193,7 +201,7 @@ async fn list(
         let at = found.iter().position(|view| view.session_id.as_str() == cursor);
         found.drain(..at.map_or(found.len(), |at| at + 1));
     }
-    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LISTED);
+    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LISTED);
     let next_cursor = found.get(limit).map(|_| found[limit - 1].session_id.to_string());
     found.truncate(limit);
     let shown = |view: SessionView| {

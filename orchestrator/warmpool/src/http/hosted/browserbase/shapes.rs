@@ -51,6 +51,14 @@ pub(super) struct SessionReply {
     /// The websocket for Playwright and Puppeteer, while it lives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) connect_url: Option<String>,
+    /// Empty while it lives: Selenium takes the address of a grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) selenium_remote_url: Option<&'static str>,
+    /// Empty, for the same reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signing_key: Option<&'static str>,
+    /// Says nothing: there is one place, and the service's clients read one of its own.
+    pub(super) region: &'static str,
     /// What the client has to know of the session it got.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
@@ -200,6 +208,9 @@ pub(super) fn reply(base: &PublicUrl, view: SessionView, live: Option<&Arc<Sessi
         context_id: view.profile.map(|profile| profile.name),
         user_metadata: view.metadata,
         connect_url: live.map(|session| base.websocket_url(session)),
+        selenium_remote_url: live.map(|_| ""),
+        signing_key: live.map(|_| ""),
+        region: "us-west-2",
         warnings: live.map(|session| session.warnings.clone()).unwrap_or_default(),
         id: view.session_id,
     }

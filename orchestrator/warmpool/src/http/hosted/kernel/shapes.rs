@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::super::super::public_url::PublicUrl;
 use super::super::{acting_view, changed, time};
+use crate::dropin::hosted::kernel;
 use warmpool_api::profile::ProfileView;
-use warmpool_api::session::SessionView;
+use warmpool_api::session::{SessionView, Viewport};
+use warmpool_config::ByteSize;
 use warmpool_core::ids::SessionId;
 use warmpool_core::metadata::Metadata;
 use warmpool_sessions::session::Session;
@@ -40,18 +42,30 @@ pub(super) struct BrowserReply {
     #[serde(skip_serializing_if = "Metadata::is_empty")]
     pub(super) tags: Metadata,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) profile: Option<ProfileName>,
+    pub(super) profile: Option<ProfileReply>,
+    /// Whether the session saves the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) profile_save_changes: Option<bool>,
+    /// Whether the display shows pages alone, while it lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kiosk_mode: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) viewport: Option<Viewport>,
+    /// The size that comes nearest to that of its container.
+    pub(super) memory: String,
+    /// Says nothing: there is one place, and the service's clients read one of its own.
+    pub(super) region: &'static str,
     /// What the client has to know of the browser it got.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) warnings: Vec<String>,
 }
 
-/// The profile that a browser began with.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "KernelProfileName")]
-pub(super) struct ProfileName {
-    pub(super) id: String,
-    pub(super) name: String,
+/// Whether browsers that have ended count.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct RetrieveQuery {
+    /// Finds one that has ended, too.
+    pub(super) include_deleted: Option<bool>,
 }
 
 /// Which browsers there are.
@@ -76,9 +90,13 @@ pub(super) struct ListQuery {
     pub(super) status: Option<BrowserStatus>,
     /// The same as the status `all`.
     pub(super) include_deleted: Option<bool>,
+    /// Only those whose id, name or profile has this part.
+    pub(super) query: Option<String>,
+    /// Has no effect.
+    pub(super) region: Option<String>,
     /// How many to pass over.
     pub(super) offset: Option<u64>,
-    /// How many.
+    /// How many; 20 where it is left out.
     #[schemars(range(min = 1, max = 100))]
     pub(super) limit: Option<u64>,
 }
@@ -89,6 +107,8 @@ pub(super) struct ListQuery {
 pub(super) struct ProfilesQuery {
     /// Only the one of this name.
     pub(super) name: Option<String>,
+    /// Only those whose name has this part.
+    pub(super) query: Option<String>,
     /// How many to pass over.
     pub(super) offset: Option<u64>,
     /// How many.
@@ -138,8 +158,14 @@ pub(super) struct FileReply {
     pub(super) mode: &'static str,
 }
 
-/// A browser in Kernel's words.
-pub(super) fn reply(base: &PublicUrl, view: SessionView, live: Option<&Arc<Session>>) -> BrowserReply {
+/// A browser in Kernel's words. `profile` is what it began with, where that is still there.
+pub(super) fn reply(
+    base: &PublicUrl,
+    view: SessionView,
+    live: Option<&Arc<Session>>,
+    profile: Option<ProfileView>,
+    memory: ByteSize,
+) -> BrowserReply {
     let live = live.filter(|session| session.check_open().is_ok());
     BrowserReply {
         created_at: time(view.timestamp),
@@ -153,7 +179,12 @@ pub(super) fn reply(base: &PublicUrl, view: SessionView, live: Option<&Arc<Sessi
         name: view.app_name,
         start_url: view.url,
         tags: view.metadata,
-        profile: view.profile.map(|profile| ProfileName { id: profile.name.clone(), name: profile.name }),
+        profile: profile.map(profile_reply),
+        profile_save_changes: view.profile.map(|profile| profile.is_written),
+        kiosk_mode: live.map(|session| session.options.launch.kiosk),
+        viewport: view.viewport,
+        memory: kernel::memory(memory),
+        region: "us-east",
         warnings: live.map(|session| session.warnings.clone()).unwrap_or_default(),
         session_id: view.session_id,
     }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Map;
 
 use super::super::super::public_url::PublicUrl;
 use super::super::{acting_view, changed, time};
+use warmpool_api::AnyObject;
 use warmpool_api::profile::ProfileView;
-use warmpool_api::session::{SessionView, Status};
+use warmpool_api::session::{SessionView, Status, Viewport};
 use warmpool_core::ids::SessionId;
 use warmpool_sessions::session::Session;
+use warmpool_workers::worker::PAGE;
 
 /// Whether a session lives, in Steel's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +48,20 @@ pub(super) struct SessionReply {
     pub(super) proxy_bytes_used: u64,
     pub(super) event_count: u64,
     pub(super) credits_used: u64,
+    /// The size of its pages, in CSS pixels.
+    pub(super) dimensions: Viewport,
+    /// Empty: nothing is left out of pages.
+    pub(super) optimize_bandwidth: AnyObject,
+    /// `steel` of a live session whose pages take one of the operator's upstream proxies.
+    pub(super) proxy_source: Option<&'static str>,
+    /// The id of the key that made it.
+    pub(super) project_id: String,
+    /// The idle limit, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) dimensions: Option<Dimensions>,
+    pub(super) inactivity_timeout: Option<u64>,
+    /// Why it ended, where the service has a word for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) release_reason: Option<ReleaseReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) user_agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,12 +73,16 @@ pub(super) struct SessionReply {
     pub(super) warnings: Vec<String>,
 }
 
-/// The size of a page, in CSS pixels.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SteelDimensions")]
-pub(super) struct Dimensions {
-    pub(super) width: u32,
-    pub(super) height: u32,
+/// Why a session ended, in Steel's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "SteelReleaseReason")]
+pub(super) enum ReleaseReason {
+    UserRequested,
+    Timeout,
+    InactivityTimeout,
+    BrowserClosed,
+    BrowserCrashed,
 }
 
 /// Some of the sessions of a key.
@@ -86,9 +105,21 @@ pub(super) struct ListQuery {
     /// Only sessions behind this one.
     #[serde(rename = "cursorId")]
     pub(super) cursor_id: Option<String>,
-    /// How many.
+    /// How many; 50 where it is left out.
     #[schemars(range(min = 1, max = 100))]
     pub(super) limit: Option<u64>,
+    /// Has no effect.
+    #[serde(rename = "projectId")]
+    pub(super) project_id: Option<String>,
+}
+
+/// Whose profiles or sessions.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ProjectQuery {
+    /// Has no effect: they are the key's.
+    #[serde(rename = "projectId")]
+    pub(super) project_id: Option<String>,
 }
 
 /// Nothing.
@@ -159,6 +190,15 @@ pub(super) struct ProfileReply {
     pub(super) updated_at: String,
     /// The session that saved it last.
     pub(super) source_session_id: Option<SessionId>,
+    /// The id of its key.
+    pub(super) project_id: String,
+    /// These are null: a profile has what its sites keep, and nothing else.
+    pub(super) credentials_config: (),
+    pub(super) dimensions: (),
+    pub(super) extension_ids: (),
+    pub(super) fingerprint: (),
+    pub(super) use_proxy_config: (),
+    pub(super) user_agent: (),
 }
 
 /// The profiles of a key.
@@ -177,6 +217,18 @@ pub(super) const fn state(status: Status) -> SessionState {
     }
 }
 
+/// Why a session ended; nothing where it lives, and where the service has no such reason.
+fn release_reason(view: &SessionView) -> Option<ReleaseReason> {
+    match (view.status, view.reason.as_deref()?) {
+        (Status::Failure, _) => Some(ReleaseReason::BrowserCrashed),
+        (_, "deleted") => Some(ReleaseReason::UserRequested),
+        (_, "session_timeout") => Some(ReleaseReason::Timeout),
+        (_, "idle_timeout") => Some(ReleaseReason::InactivityTimeout),
+        (_, "browser_closed") => Some(ReleaseReason::BrowserClosed),
+        _ => None,
+    }
+}
+
 /// A session in Steel's words.
 pub(super) fn reply(base: &PublicUrl, view: SessionView, live: Option<&Arc<Session>>) -> SessionReply {
     let live = live.filter(|session| session.check_open().is_ok());
@@ -192,12 +244,15 @@ pub(super) fn reply(base: &PublicUrl, view: SessionView, live: Option<&Arc<Sessi
         session_viewer_url: viewer,
         headless: view.headless,
         is_selenium: false,
-        proxy_bytes_used: view.egress.map_or(0, |egress| egress.bytes_in + egress.bytes_out),
+        proxy_bytes_used: view.egress.as_ref().map_or(0, |egress| egress.bytes_in + egress.bytes_out),
         event_count: 0,
         credits_used: 0,
-        dimensions: settings
-            .and_then(|settings| settings.viewport)
-            .map(|size| Dimensions { width: size.width, height: size.height }),
+        dimensions: view.viewport.unwrap_or(Viewport { width: PAGE.width, height: PAGE.height }),
+        optimize_bandwidth: AnyObject(Map::new()),
+        proxy_source: live.filter(|session| session.options.proxy.is_some()).map(|_| "steel"),
+        project_id: view.key_id.to_string(),
+        inactivity_timeout: view.idle_timeout.map(|seconds| seconds.saturating_mul(1000)),
+        release_reason: release_reason(&view),
         user_agent: settings.and_then(|settings| settings.user_agent.clone()),
         persist_profile: view.profile.as_ref().map(|profile| profile.is_written),
         profile_id: view.profile.map(|profile| profile.name),
@@ -212,6 +267,13 @@ pub(super) fn profile_reply(profile: ProfileView) -> ProfileReply {
         created_at: time(profile.created),
         updated_at: time(changed(&profile)),
         source_session_id: profile.versions.first().and_then(|version| version.session_id.clone()),
+        project_id: profile.key_id.to_string(),
+        credentials_config: (),
+        dimensions: (),
+        extension_ids: (),
+        fingerprint: (),
+        use_proxy_config: (),
+        user_agent: (),
         id: profile.name,
     }
 }
