@@ -54,8 +54,7 @@ impl Profiles {
         session: Option<&SessionId>,
         state: &StorageState,
     ) -> Result<bool, Error> {
-        let state = StorageState { warnings: Vec::new(), ..state.clone() };
-        let text = serde_json::to_vec(&state).map_err(Error::internal)?;
+        let text = state.lasting_json().map_err(Error::internal)?;
         let (size, limit) = (text.len() as u64, self.0.limits.max_size.bytes());
         if size > limit {
             return Err(Error::TooLarge { size, limit });

@@ -1,7 +1,8 @@
 //! What browsers keep for sites: the script that reads and writes it in a document of an origin, the same for all engines.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 use url::Url;
 use warmpool_protocol::OriginStorage;
 
@@ -47,7 +48,7 @@ impl Request<'_> {
 pub(crate) struct Answer {
     /// What the origin keeps, where that was asked.
     #[serde(default)]
-    origin: Value,
+    origin: Option<Box<RawValue>>,
     /// What the script could not read or write, each as a sentence.
     #[serde(default)]
     pub(crate) skipped: Vec<String>,
@@ -60,11 +61,11 @@ impl Answer {
     }
 
     /// What the origin keeps. Fails with a reason when it makes no sense.
-    pub(crate) fn into_origin(mut self, origin: &str) -> Result<(OriginStorage, Vec<String>), String> {
-        self.origin["origin"] = origin.into();
-        let read = serde_json::from_value(self.origin);
-        let read = read.map_err(|error| format!("what {origin} keeps cannot be read: {error}"))?;
-        Ok((read, within(origin, self.skipped)))
+    pub(crate) fn into_origin(self, origin: &str) -> Result<(OriginStorage, Vec<String>), String> {
+        let text = self.origin.as_deref().map_or("null", RawValue::get);
+        let read: OriginStorage =
+            serde_json::from_str(text).map_err(|error| format!("what {origin} keeps cannot be read: {error}"))?;
+        Ok((OriginStorage { origin: origin.to_owned(), ..read }, within(origin, self.skipped)))
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use url::Url;
 
 /// The most cookies of one state. Chromium itself keeps 3,300 at most.
@@ -152,28 +153,43 @@ pub struct ObjectStore {
     pub indexes: Vec<Index>,
 }
 
-/// A record of a store. Each of its parts is plain JSON, or encoded as Playwright encodes what JSON cannot hold.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// A record of a store. Each of its parts is plain JSON, or encoded as Playwright encodes what JSON cannot hold. Only browsers read
+/// them, so they stay text: made into values, they would take many times their memory.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
     /// Its key, where that is not in the value.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub key: Option<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Value>"))]
+    pub key: Option<Box<RawValue>>,
     /// The key, encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_encoded: Option<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Value>"))]
+    pub key_encoded: Option<Box<RawValue>>,
     /// Its value.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Value>"))]
+    pub value: Option<Box<RawValue>>,
     /// The value, encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value_encoded: Option<Value>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Value>"))]
+    pub value_encoded: Option<Box<RawValue>>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        fn parts(entry: &Entry) -> [Option<&str>; 4] {
+            let Entry { key, key_encoded, value, value_encoded } = entry;
+            [key, key_encoded, value, value_encoded].map(|part| part.as_deref().map(RawValue::get))
+        }
+        parts(self) == parts(other)
+    }
 }
 
 /// A member that is there, though it may be null: null is a value that a page may store.
-fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(value).map(Some)
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
 }
 
 /// An index of a store.
@@ -215,7 +231,23 @@ pub struct StorageQuery {
     pub everywhere: bool,
 }
 
+/// A state without what only its first reader needs.
+#[derive(Serialize)]
+struct Lasting<'a> {
+    cookies: &'a [Cookie],
+    origins: &'a [OriginStorage],
+    #[serde(skip_serializing_if = "<[Value]>::is_empty")]
+    credentials: &'a [Value],
+}
+
 impl StorageState {
+    /// The state as JSON, without its warnings.
+    /// Errors: never, as long as it is made of texts and numbers.
+    pub fn lasting_json(&self) -> serde_json::Result<Vec<u8>> {
+        let Self { cookies, origins, credentials, warnings: _ } = self;
+        serde_json::to_vec(&Lasting { cookies, origins, credentials })
+    }
+
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -4,7 +4,7 @@
 //   {"read": {"session": bool, "limit": bytes}}  -> {"origin": …, "skipped": [sentence]}
 //   {"write": origin, "session": bool}           -> {"skipped": [sentence]}
 //
-// "origin" has the members of Playwright's storageState, and "sessionStorage". What JSON cannot hold is encoded as Playwright
+// "origin" has the members of Playwright's storageState, and "sessionStorage"; the agent knows which origin it is. What JSON cannot hold is encoded as Playwright
 // encodes it: {d} is a date, {bi} a big integer, {a}, {o}, {m}, {s} are lists, objects, maps and sets, {ref} is one of these
 // that came before, and so on.
 (async text => {
@@ -240,7 +240,7 @@
     return JSON.stringify({ skipped });
   }
 
-  const origin = { localStorage: local() ? readItems(local()) : [] };
+  const origin = { origin: "", localStorage: local() ? readItems(local()) : [] };
   if (request.read.session) origin.sessionStorage = readItems(session());
   const databases = await indexedDB.databases();
   origin.indexedDB = await Promise.all(databases.map(readDatabase));
