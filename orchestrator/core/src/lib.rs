@@ -5,7 +5,7 @@
 //! |------------|---------------|
 //! | `accept`   | accepting connections, also while the process has no descriptor left |
 //! | `address`  | hosts in one form, which addresses are public, and segments of URLs |
-//! | `blocking` | file work off the async threads |
+//! | `blocking` | work that would hold up an async thread: of files, and of long texts |
 //! | `browser`  | engines, modes, presets, and the kinds of workers that the pool counts |
 //! | `cipher`   | encryption with one key |
 //! | `clock`    | Unix time, and deadlines that outlive the process |

@@ -15,6 +15,7 @@ use crate::perform::{check_shown, left};
 use crate::request::screenshot::ScreenshotOptions;
 use crate::request::{PageRequest, Source};
 use crate::tab::{Tab, TabError};
+use warmpool_core::blocking;
 use warmpool_core::browser::Engine;
 use warmpool_reading::{Reading, robots};
 
@@ -97,7 +98,9 @@ pub(crate) async fn check_robots(tab: &Tab, request: &PageRequest, reader: &str,
     let status = tab.call("status", &[], left(until)).await.map_err(failed)?;
     let said = tab.call("text", &[json!(LONGEST_ROBOTS)], left(until)).await.map_err(failed)?;
     let status = status["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
-    if robots::allows(status, said["text"].as_str().unwrap_or_default(), reader, page.as_str()) {
+    let text = said["text"].as_str().unwrap_or_default();
+    // A site may have written anything.
+    if blocking::in_place(|| robots::allows(status, text, reader, page.as_str())) {
         return Ok(());
     }
     Err(Error::Robots { site: page.origin().ascii_serialization(), reader: reader.to_owned() })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use regex::Regex;
+use regex::RegexBuilder;
 use rmcp::model::ContentBlock;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use super::{Reply, ToolError, look_now, shown, told};
 use crate::agent::{Agent, Browsing};
 use warmpool_api::Members;
 use warmpool_api::log::{Level, LogEvent};
+use warmpool_core::blocking;
 use warmpool_core::error::FieldError;
 use warmpool_reading::Reading;
 use warmpool_tasks::control::{PictureFormat, PicturePart};
@@ -24,6 +25,8 @@ use warmpool_tasks::extraction::Extraction;
 
 /// The longest time that is waited for, in seconds.
 const LONGEST_WAIT: f64 = 30.0;
+/// How large a regular expression may become, in bytes.
+const FILTER: usize = 64 << 10;
 
 /// What is shown, and how.
 #[derive(Deserialize, JsonSchema)]
@@ -256,7 +259,7 @@ const fn level_name(level: Level) -> &'static str {
 }
 
 pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests) -> Reply {
-    let filter = given.filter.map(|filter| Regex::new(&filter)).transpose();
+    let filter = given.filter.map(|filter| RegexBuilder::new(&filter).size_limit(FILTER).build()).transpose();
     let filter = filter.map_err(|error| FieldError::invalid("filter", format!("is no regular expression: {error}")))?;
     let mut browsing = agent.browser().await?;
     let tab = look_now(&mut browsing).await;
@@ -268,15 +271,17 @@ pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests)
         }
         _ => None,
     });
-    for (at, (method, url, resource, status, failure)) in requests.enumerate() {
-        let came = failure.is_none() && status.is_none_or(|status| status < 400);
-        let is_left_out = came && is_static(&resource) && given.with_static != Some(true);
-        if is_left_out || filter.as_ref().is_some_and(|filter| !filter.is_match(&url)) {
-            continue;
+    blocking::in_place(|| {
+        for (at, (method, url, resource, status, failure)) in requests.enumerate() {
+            let came = failure.is_none() && status.is_none_or(|status| status < 400);
+            let is_left_out = came && is_static(&resource) && given.with_static != Some(true);
+            if is_left_out || filter.as_ref().is_some_and(|filter| !filter.is_match(&url)) {
+                continue;
+            }
+            let outcome = failure.or_else(|| status.map(|status| status.to_string())).unwrap_or_default();
+            lines.push(format!("{}. [{method}] {url} => {outcome}", at + 1));
         }
-        let outcome = failure.or_else(|| status.map(|status| status.to_string())).unwrap_or_default();
-        lines.push(format!("{}. [{method}] {url} => {outcome}", at + 1));
-    }
+    });
     if lines.is_empty() {
         lines.push("There are no such requests.".to_owned());
     }

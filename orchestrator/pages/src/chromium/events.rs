@@ -12,6 +12,7 @@ use super::interception::{Reply, Rules};
 use crate::Error;
 use crate::request::wire::Moment;
 use crate::response::PageResponse;
+use warmpool_core::blocking;
 use warmpool_sessions::cdp::{Cdp, CdpEvent};
 
 /// The tab that is followed.
@@ -65,7 +66,8 @@ pub(super) fn follow(watched: Watched, rules: Option<(String, Rules)>) -> (Progr
                 },
                 event = next(&mut paused) => match (event, &mut rules, &interceptor) {
                     (Some(event), Some(rules), Some(browser)) => {
-                        let Reply { method, params } = rules.reply(&event.method, &event.params);
+                        let reply = || rules.reply(&event.method, &event.params);
+                        let Reply { method, params } = blocking::in_place(reply);
                         if watched.cdp.notify(browser, method, params).await.is_err() {
                             break end(&state, "the browser was lost");
                         }

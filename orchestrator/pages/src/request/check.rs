@@ -21,7 +21,7 @@ use warmpool_sessions::session::page_address;
 /// The most entries of a list in a body.
 const MOST: usize = 100;
 /// How large a regular expression may become, in bytes.
-const EXPRESSION: usize = 1 << 20;
+const EXPRESSION: usize = 64 << 10;
 /// The largest side of a page, in CSS pixels.
 const LARGEST: u32 = 8192;
 /// The most pixels of a screen to a pixel of CSS.

@@ -23,6 +23,7 @@ use crate::script::schema::{Check, Field, Plan, Shape};
 use crate::script::selector::Selectors;
 use crate::script::work::Pagination;
 use crate::script::{FailureCode, StepError};
+use warmpool_core::blocking;
 use warmpool_reading::Reading;
 
 /// The function that reads a page.
@@ -218,8 +219,8 @@ async fn results(plan: &Plan, mut answer: Answer, limit: Limit) -> Result<Extrac
             *html = article(html.take(), &answer.r#where.href, limit.elements).await?;
         }
     }
-    let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row));
-    let rows: Vec<Value> = rows.map(|row| row.map(Value::Object)).collect::<Result<_, _>>()?;
+    let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row).map(Value::Object));
+    let rows = blocking::in_place(|| rows.collect::<Result<Vec<Value>, _>>())?;
     Ok(ExtractedPage { rows, place: answer.r#where })
 }
 
@@ -260,17 +261,20 @@ fn field_json(field: &Field) -> Value {
 fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
     let Some(check) = check else { return Ok(()) };
     let complain = |number: Option<usize>, value: &Value| {
-        let Some(error) = check.validator.iter_errors(value).next() else { return Ok(()) };
+        // Asked for its errors, the library finds all of them first.
+        let Err(error) = check.validator.validate(value) else { return Ok(()) };
         let place = error.instance_path().to_string();
         let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
         let which = number.map_or_else(|| "the output".to_owned(), |number| format!("result {number}"));
         let reason: String = error.to_string().chars().take(500).collect();
         Err(StepError::new(FailureCode::InvalidResult, format!("{which} does not fit `validate`{place}: {reason}")))
     };
-    if check.whole {
-        return complain(None, &Value::Array(rows.to_vec()));
-    }
-    rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
+    blocking::in_place(|| {
+        if check.whole {
+            return complain(None, &Value::Array(rows.to_vec()));
+        }
+        rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
+    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::forwarded_body::broke_off;
 use super::headers::media_type;
 use super::json_size::{JsonSize, SizeError, measure};
 use crate::http::error::Error;
+use warmpool_core::blocking;
 use warmpool_core::error::read_json;
 
 /// How many copies of a body exist at once, about: parsed, checked and copied.
@@ -94,7 +95,7 @@ impl Text {
         if self.bytes.len() <= SHORT {
             return work(self);
         }
-        tokio::task::block_in_place(|| work(self))
+        blocking::in_place(|| work(self))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What of a schema is compiled before its task runs: regular expressions, and a JSON Schema.
 
+mod expanded;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,6 +55,9 @@ pub(crate) fn regex(field: &str, pattern: &str) -> Result<Option<Regex>, Error> 
 pub(super) fn check(field: &str, schema: &Value) -> Result<Check, Error> {
     if !schema.is_object() {
         return Err(wrong(field, "must be a JSON Schema: an object"));
+    }
+    if expanded::is_too_large(schema) {
+        return Err(wrong(field, "is too large once its references are followed: refer to each part less often"));
     }
     let patterns = PatternOptions::regex().size_limit(REGEX_SIZE).dfa_size_limit(REGEX_SIZE);
     let validator = jsonschema::options().with_pattern_options(patterns).should_validate_formats(true).build(schema);
