@@ -118,10 +118,10 @@ impl Engine {
         }
     }
 
-    /// The rules of ads as this browser has compiled them, for others of its version.
-    pub(crate) async fn compiled_ads(&self) -> Result<Bytes, ApiError> {
+    /// The rules of ads as this browser has compiled them, for others of its version: once, since they are large.
+    pub(crate) fn compiled_ads(&self) -> Result<Bytes, ApiError> {
         match self {
-            Self::Webkit(engine) => engine.compiled_ads().await,
+            Self::Webkit(engine) => engine.compiled_ads(),
             Self::Chromium(_) | Self::Firefox(_) => Err(ApiError::not_found("this engine compiles no rules")),
         }
     }

@@ -101,7 +101,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             worker.take_ad_rules(AdRules::Compiled(collect(request.into_body()).await?));
             Ok(nothing())
         }
-        ("GET", "ads", "compiled") => Ok(Response::new(full(engine.compiled_ads().await?))),
+        ("GET", "ads", "compiled") => Ok(Response::new(full(engine.compiled_ads()?))),
         ("PUT", "extensions", name) => {
             let limits = query.strip_prefix('?').and_then(ExtensionLimits::from_query);
             let limits = limits.ok_or_else(|| ApiError::bad_request("unpacked, files: numbers wanted"))?;

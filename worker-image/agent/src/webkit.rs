@@ -54,6 +54,8 @@ pub(crate) struct Webkit {
     inspector: Arc<Mutex<Option<Inspector>>>,
     /// What it keeps for sites.
     profile: Mutex<PathBuf>,
+    /// Rules of ads that the browser has compiled, until the daemon fetches them.
+    compiled_ads: Mutex<Option<Bytes>>,
     /// New sessions one after another: the driver has one at a time.
     sessions: tokio::sync::Mutex<()>,
 }
@@ -76,6 +78,7 @@ impl Webkit {
             shell: Mutex::default(),
             inspector: Arc::default(),
             profile,
+            compiled_ads: Mutex::default(),
             sessions: tokio::sync::Mutex::default(),
         }
     }
@@ -155,7 +158,8 @@ impl Webkit {
 
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
         let blocked = ads::block(&self.shell()?.commands, &self.worker.home, rules).await;
-        blocked.map_err(|error| ApiError::upstream(error.to_string()))
+        *self.compiled_ads.lock() = blocked.map_err(|error| ApiError::upstream(error.to_string()))?;
+        Ok(())
     }
 
     pub(crate) async fn watch_captchas(&self, found: Arc<Captchas>) -> Result<(), ApiError> {
@@ -170,8 +174,8 @@ impl Webkit {
         Ok(())
     }
 
-    pub(crate) async fn compiled_ads(&self) -> Result<Bytes, ApiError> {
-        ads::compiled(&self.worker.home).await.map_err(|_| ApiError::not_found("no rules have been compiled here"))
+    pub(crate) fn compiled_ads(&self) -> Result<Bytes, ApiError> {
+        self.compiled_ads.lock().take().ok_or_else(|| ApiError::not_found("no rules are here that were compiled here"))
     }
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {

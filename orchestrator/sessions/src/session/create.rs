@@ -198,7 +198,10 @@ impl Sessions {
             }
             match launched {
                 Ok(warnings) => {
-                    self.keep_compiled_ads(ad_rules, worker);
+                    // A browser that has read a client's folder works for that client alone.
+                    if folder.is_none() {
+                        self.keep_compiled_ads(ad_rules, worker);
+                    }
                     break warnings;
                 }
                 // Another browser of its kind would refuse the setting as well.

@@ -37,7 +37,7 @@ pub type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// The deadline of a small call, which an agent answers at once or not at all.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for a launch before which a browser compiles rules of ads: seconds of a whole core.
+/// Time for a launch before which a browser compiles rules of ads: seconds of a whole core. Also for fetching what it compiled.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading or writing what a browser keeps for sites: it may have to visit each of hundreds.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -152,11 +152,14 @@ impl Agent {
         self.succeed(Method::POST, &path, full("")).await.map(Response::into_body)
     }
 
-    /// Returns the rules of ads as this worker's browser has compiled them.
+    /// Returns the rules of ads as this worker's browser has compiled them. The agent has them once.
     pub async fn compiled_ads(&self) -> Result<Bytes, AgentError> {
-        let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
-        let body = Limited::new(response.into_body(), RULES_LIMIT).collect().await;
-        body.map(Collected::to_bytes).map_err(AgentError::Broken)
+        let fetched = async {
+            let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
+            let body = Limited::new(response.into_body(), RULES_LIMIT).collect().await;
+            body.map(Collected::to_bytes).map_err(AgentError::Broken)
+        };
+        within(COMPILE_TIMEOUT, fetched).await
     }
 
     /// Opens a window in a browser context of its own, in place of the one there was. Returns the window's WebDriver

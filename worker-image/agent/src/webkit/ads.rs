@@ -1,6 +1,9 @@
 //! Blocks ads by WebKit's own content rules, which the browser compiles once and can load again.
+//!
+//! Other sessions' browsers load what this one has compiled. So it is read before the first page is there, which could put
+//! something else in its place.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 
@@ -22,14 +25,15 @@ pub(super) enum BlockError {
     Shell(#[from] ShellError),
 }
 
-/// Blocks ads in all pages.
-pub(super) async fn block(shell: &Commands, home: &Path, rules: AdRules) -> Result<(), BlockError> {
-    let folder = folder(home);
+/// Blocks ads in all pages. Returns the rules as the browser has compiled them, if it has just done so.
+pub(super) async fn block(shell: &Commands, home: &Path, rules: AdRules) -> Result<Option<Bytes>, BlockError> {
+    let folder = home.join("ads");
     tokio::fs::create_dir_all(&folder).await?;
     match rules {
         AdRules::Compiled(bytes) => {
             tokio::fs::write(folder.join(COMPILED), bytes).await?;
             shell.block(&folder, None).await?;
+            Ok(None)
         }
         AdRules::Plain(bytes) | AdRules::BuiltIn(bytes) => {
             let source = folder.join(SOURCE);
@@ -37,16 +41,31 @@ pub(super) async fn block(shell: &Commands, home: &Path, rules: AdRules) -> Resu
             let compiled = shell.block(&folder, Some(&source)).await;
             tokio::fs::remove_file(&source).await?;
             compiled?;
+            Ok(Some(tokio::fs::read(folder.join(COMPILED)).await?.into()))
         }
     }
-    Ok(())
 }
 
-/// The rules as the browser has compiled them.
-pub(super) async fn compiled(home: &Path) -> std::io::Result<Bytes> {
-    Ok(tokio::fs::read(folder(home).join(COMPILED)).await?.into())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn folder(home: &Path) -> PathBuf {
-    home.join("ads")
+    #[tokio::test]
+    async fn what_was_compiled_is_read_before_a_page_can_replace_it() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("ads").join(COMPILED);
+        let (commands, mut asked) = Commands::to_nobody();
+        let compiles = file.clone();
+        tokio::spawn(async move {
+            while let Some((_, answer)) = asked.recv().await {
+                std::fs::write(&compiles, "compiled").unwrap();
+                let _ = answer.send(Ok(String::new()));
+            }
+        });
+        let kept = block(&commands, home.path(), AdRules::Plain("[]".into())).await.unwrap();
+        std::fs::write(&file, "a page's own").unwrap();
+        assert_eq!(kept.as_deref(), Some(b"compiled".as_slice()));
+        let given = block(&commands, home.path(), AdRules::Compiled("compiled".into())).await.unwrap();
+        assert_eq!(given, None, "those of others are nobody's news");
+    }
 }

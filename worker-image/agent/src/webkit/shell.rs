@@ -76,7 +76,7 @@ pub(super) struct Message {
     pub(super) text: String,
 }
 
-type Answer = oneshot::Sender<Result<String, ShellError>>;
+pub(super) type Answer = oneshot::Sender<Result<String, ShellError>>;
 
 /// A running browser.
 pub(super) struct Shell {
@@ -249,6 +249,13 @@ impl Commands {
     /// Waits for a sign of life.
     pub(super) async fn ping(&self) -> Result<(), ShellError> {
         self.ask("do=ping".to_owned()).await.map(drop)
+    }
+
+    /// Commands that a test answers.
+    #[cfg(test)]
+    pub(super) fn to_nobody() -> (Self, mpsc::Receiver<(String, Answer)>) {
+        let (sender, receiver) = mpsc::channel(COMMANDS);
+        (Self(sender), receiver)
     }
 
     async fn ask(&self, line: String) -> Result<String, ShellError> {
