@@ -7,7 +7,10 @@ use warmpool_tests::{Cdp, Daemon, Driver, Group, Settings, Stage, group, webdriv
 pub(crate) fn group() -> Group {
     group!(None,
         quick: [],
-        full: [only_judged_switches_reach_the_browser, an_extension_runs_no_program_and_keeps_the_proxy],
+        full: [
+            only_judged_switches_reach_the_browser,
+            an_extension_runs_no_program_and_keeps_the_proxy_and_a_download_sets_no_policy,
+        ],
     )
 }
 
@@ -27,6 +30,10 @@ async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
         let (_, message) = webdriver::fault(&reply, 500).or_else(|_| webdriver::fault(&reply, 400))?;
         ensure!(message.contains(said), "{misspelled:?} is named: {reply}");
     }
+    // As a client's downloads could leave them where the driver's browser is to have its profile.
+    let container = daemon.only_container().await?;
+    let seed = "for n in 1 2 3 4 5 6 7 8; do mkdir /home/worker/profile-$n && : > /home/worker/profile-$n/seeded; done";
+    daemon.docker().inspect(&container, &["sh", "-c", seed]).await?;
     let always = options(json!({
         "args": ["-LANG=de", "--unheard-of=1", "--wanted-by-the-operator=2", "--js-flags=--expose-gc,--allow-natives-syntax"],
         // The driver leaves out what it would add itself, and nothing of the agent's.
@@ -44,7 +51,6 @@ async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
         ensure!(said.contains(name), "{name}: {said}");
     }
     ensure!(!said.contains("wanted-by-the-operator"), "{said}");
-    let container = daemon.only_container().await?;
     let browsers = "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/cmdline; done; find /home/worker -name Preferences -exec cat {} +";
     let found = daemon.docker().inspect(&container, &["sh", "-c", browsers]).await?;
     let switches: Vec<&str> = found.lines().collect();
@@ -62,12 +68,15 @@ async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
     for not_there in ["--unheard-of", "--no-sandbox", "--enable-automation", "/tmp/own", "allow-natives-syntax"] {
         ensure!(!found.contains(not_there), "{not_there}: {found}");
     }
+    let profile = switches.iter().find_map(|switch| switch.strip_prefix("--user-data-dir=")).context("a profile")?;
+    let inside = daemon.docker().inspect(&container, &["ls", profile]).await?;
+    ensure!(inside.contains("Default") && !inside.contains("seeded"), "the profile is the driver's alone: {inside}");
     driver.quit().await?;
     daemon.assert_idle().await
 }
 
 /// DevTools loads an extension from a folder of the container, and a client writes such a folder by downloads.
-async fn an_extension_runs_no_program_and_keeps_the_proxy(_: Stage) -> Result<()> {
+async fn an_extension_runs_no_program_and_keeps_the_proxy_and_a_download_sets_no_policy(_: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::on_demand()).await?;
     let session = daemon.session(json!({"headless": true, "url": "about:blank"})).await?;
     let container = daemon.only_container().await?;
@@ -84,6 +93,19 @@ async fn an_extension_runs_no_program_and_keeps_the_proxy(_: Stage) -> Result<()
         let loaded = load(&mut cdp, name).await;
         ensure!(loaded.is_ok() == (name == "plain"), "{name}: {loaded:?}");
     }
+    let page = cdp.first_page().await?;
+    for folder in ["/tmp/warmpool-policies", "/run/warmpool"] {
+        let behavior = json!({"behavior": "allow", "downloadPath": folder, "eventsEnabled": true});
+        cdp.call("Browser.setDownloadBehavior", behavior).await?;
+        let policy = r#"Object.assign(document.createElement("a"), {
+            download: "ca-certificates.json", href: URL.createObjectURL(new Blob(['{"HomepageLocation": "http://x/"}'])),
+        }).click()"#;
+        cdp.evaluate(&page, policy).await?;
+        let ended = cdp.event("Browser.downloadProgress", |params| params["state"] != "inProgress").await?;
+        ensure!(ended["state"] == "canceled", "{folder}: {ended}");
+    }
+    let there = daemon.docker().inspect(&container, &["sh", "-c", "cat /etc/chromium/policies/managed/ca*"]).await?;
+    ensure!(there.trim() == "{}", "{there}");
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

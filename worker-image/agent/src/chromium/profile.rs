@@ -21,11 +21,18 @@ pub(super) fn preferences(downloads: &Path) -> [(&'static str, Value); 6] {
     ]
 }
 
+/// Removes what lies where a profile is to be: a client may have downloaded something to there.
+pub(super) fn clear(profile: &Path) -> io::Result<()> {
+    let is_folder = match fs::symlink_metadata(profile) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?.is_dir(),
+    };
+    if is_folder { fs::remove_dir_all(profile) } else { fs::remove_file(profile) }
+}
+
 /// Makes a profile, in place of an earlier one.
 pub(super) fn make(profile: &Path, downloads: &Path) -> io::Result<()> {
-    if profile.exists() {
-        fs::remove_dir_all(profile)?;
-    }
+    clear(profile)?;
     fs::create_dir_all(profile.join("Default"))?;
     let mut file = json!({});
     for (name, value) in preferences(downloads) {
@@ -39,6 +46,21 @@ pub(super) fn make(profile: &Path, downloads: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_lies_there_becomes_part_of_a_profile() {
+        let home = tempfile::tempdir().unwrap();
+        let (profile, other) = (home.path().join("profile"), home.path().join("other"));
+        fs::create_dir_all(other.join("kept")).unwrap();
+        clear(&profile).unwrap();
+        fs::create_dir_all(profile.join("Default")).unwrap();
+        clear(&profile).unwrap();
+        fs::write(&profile, "a file").unwrap();
+        clear(&profile).unwrap();
+        std::os::unix::fs::symlink(&other, &profile).unwrap();
+        clear(&profile).unwrap();
+        assert!(fs::symlink_metadata(&profile).is_err() && other.join("kept").exists());
+    }
 
     #[test]
     fn preferences_are_nested_in_the_file() {

@@ -19,7 +19,7 @@ use crate::process::Process;
 use super::browser::Browser;
 use super::capabilities::{self, ColdStart};
 use super::folder::{NO_COMPILED_SCRIPTS, allowed_by_visitors};
-use super::{Chromium, gone, switches};
+use super::{Chromium, gone, profile, switches};
 
 /// How long the report of a browser may take that the driver has already started.
 const NEWS: Duration = Duration::from_secs(5);
@@ -73,6 +73,10 @@ impl Chromium {
         let capabilities = capabilities::cold(wanted, &how)?;
         if let Ok(browser) = self.browser() {
             browser.process.retire().await;
+        }
+        if !folder {
+            // The driver makes it, and takes what is there. The browser before wrote wherever its client sent downloads.
+            profile::clear(&profile)?;
         }
         reports.clear();
         let answer = self.ask_driver(capabilities).await;
