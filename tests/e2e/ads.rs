@@ -5,13 +5,14 @@ use std::io::Write as _;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use warmpool_tests::programs::{self, Program};
 use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
 
 use crate::settings::{Client, EVERYWHERE, OF_DRIVERS, Place, Row};
 
 pub(crate) fn group() -> Group {
     group!(None,
-        quick: [are_blocked_in_headless_chromium],
+        quick: [are_blocked_in_headless_chromium, are_asked_about_by_firefox_in_one_form],
         full: [
             are_blocked_in_headed_chromium,
             are_blocked_in_chromium_under_webdriver,
@@ -33,6 +34,11 @@ pub(crate) fn group() -> Group {
             have_a_built_in_list,
         ],
     )
+}
+
+/// Whatever a process of pages sends.
+async fn are_asked_about_by_firefox_in_one_form(_: Stage) -> Result<()> {
+    Program::node_file(&programs::clients().join("firefox_ads.mjs"))?.run().await.map(drop)
 }
 
 /// In the style of EasyList, with two rules that nobody can read.

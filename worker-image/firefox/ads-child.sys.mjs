@@ -2,8 +2,8 @@
 
 /** Longer names are left out: no list has rules for them. */
 const LONGEST = 200;
-/** Names of a kind in one question. */
-const MOST = 2000;
+/** Names of a kind in one question: even the longest ones fit into a line to the agent. */
+const MOST = 400;
 
 /** Hides in one document what the agent says, for as long as it is there. */
 export class WarmpoolAdsChild extends JSWindowActorChild {

@@ -15,6 +15,10 @@ const ACTOR = "WarmpoolAds";
 /** A longer address is not judged: the agent takes lines of a bounded length. */
 const LONGEST = 65536;
 
+/** A longer name or selector is left out, and so are more of them in one question. */
+const LONGEST_NAME = 2000;
+const MOST = 20000;
+
 const { TYPE_DOCUMENT } = Ci.nsIContentPolicy;
 
 /** What rules call a type of request. */
@@ -79,7 +83,7 @@ export function answerAds({ question, answer }) {
 
 function ask(about) {
   const question = (questions += 1);
-  send({ event: "ads", question, ...about });
+  send({ event: "ads", question, about });
   return new Promise(resolve => waiting.set(question, resolve));
 }
 
@@ -93,11 +97,12 @@ async function judge(subject) {
   if (type === TYPE_DOCUMENT || !principal || principal.isSystemPrincipal) return;
   const url = channel.URI.spec;
   if (url.length > LONGEST) return;
-  const source = principal.isNullPrincipal ? principal.precursorPrincipal : principal;
+  const from = principal.isNullPrincipal ? principal.precursorPrincipal : principal;
+  const source = from?.asciiSpec ?? "";
   channel.suspend();
   const blocked = await ask({
     url,
-    source: source?.asciiSpec ?? "",
+    source: source.length > LONGEST ? "" : source,
     kind: KINDS[type] ?? "other",
     method: channel.requestMethod,
   });
@@ -111,9 +116,17 @@ async function judge(subject) {
   channel.resume();
 }
 
-/** Passes on what documents ask. */
+/** Passes on what documents ask. The process of a page is not trusted with the form. */
 export class WarmpoolAdsParent extends JSWindowActorParent {
   receiveMessage({ data }) {
-    return ask(data);
+    const { page, names, exceptions } = data ?? {};
+    if (typeof page === "string") return page.length > LONGEST ? { css: "" } : ask({ page });
+    const classes = texts(names?.classes);
+    return ask({ names: { classes, ids: texts(names?.ids) }, exceptions: texts(exceptions) });
   }
+}
+
+function texts(list) {
+  const isText = text => typeof text === "string" && text.length <= LONGEST_NAME;
+  return Array.isArray(list) ? list.slice(0, MOST).filter(isText) : [];
 }

@@ -144,6 +144,7 @@ mod firefox;
 mod folder;
 mod freeze;
 mod handover;
+mod lines;
 mod listener;
 mod log;
 mod oom;

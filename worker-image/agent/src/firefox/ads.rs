@@ -11,7 +11,6 @@ use crate::ads::{AdBlocker, Names};
 #[derive(Deserialize)]
 pub(super) struct Question {
     pub(super) question: u64,
-    #[serde(flatten)]
     about: About,
 }
 

@@ -10,14 +10,14 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::OwnedReadHalf;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use warmpool_protocol::{CaptchaSolver, LogLine};
 
 use crate::ads::AdBlocker;
 use crate::captchas::{Captchas, DOCUMENT_SCRIPT, PAGE_SCRIPT};
+use crate::lines::{Line, Lines};
 use crate::log;
 use crate::worker::Worker;
 
@@ -28,7 +28,7 @@ use super::captchas::Window;
 const COMMANDS: usize = 64;
 /// The longest line that the agent accepts from the browser, in bytes: the longest list of pages, each with a long title
 /// and address.
-const MAX_LINE: u64 = 1 << 20;
+const MAX_LINE: usize = 1 << 20;
 
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]
@@ -108,8 +108,8 @@ pub(super) struct Control {
 impl Control {
     async fn over(stream: UnixStream, worker: Arc<Worker>) -> Result<(Self, Hello), ControlError> {
         let (from_browser, mut to_browser) = stream.into_split();
-        let mut lines = Lines(BufReader::new(from_browser));
-        let hello = lines.next().await.ok_or(ControlError::Closed)?;
+        let mut lines = Lines::new(from_browser, MAX_LINE);
+        let Some(Line::Text(hello)) = lines.next().await else { return Err(ControlError::Closed) };
         let hello = serde_json::from_str(&hello).map_err(|e| ControlError::Connect(e.to_string()))?;
         let (commands, mut outgoing) = mpsc::channel::<String>(COMMANDS);
         tokio::spawn(async move {
@@ -125,6 +125,10 @@ impl Control {
         let reader = control.clone();
         tokio::spawn(async move {
             while let Some(line) = lines.next().await {
+                let Line::Text(line) = line else {
+                    tracing::debug!("the browser sent a line that is too long");
+                    continue;
+                };
                 let Ok(incoming) = serde_json::from_str::<Incoming>(&line) else {
                     tracing::debug!("the browser sent something unreadable");
                     continue;
@@ -183,17 +187,6 @@ impl Control {
         let line = format!("{}\n", json!({"id": id, "method": method, "params": params}));
         self.commands.send(line).await.map_err(|_| ControlError::Closed)?;
         reply.await.unwrap_or(Err(ControlError::Closed))
-    }
-}
-
-/// Lines of bounded length.
-struct Lines(BufReader<OwnedReadHalf>);
-
-impl Lines {
-    async fn next(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let count = (&mut self.0).take(MAX_LINE).read_line(&mut line).await.ok()?;
-        (count > 0).then_some(line)
     }
 }
 
@@ -258,7 +251,7 @@ mod tests {
     async fn browser(path: PathBuf, file: PathBuf) {
         let stream = UnixStream::connect(path).await.unwrap();
         let (reader, mut writer) = stream.into_split();
-        let mut lines = Lines(BufReader::new(reader));
+        let mut lines = Lines::new(reader, MAX_LINE);
         let hello = json!({"event": "hello", "version": "1", "userAgent": "B/1", "sandboxed": true});
         writer.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
         for state in ["began", "completed"] {
@@ -266,7 +259,8 @@ mod tests {
             writer.write_all(format!("{told}\n").as_bytes()).await.unwrap();
         }
         for answer in [json!({"result": 7}), json!({"error": "no"})] {
-            let command: Value = serde_json::from_str(&lines.next().await.unwrap()).unwrap();
+            let Some(Line::Text(command)) = lines.next().await else { panic!("no command") };
+            let command: Value = serde_json::from_str(&command).unwrap();
             let mut answer = answer;
             answer["id"] = command["id"].clone();
             writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
