@@ -1,12 +1,12 @@
 //! Selenium's remote upload: one file in a zip archive.
 
-use std::fs::File;
 use std::io::{Read, copy};
 use std::path::Path;
 
 use zip::ZipArchive;
 
 use crate::error::ApiError;
+use crate::plain_file;
 
 /// Writes the one file of the archive to `to`. Returns the name the archive has for it, which
 /// is not to be trusted, and its size.
@@ -14,7 +14,7 @@ use crate::error::ApiError;
 /// Blocks; meant for a thread of its own.
 pub(crate) fn unpack(archive: &Path, to: &Path, limit: u64) -> Result<(String, u64), ApiError> {
     let bad = |e: zip::result::ZipError| ApiError::bad_request(format!("zip: {e}"));
-    let mut archive = ZipArchive::new(File::open(archive)?).map_err(bad)?;
+    let mut archive = ZipArchive::new(plain_file::open(archive)?.0).map_err(bad)?;
     let mut found = None;
     for index in 0..archive.len() {
         let file = archive.by_index(index).map_err(bad)?;
@@ -30,7 +30,7 @@ pub(crate) fn unpack(archive: &Path, to: &Path, limit: u64) -> Result<(String, u
     let file = archive.by_index(index).map_err(bad)?;
     // The size in the archive's directory may be a lie, so the bytes themselves are counted.
     let mut bytes = file.take(limit.saturating_add(1));
-    let size = copy(&mut bytes, &mut File::create(to)?).map_err(|e| match e.kind() {
+    let size = copy(&mut bytes, &mut plain_file::create(to)?).map_err(|e| match e.kind() {
         std::io::ErrorKind::StorageFull => ApiError::from(e),
         _ => ApiError::bad_request(format!("zip: {e}")),
     })?;
@@ -43,6 +43,7 @@ pub(crate) fn unpack(archive: &Path, to: &Path, limit: u64) -> Result<(String, u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write;
     use zip::write::{SimpleFileOptions, ZipWriter};
 

@@ -11,6 +11,7 @@ use tokio_util::io::{StreamReader, SyncIoBridge};
 use warmpool_protocol::extension::{ExtensionArchive, ExtensionError, ExtensionLimits, STORES_OWN, is_name};
 
 use crate::error::ApiError;
+use crate::plain_file;
 
 /// The folder of all extensions, in the home directory.
 const FOLDER: &str = "extensions";
@@ -45,7 +46,7 @@ pub(crate) async fn keep(
     let kept = tokio::task::spawn_blocking(move || {
         fs::create_dir_all(&root)?;
         receive(reader, &archive, limits)?;
-        let mut opened = ExtensionArchive::open(File::open(&archive)?, limits).map_err(wrong)?;
+        let mut opened = ExtensionArchive::open(plain_file::open(&archive)?.0, limits).map_err(wrong)?;
         if form == ExtensionForm::Archive {
             return Ok(archive);
         }
@@ -58,7 +59,7 @@ pub(crate) async fn keep(
 
 fn receive(from: impl io::Read, archive: &Path, limits: ExtensionLimits) -> Result<(), ApiError> {
     let most = limits.unpacked.saturating_add(OVERHEAD.saturating_mul(limits.files as u64));
-    let size = io::copy(&mut from.take(most.saturating_add(1)), &mut File::create(archive)?)?;
+    let size = io::copy(&mut from.take(most.saturating_add(1)), &mut plain_file::create(archive)?)?;
     if size > most { Err(ApiError::too_large(most)) } else { Ok(()) }
 }
 

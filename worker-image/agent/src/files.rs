@@ -14,12 +14,13 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use parking_lot::Mutex;
 use tokio::fs;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::io::ReaderStream;
 use warmpool_protocol::{File, FileSource, StoredFile};
 
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::plain_file;
 
 /// Longest file name, in bytes: what Linux file systems take.
 const MAX_NAME: usize = 255;
@@ -141,25 +142,23 @@ impl Files {
         Ok(entries)
     }
 
-    /// Where a file of that name is: a download before an upload.
-    async fn find(&self, name: &str) -> Result<PathBuf, ApiError> {
+    /// Opens the file of that name, a download before an upload. Returns its size too, and where it is.
+    async fn open(&self, name: &str) -> Result<(fs::File, u64, PathBuf), ApiError> {
         check_name(name)?;
         let elsewhere = self.elsewhere().into_iter().filter(|a| a.name == name).filter_map(|a| a.path);
         let places = [self.downloads().join(name)].into_iter().chain(elsewhere).chain([self.uploads().join(name)]);
-        for path in places {
-            if is_file(&path).await {
-                return Ok(path);
-            }
-        }
-        Err(ApiError::not_found("no such file"))
+        let places: Vec<PathBuf> = places.collect();
+        let open = move || places.into_iter().find_map(|path| plain_file::open(&path).ok().map(|found| (found, path)));
+        let opened = tokio::task::spawn_blocking(open).await.map_err(|error| ApiError::internal(error.to_string()))?;
+        let ((file, metadata), path) = opened.ok_or_else(|| ApiError::not_found("no such file"))?;
+        Ok((fs::File::from_std(file), metadata.len(), path))
     }
 
-    /// The bytes of a file.
+    /// The bytes of a file: as many as it had when it was opened.
     pub(crate) async fn read(&self, name: &str) -> Result<Response<Body>, ApiError> {
-        let file = fs::File::open(self.find(name).await?).await?;
-        let size = file.metadata().await?.len();
-        let frames =
-            ReaderStream::with_capacity(file, 64 << 10).map(|chunk| chunk.map(Frame::data).map_err(Into::into));
+        let (file, size, _) = self.open(name).await?;
+        let frames = ReaderStream::with_capacity(file.take(size), 64 << 10)
+            .map(|chunk| chunk.map(Frame::data).map_err(Into::into));
         let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
         let headers = response.headers_mut();
         headers.insert(CONTENT_LENGTH, size.into());
@@ -169,7 +168,7 @@ impl Files {
 
     /// Removes a file.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), ApiError> {
-        let path = self.find(name).await?;
+        let (_, _, path) = self.open(name).await?;
         fs::remove_file(&path).await?;
         self.announced().retain(|_, a| a.path.as_ref() != Some(&path));
         Ok(())
@@ -226,7 +225,7 @@ impl Files {
         limit: u64,
     ) -> Result<(Part, u64), ApiError> {
         let part = self.part();
-        let mut file = fs::File::create(&part.0).await?;
+        let mut file = fs::File::from_std(plain_file::create(&part.0)?);
         let (mut size, mut unwanted) = (0, 0);
         let mut failure = None;
         while unwanted <= DISCARD_LIMIT
@@ -277,12 +276,8 @@ async fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-async fn is_file(path: &Path) -> bool {
-    fs::symlink_metadata(path).await.is_ok_and(|metadata| metadata.is_file())
-}
-
 async fn entry(name: String, source: FileSource, path: &Path) -> Option<File> {
-    let metadata = fs::symlink_metadata(path).await.ok().filter(std::fs::Metadata::is_file)?;
+    let metadata = fs::symlink_metadata(path).await.ok().filter(plain_file::is_own)?;
     let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(File {
         size: metadata.len(),
@@ -395,6 +390,19 @@ mod tests {
         files.download_completed("g", Some(far.clone()));
         files.clear().await.unwrap();
         assert!(!far.exists() && files.list().await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_file_is_neither_listed_nor_read() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        let pipe = files.downloads().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", files.downloads().join("zero")).unwrap();
+        assert_eq!(files.list().await.unwrap().len(), 0);
+        for name in ["pipe", "zero"] {
+            assert_eq!(files.read(name).await.unwrap_err().code, "not_found", "{name}");
+        }
     }
 
     #[tokio::test]

@@ -151,6 +151,7 @@ mod oom;
 mod own_network;
 mod pages;
 mod percent;
+mod plain_file;
 mod ports;
 mod probe;
 mod process;

@@ -21,7 +21,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 pub use pack::PackingList;
-pub use preferences::{PREFERENCES, kept_preferences};
+pub use preferences::{MAX_PREFERENCES, PREFERENCES, kept_preferences};
 pub use read::read_folder;
 
 /// The name of the first entry.

@@ -73,7 +73,7 @@ pub use settings::{
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 pub use storage::{
     Cookie, Database, Entry, Index, Item, ObjectStore, OriginStorage, SameSite, StorageError, StorageQuery,
-    StorageState,
+    StorageState, longest_state,
 };
 
 /// The folder that the daemon shares with one worker, as the worker sees it.

@@ -240,6 +240,13 @@ struct Lasting<'a> {
     credentials: &'a [Value],
 }
 
+/// The most bytes that a state may have as JSON when none of its origins has more than `limit`. There may be several for one byte
+/// that a page has stored.
+#[must_use]
+pub fn longest_state(limit: u64) -> u64 {
+    limit.saturating_mul(6).max(16 << 20)
+}
+
 impl StorageState {
     /// The state as JSON, without its warnings.
     /// Errors: never, as long as it is made of texts and numbers.

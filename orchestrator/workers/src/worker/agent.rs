@@ -22,6 +22,7 @@ use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{
     BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Probe,
     Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, StoredFile, Window, WorkerEvent,
+    longest_state,
 };
 
 pub use self::error::AgentError;
@@ -37,14 +38,14 @@ pub type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// The deadline of a small call, which an agent answers at once or not at all.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for an answer that a browser or a program may take its time for, and for the begin of a file.
+const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for a launch before which a browser compiles rules of ads: seconds of a whole core. Also for fetching what it compiled.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading or writing what a browser keeps for sites: it may have to visit each of hundreds.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for a launch with a profile folder, which starts another browser, or with extensions.
 const FOLDER_TIMEOUT: Duration = Duration::from_secs(60);
-/// How many bytes of JSON may stand for one byte that a page has stored.
-const MAX_GROWTH: u64 = 6;
 /// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
 const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
@@ -135,8 +136,7 @@ impl Agent {
     /// Reads what the browser keeps for sites.
     pub async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, AgentError> {
         let request = json_request(Method::POST, Some(&query))?;
-        // JSON may take several bytes for one of a page's.
-        let limit = usize::try_from(query.limit.saturating_mul(MAX_GROWTH)).unwrap_or(usize::MAX).max(REPLY_LIMIT);
+        let limit = usize::try_from(longest_state(query.limit)).unwrap_or(usize::MAX);
         let answered = async {
             let response = success(self.send("/storage", request).await?).await?;
             let body = Limited::new(response.into_body(), limit).collect().await;
@@ -205,14 +205,14 @@ impl Agent {
     /// The text on the clipboard of the worker's display. Fails with `Refused`: 404 where there is no display, 413 when the text
     /// has more than [`CLIPBOARD_LIMIT`](warmpool_protocol::CLIPBOARD_LIMIT).
     pub async fn clipboard(&self) -> Result<Bytes, AgentError> {
-        let response = self.succeed(Method::GET, "/clipboard", full("")).await?;
-        collect(response).await
+        let answered = async { collect(self.succeed(Method::GET, "/clipboard", full("")).await?).await };
+        within(ASK_TIMEOUT, answered).await
     }
 
     /// Puts a text there, of at most [`CLIPBOARD_LIMIT`](warmpool_protocol::CLIPBOARD_LIMIT). Fails with `Refused` and 404 where there
     /// is no display.
     pub async fn set_clipboard(&self, text: Bytes) -> Result<(), AgentError> {
-        self.succeed(Method::PUT, "/clipboard", full(text)).await.map(drop)
+        within(ASK_TIMEOUT, self.succeed(Method::PUT, "/clipboard", full(text))).await.map(drop)
     }
 
     /// Lists the files that the session uploaded or downloaded.
@@ -222,7 +222,7 @@ impl Agent {
 
     /// The content of a file, as a stream. Fails with `Refused` and 404 when there is no such file.
     pub async fn read_file(&self, name: &str) -> Result<Incoming, AgentError> {
-        self.succeed(Method::GET, &file_path(name), full("")).await.map(Response::into_body)
+        within(ASK_TIMEOUT, self.succeed(Method::GET, &file_path(name), full(""))).await.map(Response::into_body)
     }
 
     /// Puts a file where pages can upload it from.
@@ -321,8 +321,8 @@ impl Agent {
 
     /// Asks for JSON, which the browser may take its time for.
     pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
-        let response = self.succeed(Method::GET, path, full("")).await?;
-        read(&collect(response).await?)
+        let answered = async { collect(self.succeed(Method::GET, path, full("")).await?).await };
+        read(&within(ASK_TIMEOUT, answered).await?)
     }
 
     async fn succeed(&self, method: Method, path: &str, body: Body) -> Result<Response<Incoming>, AgentError> {
@@ -397,7 +397,22 @@ fn file_path(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::file_path;
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_never_answers_keeps_nobody_waiting() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let agent = Agent::new(AgentAddress::Tcp(listener.local_addr().unwrap()), &Secret::new("ab".repeat(32)));
+        let is_late = |error: AgentError| matches!(error, AgentError::Timeout(_));
+        assert!(agent.targets::<Value>().await.is_err_and(is_late));
+        assert!(agent.read_file("a").await.is_err_and(is_late));
+        assert!(agent.compiled_ads().await.is_err_and(is_late));
+        assert!(agent.clipboard().await.is_err_and(is_late));
+    }
 
     #[test]
     fn a_name_stays_one_segment() {

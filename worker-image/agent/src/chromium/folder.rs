@@ -1,15 +1,15 @@
 //! Chromium with a profile folder: started anew with one, and ended so that its files are whole.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use warmpool_protocol::folder::{PREFERENCES, kept_preferences};
+use warmpool_protocol::folder::{MAX_PREFERENCES, PREFERENCES, kept_preferences};
 
 use crate::error::ApiError;
 use crate::folder::last_writes;
+use crate::plain_file;
 
 use super::browser::Browser;
 use super::{Chromium, profile, switches};
@@ -58,6 +58,7 @@ impl Chromium {
 
 /// What visitors have allowed sites, as a preference that a driver writes. The browser of the profile has ended.
 pub(super) fn allowed_by_visitors(profile: &Path) -> Value {
-    let kept = fs::read(profile.join(PREFERENCES)).map(|text| kept_preferences(&text)).unwrap_or_default();
+    let kept = plain_file::read(&profile.join(PREFERENCES), MAX_PREFERENCES);
+    let kept = kept.map(|text| kept_preferences(&text)).unwrap_or_default();
     kept["profile"]["content_settings"]["exceptions"].clone()
 }

@@ -1,5 +1,6 @@
 //! A tab that visits origins without asking their sites: it asks for a page of each, which the agent answers.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::fs;
 use tokio::time::timeout;
 
 use crate::cdp::{Cdp, CdpError};
+use crate::plain_file;
 use crate::storage::{Answer, PAGE_SCRIPT, Request};
 
 use super::browser::Browser;
@@ -105,7 +107,7 @@ impl<'a> Visitor<'a> {
     async fn run_with_file(&self, path: &Path, text: String, field: Value) -> Result<Answer, CdpError> {
         let (cdp, session) = (&self.browser.cdp, self.session);
         let unwritten = |error| CdpError::Refused(format!("its file was not written: {error}"));
-        fs::write(path, text).await.map_err(unwritten)?;
+        plain_file::create(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(unwritten)?;
         let params = json!({"files": [path], "objectId": field["objectId"]});
         cdp.call(Some(session), "DOM.setFileInputFiles", params).await?;
         let script = format!("async field => ({})(await field.files[0].text())", PAGE_SCRIPT.trim_end());

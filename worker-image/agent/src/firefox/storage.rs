@@ -1,10 +1,13 @@
 //! What Firefox keeps for sites, by a module of the browser's own side. Files carry it, since the channel has short lines.
 
+use std::io::Write as _;
+
 use serde_json::json;
 use tokio::fs;
-use warmpool_protocol::StorageState;
+use warmpool_protocol::{StorageState, longest_state};
 
 use crate::error::ApiError;
+use crate::plain_file;
 use crate::storage::PAGE_SCRIPT;
 
 use super::browser::Browser;
@@ -20,8 +23,9 @@ impl Firefox {
         let path = self.worker.home.join(FILE);
         let params = json!({"script": PAGE_SCRIPT.trim_end(), "limit": limit, "path": path});
         self.browser()?.control.call("readStorage", params).await.map_err(gone)?;
-        let text = fs::read(&path).await?;
+        let text = plain_file::read_async(path.clone(), longest_state(limit)).await;
         fs::remove_file(&path).await?;
+        let text = text?;
         let unreadable = |error| ApiError::upstream(format!("what the browser keeps cannot be read: {error}"));
         serde_json::from_slice(&text).map_err(unreadable)
     }
@@ -37,7 +41,7 @@ impl Firefox {
         let _turn = self.storage_file.lock().await;
         let path = self.worker.home.join(FILE);
         let text = serde_json::to_vec(state).map_err(|error| ApiError::internal(error.to_string()))?;
-        fs::write(&path, text).await?;
+        plain_file::create(&path)?.write_all(&text)?;
         let params = json!({"script": PAGE_SCRIPT.trim_end(), "path": path});
         let done = browser.control.call("writeStorage", params).await;
         fs::remove_file(&path).await?;

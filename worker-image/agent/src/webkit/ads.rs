@@ -8,11 +8,14 @@ use std::path::Path;
 use bytes::Bytes;
 
 use crate::ads::AdRules;
+use crate::plain_file;
 
 use super::shell::{Commands, ShellError};
 
 /// The file in which WebKit keeps compiled rules of the name that the shell gives them.
 const COMPILED: &str = "ContentRuleList-ads";
+/// The most that it may have, in bytes: that of EasyList has some 22 million.
+const LONGEST: u64 = 128 << 20;
 /// What they are compiled from.
 const SOURCE: &str = "rules.json";
 
@@ -41,7 +44,7 @@ pub(super) async fn block(shell: &Commands, home: &Path, rules: AdRules) -> Resu
             let compiled = shell.block(&folder, Some(&source)).await;
             tokio::fs::remove_file(&source).await?;
             compiled?;
-            Ok(Some(tokio::fs::read(folder.join(COMPILED)).await?.into()))
+            Ok(Some(plain_file::read_async(folder.join(COMPILED), LONGEST).await?.into()))
         }
     }
 }

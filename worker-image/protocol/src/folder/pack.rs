@@ -1,9 +1,11 @@
 //! Packs a folder.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use tar::{Builder, EntryType, Header};
 
 use super::preferences::MAX_PREFERENCES;
@@ -55,7 +57,7 @@ impl PackingList {
         let manifest = serde_json::to_vec(&self.manifest).map_err(io::Error::from)?;
         archive.append_data(&mut header(manifest.len() as u64), MANIFEST, manifest.as_slice())?;
         for (path, size) in &self.files {
-            let mut file = File::open(self.root.join(path))?;
+            let mut file = open(&self.root.join(path))?;
             if path == PREFERENCES {
                 let mut text = Vec::new();
                 file.take(MAX_PREFERENCES).read_to_end(&mut text)?;
@@ -70,6 +72,13 @@ impl PackingList {
         archive.into_inner()?.finish()?.flush()?;
         Ok(())
     }
+}
+
+/// Opens a file of a worker's user, who may have put something else in its place meanwhile: nothing is waited for, and no link
+/// followed.
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("a file has become something else")) }
 }
 
 fn header(size: u64) -> Header {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// Where they are.
 pub const PREFERENCES: &str = "Default/Preferences";
 /// The longest text of them, in bytes.
-pub(super) const MAX_PREFERENCES: u64 = 4 << 20;
+pub const MAX_PREFERENCES: u64 = 4 << 20;
 
 /// The branch.
 const BRANCH: [&str; 3] = ["profile", "content_settings", "exceptions"];

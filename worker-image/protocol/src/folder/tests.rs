@@ -61,6 +61,20 @@ fn write(root: &Path, path: &str, content: &[u8]) {
 }
 
 #[test]
+fn a_file_that_becomes_a_pipe_or_a_link_is_not_waited_for() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "Default/History", b"h");
+    let history = root.path().join("Default/History");
+    let list = PackingList::of(manifest(), root.path().to_owned(), LIMIT).unwrap();
+    fs::remove_file(&history).unwrap();
+    nix::unistd::mkfifo(&history, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(list.write(Vec::new()).is_err());
+    fs::remove_file(&history).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &history).unwrap();
+    assert!(list.write(Vec::new()).is_err());
+}
+
+#[test]
 fn what_is_packed_is_unpacked_and_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let long = format!("Default/IndexedDB/https_{}_0.indexeddb.leveldb/000003.log", "a.".repeat(110));
