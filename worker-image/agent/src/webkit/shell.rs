@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot, watch};
 use warmpool_protocol::{EGRESS_PORT, Geolocation, LogLine, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
@@ -16,6 +16,7 @@ use warmpool_protocol::{EGRESS_PORT, Geolocation, LogLine, MAX_PAGES, MAX_TEXT, 
 use crate::display::Display;
 use crate::domain::Domain;
 use crate::error::BootError;
+use crate::lines::{Line, Lines};
 use crate::log::{self, Log};
 use crate::percent;
 use crate::ports;
@@ -30,6 +31,8 @@ const PROGRAM: &str = "warmpool-webkit";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
+/// The longest line that it may write, in bytes: what an origin of eight million bytes has stored takes eight times as many at worst.
+const MAX_LINE: usize = 256 << 20;
 /// Messages of documents that may wait to be read.
 const MESSAGES: usize = 64;
 
@@ -123,7 +126,7 @@ impl Shell {
         tokio::spawn(converse(
             queue,
             input,
-            output,
+            Lines::new(output, MAX_LINE),
             Unasked { opened: sender, messages: send, log: Arc::clone(&worker.log) },
         ));
         Ok(Self { program, commands: Commands(commands), opened, messages: Mutex::new(Some(messages)) })
@@ -269,10 +272,9 @@ impl Commands {
 async fn converse(
     mut queue: mpsc::Receiver<(String, Answer)>,
     mut input: pipe::Sender,
-    output: pipe::Receiver,
+    mut lines: Lines<pipe::Receiver>,
     unasked: Unasked,
 ) {
-    let mut lines = BufReader::new(output).lines();
     let mut asker: Option<Answer> = None;
     loop {
         tokio::select! {
@@ -283,8 +285,9 @@ async fn converse(
                 }
                 asker = Some(answer);
             }
-            line = lines.next_line() => {
-                let Ok(Some(line)) = line else { return };
+            line = lines.next() => {
+                // Nobody knows whose answer it was that is too long.
+                let Some(Line::Text(line)) = line else { return };
                 let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
                 if unasked.take(word, rest).await {
                     continue;
@@ -446,19 +449,38 @@ mod tests {
         let (sender, queue) = mpsc::channel(4);
         let (opened, mut told) = watch::channel(None);
         let (messages, mut sent) = mpsc::channel(MESSAGES);
-        tokio::spawn(converse(queue, input, output, Unasked { opened, messages, log: Arc::default() }));
+        let unasked = Unasked { opened, messages, log: Arc::default() };
+        tokio::spawn(converse(queue, input, Lines::new(output, MAX_LINE), unasked));
         let (first, left) = oneshot::channel();
         drop(left);
         let (second, answer) = oneshot::channel();
         sender.send(("do=warm".into(), first)).await.unwrap();
         sender.send(("do=ping".into(), second)).await.unwrap();
-        let mut lines = BufReader::new(commands).lines();
-        assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=warm");
+        let mut lines = Lines::new(commands, MAX_LINE);
+        assert_eq!(lines.next().await, Some(Line::Text("do=warm".to_owned())));
         said.write_all(b"ok 2.50 UA\nopened no such host\n").await.unwrap();
-        assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=ping");
+        assert_eq!(lines.next().await, Some(Line::Text("do=ping".to_owned())));
         said.write_all(b"captchas 7 %7B%22gone%22%3A%201%7D\nfailed no page\n").await.unwrap();
         assert!(matches!(answer.await.unwrap(), Err(ShellError::Refused(reason)) if reason == "no page"));
         assert_eq!(told.wait_for(Option::is_some).await.unwrap().as_deref(), Some("no such host"));
         assert_eq!(sent.recv().await, Some(Message { number: 7, text: "{\"gone\": 1}".to_owned() }));
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_no_answer() {
+        let (input, _commands) = pipe::pipe().unwrap();
+        let (mut said, output) = pipe::pipe().unwrap();
+        let (sender, queue) = mpsc::channel(4);
+        let (messages, _sent) = mpsc::channel(MESSAGES);
+        let unasked = Unasked { opened: watch::channel(None).0, messages, log: Arc::default() };
+        tokio::spawn(converse(queue, input, Lines::new(output, 1 << 20), unasked));
+        let asked = Commands(sender);
+        let says = async move {
+            // The other end is closed before all of it is read.
+            let _ = said.write_all(&vec![b'x'; 2 << 20]).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::spawn(says);
+        assert!(matches!(asked.ping().await, Err(ShellError::Gone)));
     }
 }
