@@ -12,11 +12,11 @@ export async function startBare(image, network, like, change = (words) => words)
   const [program, ...words] = await browserCommand(like);
   const switches = change(words).map((word) => (word.startsWith('--user-data-dir=') ? `--user-data-dir=${PROFILE}` : word));
   return docker(
-    ...['run', '--detach', '--label', 'warmpool.bench=bare', '--network', network, '--user', '1000:1000'],
+    ...['run', '--detach', '--label', 'warmpool.bench=bare', '--network', network, '--user', '61000:61000'],
     ...['--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--security-opt', `seccomp=${SECCOMP}`],
     ...['--read-only', '--shm-size', '512m', '--memory', '2g', '--memory-swap', '2g', '--pids-limit', '1024', '--cpus', '2'],
-    ...['--tmpfs', '/tmp:rw,nosuid,nodev,mode=1777', '--tmpfs', '/run:rw,nosuid,nodev,uid=1000,gid=1000,mode=0700'],
-    ...['--tmpfs', '/home/worker:rw,nosuid,nodev,uid=1000,gid=1000,mode=0700'],
+    ...['--tmpfs', '/tmp:rw,nosuid,nodev,mode=1777', '--tmpfs', '/run:rw,nosuid,nodev,uid=61000,gid=61000,mode=0700'],
+    ...['--tmpfs', '/home/worker:rw,nosuid,nodev,uid=61000,gid=61000,mode=0700'],
     ...['--entrypoint', program, image, ...switches],
   );
 }

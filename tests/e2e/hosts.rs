@@ -282,7 +282,7 @@ async fn an_engine_that_remaps_users_runs_sessions(_: Stage) -> Result<()> {
     let worker = workers.first().context("a worker")?;
     let pid = engine.docker().first_pid(&worker.id).await?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    ensure!(status.contains(&format!("Uid:\t{}", REMAPPED.0 + 1000)), "{status}");
+    ensure!(status.contains(&format!("Uid:\t{}", REMAPPED.0 + 61_000)), "{status}");
 
     // A folder that a remapped user wrote to is found again, and removed.
     daemon.kill9().await?;

@@ -145,7 +145,7 @@ async fn two_networks_of_one_name_are_in_nobodys_way(_: Stage) -> Result<()> {
 /// The engine's own seccomp profile stands for a host that forbids user namespaces.
 async fn an_agent_without_a_namespace_stays_off_every_network(_: Stage) -> Result<()> {
     let (docker, image) = (Docker::default(), crate::worlds::image("chromium"));
-    let hardened = ["--rm", "--network", "none", "--cap-drop", "ALL", "--user", "1000:1000"];
+    let hardened = ["--rm", "--network", "none", "--cap-drop", "ALL", "--user", "61000:61000"];
     let by_tcp = docker.command(&[&["run"], &hardened[..], &[&image]].concat()).output().await?;
     let said = String::from_utf8_lossy(&by_tcp.stderr).into_owned();
     ensure!(!by_tcp.status.success() && said.contains("may not make a namespace"), "{said}");

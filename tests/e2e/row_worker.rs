@@ -127,7 +127,7 @@ async fn processes_without_end_stay_inside(_: Stage) -> Result<()> {
     let mut here = Neighbours::start(Settings::new().set("WORKER_PIDS", "256")).await?;
     let bomb = "bomb() { bomb | bomb & }; bomb; for at in $(seq 300); do sleep 60 & done; wait";
     let docker = here.daemon.docker().clone();
-    let mut running = docker.command(&["exec", "--user", "1000:0", &here.container, "bash", "-c", bomb]);
+    let mut running = docker.command(&["exec", "--user", "61000:0", &here.container, "bash", "-c", bomb]);
     let mut running = running.stderr(std::process::Stdio::piped()).spawn()?;
     let pids = format!("/sys/fs/cgroup/pids/docker/{}/pids.events", here.container);
     let unified = format!("/sys/fs/cgroup/docker/{}/pids.events", here.container);

@@ -17,7 +17,7 @@ use tokio::process::Command;
 use crate::eventually;
 
 /// The user of a worker with the group root, to which the image's shell and tools are open.
-pub const INSPECTOR: &str = "1000:0";
+pub const INSPECTOR: &str = "61000:0";
 
 /// Label that names the daemon a container belongs to.
 pub const INSTANCE_LABEL: &str = "warmpool.instance";

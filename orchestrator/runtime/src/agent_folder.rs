@@ -11,9 +11,10 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::geteuid;
 use parking_lot::RwLock;
 use tokio::time::{sleep, timeout};
-use warmpool_protocol::SOCKET;
+use warmpool_protocol::{SOCKET, WORKER_USER};
 
 use warmpool_core::ids::WorkerId;
 
@@ -71,7 +72,9 @@ impl AgentFolders {
     }
 
     /// Creates the folder of a worker that is about to start. A folder that exists stays as it is.
+    /// Fails where this process is the workers' own user, to whom no folder of its own is closed.
     pub(super) fn make(&self, worker: &WorkerId) -> io::Result<()> {
+        check_user(geteuid().as_raw())?;
         // Nobody else on this host gets further than here, whatever a folder inside allows.
         DirBuilder::new().mode(0o700).recursive(true).create(&self.root)?;
         let folder = self.folder(worker);
@@ -80,8 +83,7 @@ impl AgentFolders {
             Ok(()) => {
                 let hosts = folder.join(HOSTS);
                 fs::write(&hosts, HOSTS_TEXT)?;
-                // Whatever this process takes away from the modes of new files, the agent is another user, unless both happen to
-                // have the same number.
+                // Whatever this process takes away from the modes of new files, the agent is another user.
                 fs::set_permissions(&hosts, Permissions::from_mode(0o644))?;
                 fs::set_permissions(&folder, Permissions::from_mode(0o777))
             }
@@ -121,6 +123,15 @@ impl AgentFolders {
     }
 }
 
+/// Refuses a daemon that is its workers' user.
+fn check_user(user: u32) -> io::Result<()> {
+    if user == WORKER_USER {
+        let problem = format!("the daemon runs as user {WORKER_USER}, which is that of workers: run it as another");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    Ok(())
+}
+
 fn remove(folder: &Path) {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -158,5 +169,14 @@ mod tests {
         folders.remove(&worker);
         folders.remove(&worker);
         assert!(!folders.folder(&worker).exists());
+    }
+
+    #[test]
+    fn no_daemon_owns_what_its_workers_may_write() {
+        let error = check_user(WORKER_USER).unwrap_err();
+        assert!(error.to_string().contains("run it as another"), "{error}");
+        for user in [0, 1000] {
+            check_user(user).unwrap();
+        }
     }
 }

@@ -24,7 +24,7 @@ use tokio::sync::OnceCell;
 use warmpool_protocol::PORT;
 
 pub(super) use network::vanished;
-pub(super) use profile::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, signed};
+pub(super) use profile::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, signed, user};
 pub use renderer::RendererPipes;
 
 use seccomp::Seccomp;

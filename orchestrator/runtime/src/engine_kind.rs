@@ -9,6 +9,7 @@ use crate::RuntimeError;
 use crate::client::CallError;
 pub(crate) use podman::PodmanFacts;
 use warmpool_config::Config;
+use warmpool_protocol::WORKER_USER;
 
 /// The name of the part by which Podman tells its version.
 const PODMAN: &str = "Podman Engine";
@@ -111,9 +112,9 @@ impl EngineKind {
             let mode = if private { "0700" } else { "1777" };
             // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
             let owner = match (self, private) {
-                (Self::Docker, true) => ",uid=1000,gid=1000",
-                (Self::Podman, true) => ",U",
-                (_, false) => "",
+                (Self::Docker, true) => format!(",uid={WORKER_USER},gid={WORKER_USER}"),
+                (Self::Podman, true) => ",U".to_owned(),
+                (_, false) => String::new(),
             };
             (path.to_owned(), format!("rw,noexec,nosuid,nodev,size={size},mode={mode}{owner}"))
         });
@@ -291,7 +292,7 @@ mod tests {
             Tmpfs { path: "/home/worker", size: 2000, private: true },
         ];
         for (kind, paths, owner) in [
-            (EngineKind::Docker, vec!["/home/worker", "/tmp"], ",uid=1000,gid=1000"),
+            (EngineKind::Docker, vec!["/home/worker", "/tmp"], ",uid=61000,gid=61000"),
             (EngineKind::Podman, vec!["/home/worker", "/tmp", "/var/tmp"], ",U"),
         ] {
             let mut host = HostConfig::default();

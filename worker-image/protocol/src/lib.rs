@@ -76,6 +76,14 @@ pub use storage::{
     StorageState, longest_state,
 };
 
+/// The number of a worker's user, and of that user's group, in its image and in its container.
+///
+/// Nobody on a host has it, so that nothing of the host's is a worker's own where numbers in a container are those of the host.
+/// Engines that map them give 65536 at least, and have it as well.
+pub const WORKER_USER: u32 = 61_000;
+/// The home of that user in its image.
+pub const WORKER_HOME: &str = "/home/worker";
+
 /// The folder that the daemon shares with one worker, as the worker sees it.
 pub const SHARED_FOLDER: &str = "/run/warmpool";
 /// The agent's socket in that folder.
@@ -108,4 +116,21 @@ pub struct ErrorDetail {
     pub code: String,
     /// For people.
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_have_the_user_that_containers_run_as() {
+        let dockerfile = include_str!("../../Dockerfile");
+        for made in
+            [format!("groupadd --gid {WORKER_USER} worker;"), format!("useradd --uid {WORKER_USER} --gid worker ")]
+        {
+            assert!(dockerfile.contains(&made), "{made}");
+        }
+        let home = format!("\nENV HOME={WORKER_HOME}\n");
+        assert_eq!(dockerfile.matches(&home).count(), dockerfile.matches("\nENV WARMPOOL_ENGINE=").count());
+    }
 }

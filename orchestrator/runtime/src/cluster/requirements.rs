@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::MissingRequirement;
 use warmpool_config::Config;
+use warmpool_protocol::WORKER_USER;
 
 /// The last fact of a report that is whole: the hash of the others.
 const HASH: &str = "Hash";
@@ -168,8 +169,8 @@ pub(crate) fn judge(report: &Report<'_>, wanted: &NodeRequirements) -> Vec<Missi
         let empty = report.first(set).bytes().all(|digit| digit == b'0') && !report.first(set).is_empty();
         note(empty, true, &format!("the capability set {set} is not empty"), remedies.engine);
     }
-    let user = report.fact("Uid").split_whitespace().all(|id| id == "1000");
-    note(user, true, "the user is not 1000", remedies.engine);
+    let user = report.fact("Uid").split_whitespace().all(|id| id.parse() == Ok(WORKER_USER));
+    note(user, true, &format!("the user is not {WORKER_USER}"), remedies.engine);
     note(report.mount("/").contains(&"ro"), true, "the root can be written", remedies.engine);
     for (at, most) in [("/tmp", wanted.tmp), ("/dev/shm", wanted.shm)] {
         let in_memory = report.mount(at).contains(&"tmpfs");
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "\
-Uid:\t1000\t1000\t1000\t1000
+Uid:\t61000\t61000\t61000\t61000
 CapPrm:\t0000000000000000
 CapEff:\t0000000000000000
 CapBnd:\t0000000000000000
@@ -241,7 +242,7 @@ Hash: 5f2b
             ("Seccomp:\t2", "Seccomp:\t0", "seccomp", "seccomp-profile"),
             ("usable", "refused", "user namespaces", "seccomp-profile"),
             ("CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb", "CapBnd", "API 1.41"),
-            ("Uid:\t1000", "Uid:\t0", "user", "API 1.41"),
+            ("Uid:\t61000", "Uid:\t0", "user", "API 1.41"),
             ("overlay,ro,", "overlay,rw,", "root", "API 1.41"),
             (
                 "/tmp: tmpfs,rw,nosuid,nodev,noexec,relatime,size=8k",

@@ -8,7 +8,7 @@ use bollard::models::{
 };
 
 use warmpool_config::SelinuxType;
-use warmpool_protocol::SHARED_FOLDER;
+use warmpool_protocol::{SHARED_FOLDER, WORKER_HOME, WORKER_USER};
 
 use super::network::WorkerNetwork;
 use super::{Docker, TCP, UNIX};
@@ -56,11 +56,16 @@ impl Docker {
             kind.share_folder(&mut host, on_host(folder), SHARED_FOLDER, labels_containers);
             kind.leave_out_network(&mut host, on_host(hosts), labels_containers)
         });
+        // An image may have another user, or none of this number, and then the engine would name another home.
+        let mut env = vec![format!("HOME={WORKER_HOME}")];
+        if !config.shares_folders() {
+            env.push(LEAVE_NETWORK.to_owned());
+        }
         Ok(ContainerCreateBody {
             image: Some(spec.image.clone()),
             hostname: Some("worker".to_owned()),
-            user: Some("1000:1000".to_owned()),
-            env: (!config.shares_folders()).then(|| vec![LEAVE_NETWORK.to_owned()]),
+            user: Some(user()),
+            env: Some(env),
             labels: Some(labels),
             host_config: Some(host),
             network_disabled,
@@ -97,11 +102,16 @@ impl Docker {
             &[
                 Tmpfs { path: "/tmp", size: limits.tmp, private: false },
                 Tmpfs { path: "/run", size: RUN, private: true },
-                Tmpfs { path: "/home/worker", size: limits.tmp, private: true },
+                Tmpfs { path: WORKER_HOME, size: limits.tmp, private: true },
             ],
         );
         Ok(host)
     }
+}
+
+/// The user of a container and its group, as the engine wants them.
+pub(crate) fn user() -> String {
+    format!("{WORKER_USER}:{WORKER_USER}")
 }
 
 /// Whether an engine that says this of itself labels its containers for SELinux.

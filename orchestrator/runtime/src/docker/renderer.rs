@@ -11,7 +11,7 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 use tokio::io::AsyncWrite;
 
 use super::Docker;
-use super::profile::Limits;
+use super::profile::{Limits, user};
 use crate::client::CallError;
 use crate::container::container_name;
 use crate::labels::{self, labels};
@@ -53,7 +53,7 @@ impl Docker {
         let body = ContainerCreateBody {
             image: Some(settings.image.clone()),
             hostname: Some("renderer".to_owned()),
-            user: Some("1000:1000".to_owned()),
+            user: Some(user()),
             labels: Some(labels([
                 (labels::INSTANCE, &self.instance),
                 (labels::WORKER, renderer.as_str()),

@@ -6,9 +6,7 @@ use serde::Deserialize;
 
 use crate::RuntimeError;
 use crate::client::Client;
-
-/// The user that workers run as.
-const WORKER_USER: u64 = 1000;
+use warmpool_protocol::WORKER_USER;
 
 /// The part of `/libpod/info` that matters here.
 #[derive(Debug, Deserialize)]
@@ -71,9 +69,9 @@ impl PodmanFacts {
             // Without root's rights, ids are those that the user was given.
             let map = map.unwrap_or_default();
             !security.rootless
-                || map
-                    .iter()
-                    .any(|part| (part.container_id..part.container_id.saturating_add(part.size)).contains(&WORKER_USER))
+                || map.iter().any(|part| {
+                    (part.container_id..part.container_id.saturating_add(part.size)).contains(&u64::from(WORKER_USER))
+                })
         };
         Ok(Self {
             rootless: security.rootless,
@@ -110,6 +108,6 @@ mod tests {
         };
         let facts = rootless(65536);
         assert!(facts.rootless && facts.has_worker_user && !facts.controls("memory"));
-        assert!(!rootless(999).has_worker_user && rootless(1000).has_worker_user);
+        assert!(!rootless(60_999).has_worker_user && rootless(61_000).has_worker_user);
     }
 }

@@ -17,6 +17,7 @@ use crate::docker::{LEAVE_NETWORK, NO_NAME_SERVER};
 use crate::{WorkerSpec, labels};
 use warmpool_config::{Config, PullPolicy};
 use warmpool_core::ids::WorkerId;
+use warmpool_protocol::{WORKER_HOME, WORKER_USER};
 
 /// Label of what a Pod is for.
 pub(super) const LABEL_ROLE: &str = "warmpool.role";
@@ -31,8 +32,6 @@ const LABEL_LEASED: &str = "warmpool.leased";
 /// What keeps autoscalers from ending a Pod; only workers that sessions have ask for it.
 const KEEP: [(&str, &str); 2] =
     [("karpenter.sh/do-not-disrupt", "true"), ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")];
-/// A worker's home.
-const HOME: &str = "/home/worker";
 /// Where the kubelet takes the last words of a container from.
 pub(super) const LAST_WORDS: &str = "/dev/termination-log";
 /// The one container of a Pod.
@@ -210,8 +209,8 @@ pub(super) fn pod(
         "tolerations": tolerations(config),
         "securityContext": {
             "runAsNonRoot": true,
-            "runAsUser": 1000,
-            "runAsGroup": 1000,
+            "runAsUser": WORKER_USER,
+            "runAsGroup": WORKER_USER,
             "seccompProfile": { "type": "Localhost", "localhostProfile": kubernetes.seccomp_profile },
         },
         "containers": [container],
@@ -266,7 +265,7 @@ pub(super) fn container(config: &Config, image: &str, sizes: &Sizes, reserved: O
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": policy,
-        "env": [{ "name": "HOME", "value": HOME }, { "name": leave, "value": yes }],
+        "env": [{ "name": "HOME", "value": WORKER_HOME }, { "name": leave, "value": yes }],
         "resources": { "limits": limits, "requests": requested },
         "securityContext": {
             "allowPrivilegeEscalation": false,
@@ -276,7 +275,7 @@ pub(super) fn container(config: &Config, image: &str, sizes: &Sizes, reserved: O
         },
         "volumeMounts": [
             { "name": "tmp", "mountPath": "/tmp" },
-            { "name": "home", "mountPath": HOME },
+            { "name": "home", "mountPath": WORKER_HOME },
             { "name": "shm", "mountPath": "/dev/shm" },
         ],
     })
@@ -360,7 +359,7 @@ mod tests {
             assert!(spec[host].is_null(), "{host}");
         }
         let user = &spec["securityContext"];
-        assert_eq!((&user["runAsNonRoot"], &user["runAsUser"]), (&json!(true), &json!(1000)));
+        assert_eq!((&user["runAsNonRoot"], &user["runAsUser"]), (&json!(true), &json!(61_000)));
         assert_eq!(user["seccompProfile"], json!({ "type": "Localhost", "localhostProfile": "warmpool.json" }));
         assert!(user["supplementalGroups"].is_null());
         assert_eq!(

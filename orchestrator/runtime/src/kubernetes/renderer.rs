@@ -191,7 +191,7 @@ mod tests {
         let pod =
             cluster().renderer_pod(&renderer, "r.example/scene:1", &hash("open sesame"), &["n2".to_owned()], None);
         let (spec, container) = (&pod["spec"], &pod["spec"]["containers"][0]);
-        assert_eq!(spec["securityContext"]["runAsUser"], 1000);
+        assert_eq!(spec["securityContext"]["runAsUser"], 61_000);
         assert_eq!(spec["securityContext"]["seccompProfile"]["type"], "Localhost");
         assert_eq!(spec["automountServiceAccountToken"], false);
         assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));

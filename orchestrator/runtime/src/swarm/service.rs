@@ -14,7 +14,7 @@ use super::Swarm;
 use super::constraints::constraints;
 use crate::WorkerSpec;
 use crate::container::container_name;
-use crate::docker::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, signed};
+use crate::docker::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, signed, user};
 use crate::engine_kind::no_core_dumps;
 use crate::labels::{self, Labels};
 use warmpool_config::Config;
@@ -127,7 +127,7 @@ fn container(config: &Config, image: &str, labels: Labels) -> TaskSpecContainerS
         image: Some(image.to_owned()),
         labels: Some(labels),
         hostname: Some("worker".to_owned()),
-        user: Some("1000:1000".to_owned()),
+        user: Some(user()),
         env: Some(vec![format!("HOME={HOME}"), LEAVE_NETWORK.to_owned()]),
         read_only: Some(true),
         capability_drop: Some(vec!["ALL".to_owned()]),

@@ -3,6 +3,7 @@
 use super::{fail, host::rounded, ok, warn};
 use crate::doctor::{Directory, DockerFacts, Facts, Finding, ImageFact, Needs, Socket};
 use warmpool_config::SelinuxType;
+use warmpool_protocol::WORKER_USER;
 use warmpool_runtime::EngineKind;
 
 /// The oldest engine API the daemon speaks.
@@ -135,7 +136,7 @@ pub(super) fn users(docker: &DockerFacts) -> Option<Finding> {
         true => ok(TITLE, "workers have a user of their own"),
         false => fail(
             TITLE,
-            "this user was given too few ids for a container's user 1000",
+            format!("this user was given too few ids for a container's user {WORKER_USER}"),
             "give it some (usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER), install uidmap, and run \
              podman system migrate as this user",
         ),
