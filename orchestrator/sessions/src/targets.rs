@@ -1,11 +1,11 @@
 //! What debugging ports list: the targets of browsers, and the browser's own description of DevTools.
 
+mod asked_once;
+
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::OnceCell;
 use warmpool_config::Trust;
-use warmpool_core::error::ServiceFault as _;
 use warmpool_protocol::{Launch, Settings};
 
 use crate::Error;
@@ -15,6 +15,8 @@ use warmpool_core::drain::Drain;
 use warmpool_keys::KeyId;
 use warmpool_workers::pool::{Pool, WorkerRequest};
 
+use asked_once::{AskedOnce, Failure};
+
 /// Asks browsers for their targets. Clones share it.
 #[derive(Clone)]
 pub struct Targets {
@@ -22,13 +24,13 @@ pub struct Targets {
     pool: Pool,
     drain: Drain,
     /// Chromium's description of DevTools, once somebody has asked for it.
-    protocol: Arc<OnceCell<Value>>,
+    protocol: AskedOnce<Value>,
 }
 
 impl Targets {
     /// Asks the browsers of `sessions`, or one that `pool` leases where there is none.
     pub fn new(sessions: Sessions, pool: Pool, drain: Drain) -> Self {
-        Self { sessions, pool, drain, protocol: Arc::default() }
+        Self { sessions, pool, drain, protocol: AskedOnce::default() }
     }
 
     /// The targets of a session's browser.
@@ -53,15 +55,14 @@ impl Targets {
         all
     }
 
-    /// Chromium's description of DevTools. It is the same for all, so a browser is asked once.
+    /// Chromium's description of DevTools. It is the same for all, so a browser is asked once, and by one caller at a time.
     /// Errors: `Worker`, and those of a lease when no session's browser can be asked.
     pub async fn protocol(&self) -> Result<&Value, Error> {
-        let ask = || async {
-            let targets = self.clone();
-            // A leased worker is used even if its caller leaves meanwhile, so that strangers spend one and no more.
-            self.drain.spawn(async move { targets.ask_for_protocol().await }).await.map_err(Error::internal)?
+        let ask = || {
+            let (sessions, pool) = (self.sessions.clone(), self.pool.clone());
+            async move { ask_for_protocol(&sessions, &pool).await }
         };
-        self.protocol.get_or_try_init(ask).await
+        self.protocol.get(&self.drain, ask).await
     }
 
     /// The session of `owner` whose browser has this target.
@@ -71,23 +72,23 @@ impl Targets {
         let found = self.of_owner(owner).await.into_iter().find(|(_, targets)| has_it(targets));
         found.map(|(session, _)| session).ok_or(Error::ForeignTarget)
     }
+}
 
-    /// It needs no key, because it reveals nothing about anybody's sessions.
-    async fn ask_for_protocol(&self) -> Result<Value, Error> {
-        let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
-        let is_chromium = |session: &&Arc<Session>| session.options.engine == Engine::Chromium;
-        if let Some(session) = self.sessions.all_live().iter().find(is_chromium)
-            && let Ok(protocol) = session.worker.agent.devtools_protocol().await
-        {
-            return Ok(protocol);
-        }
-        // Waiting browsers are frozen: one is woken for this, and goes.
-        let (settings, trust) = (Settings::default(), Trust::default());
-        let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-        let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
-        let mut lease = self.pool.lease(wanted, &KeyId::nobody()).await?;
-        let worker = lease.use_worker();
-        worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;
-        worker.agent.devtools_protocol().await.map_err(failed)
+/// It needs no key, because it reveals nothing about anybody's sessions.
+async fn ask_for_protocol(sessions: &Sessions, pool: &Pool) -> Result<Value, Failure> {
+    let failed = |error| Failure::costly(Error::worker("the browser could not be asked for its protocol", error));
+    let is_chromium = |session: &&Arc<Session>| session.options.engine == Engine::Chromium;
+    if let Some(session) = sessions.all_live().iter().find(is_chromium)
+        && let Ok(protocol) = session.worker.agent.devtools_protocol().await
+    {
+        return Ok(protocol);
     }
+    // Waiting browsers are frozen: one is woken for this, and goes.
+    let (settings, trust) = (Settings::default(), Trust::default());
+    let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
+    let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
+    let mut lease = pool.lease(wanted, &KeyId::nobody()).await?;
+    let worker = lease.use_worker();
+    worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;
+    worker.agent.devtools_protocol().await.map_err(failed)
 }
