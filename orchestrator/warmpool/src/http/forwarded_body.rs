@@ -23,19 +23,18 @@ pub(super) struct BodyFault(oneshot::Receiver<Error>);
 impl BodyFault {
     /// Does what needs the body, and breaks it off when the body is at fault.
     /// Errors: the body's fault, and those of `work`.
-    pub(super) async fn or<T, E: Into<Error>>(self, work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
-        let fault = async {
-            match self.0.await {
-                Ok(error) => error,
-                // It came as it should.
-                Err(_) => std::future::pending().await,
-            }
-        };
-        tokio::select! {
+    pub(super) async fn or<T, E: Into<Error>>(mut self, work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
+        let failed = tokio::select! {
             biased;
-            error = fault => Err(error),
-            done = work => done.map_err(Into::into),
-        }
+            // Where nothing is said, it came as it should.
+            Ok(error) = &mut self.0 => return Err(error),
+            done = work => match done {
+                Ok(done) => return Ok(done),
+                Err(error) => error.into(),
+            },
+        };
+        // The work itself may have been the first to hear of the fault.
+        Err(self.0.try_recv().unwrap_or(failed))
     }
 }
 
@@ -47,6 +46,17 @@ pub(super) fn forwarded_body(
     limit: u64,
     setting: &'static str,
 ) -> Result<(worker::Body, BodyFault), Error> {
+    forward(body, limit, setting, app.config.server.body_timeout)
+}
+
+/// The same with the longest `pause` of its client.
+/// Errors: those of [`forwarded_body`].
+pub(super) fn forward(
+    body: Body,
+    limit: u64,
+    setting: &'static str,
+    pause: Duration,
+) -> Result<(worker::Body, BodyFault), Error> {
     let too_large = Error::BodyTooLarge { limit, setting };
     if body.size_hint().lower() > limit {
         return Err(too_large);
@@ -55,7 +65,7 @@ pub(super) fn forwarded_body(
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     let passed = ForwardedBody {
         body: Limited::new(body, most),
-        pause: app.config.server.body_timeout,
+        pause,
         timer: None,
         too_large: Some(too_large),
         fault: Some(sender),

@@ -2,10 +2,11 @@
 //!
 //! An SDK whose base address is that of the daemon sends its own paths; `dropin::hosted` knows by the headers whose they are, and
 //! the path gets the service's prefix before it is routed. The handlers do what our own calls do and write it in the service's
-//! shape. `uploads` reads the forms by which their files come, and `extensions` has what two of them share. What has no counterpart is refused in words.
+//! shape. `uploads` stores the files that come in forms, which `forms` reads, and `extensions` has what two of them share. What has no counterpart is refused in words.
 
 mod browserbase;
 mod extensions;
+mod forms;
 mod kernel;
 mod steel;
 mod uploads;

@@ -6,23 +6,20 @@ use axum::body::Body;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
-use multer::{Constraints, Multipart, SizeLimit};
 
 use super::super::App;
 use super::super::files::{LIMIT, refused};
 use super::super::forwarded_body::forwarded_body;
 use super::super::headers::text;
+use super::forms::{Form, MAX_BESIDE};
 use crate::http::error::Error;
 use warmpool_core::error::FieldFault as _;
 use warmpool_protocol::StoredFile;
 use warmpool_sessions::session::Session;
 use warmpool_workers::worker;
 
-/// The most that a form has beside its file, in bytes.
-const MAX_BESIDE: u64 = 64 << 10;
-
 /// Stores the part `file` of a form in a session. Its name is what the part `path` says, or the file's own.
-/// Errors: `InvalidBody`, `Field`, and those of storing a file.
+/// Errors: `InvalidBody`, `BodyTimeout`, `BodyTooLarge`, `Field`, and those of storing a file.
 pub(super) async fn store(
     app: &App,
     session: &Arc<Session>,
@@ -30,24 +27,26 @@ pub(super) async fn store(
     body: Body,
 ) -> Result<StoredFile, Error> {
     let _busy = session.busy();
+    let whole = app.config.worker.file_limit.bytes().saturating_add(MAX_BESIDE as u64);
+    let (body, broken) = forwarded_body(app, body, whole, LIMIT)?;
+    let form = Form::read(text(headers, CONTENT_TYPE).unwrap_or_default(), Body::new(body).into_data_stream())?;
+    broken.or(read(app, session, form)).await
+}
+
+async fn read(app: &App, session: &Arc<Session>, mut form: Form) -> Result<StoredFile, Error> {
     let limit = app.config.worker.file_limit.bytes();
-    let content_type = text(headers, CONTENT_TYPE).unwrap_or_default();
-    let boundary = multer::parse_boundary(content_type).map_err(|_| no_form("it must be `multipart/form-data`"))?;
-    let whole = limit.saturating_add(MAX_BESIDE);
-    let limits = SizeLimit::new().whole_stream(whole).for_field("path", MAX_BESIDE);
-    let mut form =
-        Multipart::with_constraints(body.into_data_stream(), boundary, Constraints::new().size_limit(limits));
     let (mut path, mut stored) = (None, None);
-    while let Some(part) = form.next_field().await.map_err(|error| fault(&error, limit))? {
+    while let Some(part) = form.next().await? {
         match part.name() {
-            Some("path") => path = Some(part.text().await.map_err(|error| fault(&error, limit))?),
+            Some("path") if path.is_none() => path = Some(Form::text(part).await?),
             Some("file") if stored.is_none() => {
                 let own = part.file_name().map(str::to_owned);
                 let name = path.clone().or(own).ok_or_else(|| {
                     Error::invalid("file", "must be a file with a name: addresses of files are not fetched")
                 })?;
                 let name = base_name(&name)?;
-                let (content, broken) = forwarded_body(app, Body::from_stream(part), limit, LIMIT)?;
+                let content = Body::from_stream(form.content(part));
+                let (content, broken) = forwarded_body(app, content, limit, LIMIT)?;
                 stored = Some(broken.or(put(app, session, name, content)).await?);
             }
             other => {
@@ -91,17 +90,4 @@ fn base_name(path: &str) -> Result<&str, Error> {
         return Err(Error::invalid("path", "must be a name: a session's files have no folders"));
     }
     Ok(name)
-}
-
-fn fault(error: &multer::Error, limit: u64) -> Error {
-    match error {
-        multer::Error::StreamSizeExceeded { .. } | multer::Error::FieldSizeExceeded { .. } => {
-            Error::BodyTooLarge { limit, setting: LIMIT }
-        }
-        error => no_form(&error.to_string()),
-    }
-}
-
-fn no_form(problem: &str) -> Error {
-    Error::InvalidBody { message: format!("the body is not a form with a file: {problem}") }
 }
