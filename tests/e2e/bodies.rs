@@ -19,7 +19,11 @@ const ATTACK_COSTS: u64 = 320 << 20;
 
 pub(crate) fn group() -> Group {
     group!(None,
-        quick: [no_body_takes_the_hosts_memory, all_bodies_share_one_budget],
+        quick: [
+            no_body_takes_the_hosts_memory,
+            all_bodies_share_one_budget,
+            bodies_without_a_key_hold_up_nobody_who_has_one,
+        ],
         full: [a_body_that_does_not_arrive_is_given_up, a_client_refused_while_sending_gets_the_answer],
     )
 }
@@ -166,6 +170,52 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
     ensure!(status.status == 200, "{status}");
     drop(held);
     eventually!("there is room again", 20, api.post("/sessions/create", &long).await?.status == 400)?;
+    daemon.assert_idle().await
+}
+
+async fn bodies_without_a_key_hold_up_nobody_who_has_one(_: Stage) -> Result<()> {
+    let settings = Settings::on_demand()
+        .set("SERVER_BODY_MEMORY", "8MiB")
+        .set("SERVER_KEYLESS_BODY_MEMORY", "8MiB")
+        .set("SERVER_KEYLESS_BODY_SHARE", "8MiB")
+        .set("WORLD_MAX_BODY", "2MiB")
+        .set("TASKS_MAX_BODY", "2MiB")
+        .set("WEBDRIVER_MAX_SESSION_BODY", "2MiB")
+        .set("SESSION_MAX_STATE", "2MiB")
+        .set("PROFILES_MAX_SIZE", "2MiB")
+        .set("PAGES_MAX_BODY", "2MiB")
+        .set("MCP_MAX_BODY", "2MiB")
+        .set("EXTENSIONS_MAX_SIZE", "2MiB");
+    let daemon = Daemon::start(settings).await?;
+    let api = daemon.api();
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let mut stream = waited_for(&daemon, "POST", "/v1/world/generate", 2 << 20).await?;
+        stream.write_all(&vec![b' '; (2 << 20) - (64 << 10)]).await?;
+        held.push(stream);
+    }
+    let long = json!({"patient_id": "x".repeat(512 << 10)});
+    eventually!("there is no room for another stranger", 20, {
+        let reply = api.post("/v1/world/generate", &long).await?;
+        let full = reply.status == 503;
+        ensure!(!full || reply.header("retry-after").is_some(), "{reply}");
+        ensure!(!full || reply.fault(503)?.code == "body_memory", "{reply}");
+        full
+    })?;
+    // Those whose key is in a header have room.
+    let reply = api.post("/sessions/create", &json!({"service_passcode": "x".repeat(512 << 10)})).await?;
+    ensure!(reply.status == 400, "{reply}");
+    let made = api.post("/v1/integration-keys", &json!({"name": "clinic"})).await?.ok()?;
+    let key = made["secret"].as_str().context("a secret")?;
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    headers.insert("x-api-key", HeaderValue::try_from(key)?);
+    let reply = api.send(Method::POST, "/v1/world/generate", headers, long.to_string().into()).await?;
+    ensure!(reply.fault(400)?.code == "invalid_field", "{reply}");
+    // No stranger sends much to a call that needs no key.
+    let reply = api.post("/graphql", &json!({"query": "x".repeat(65 << 10)})).await?;
+    ensure!(reply.fault(413)?.message.contains("server.max_keyless_body"), "{reply}");
+    drop(held);
+    eventually!("there is room again", 20, api.post("/v1/world/generate", &long).await?.status == 401)?;
     daemon.assert_idle().await
 }
 

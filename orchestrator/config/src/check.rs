@@ -157,7 +157,12 @@ fn services(config: &Sections, layers: &mut Layers<'_>) {
 }
 
 fn bodies(config: &Sections, layers: &mut Layers<'_>) {
-    let memory = config.server.body_memory;
+    let server = &config.server;
+    let size = |size: ByteSize| size.to_string();
+    let share = ("server.keyless_body_share", server.keyless_body_share);
+    bounded(layers, share, ("server.keyless_body_memory", server.keyless_body_memory), size);
+    bounded(layers, ("server.max_keyless_body", server.max_keyless_body), share, size);
+    let memory = server.body_memory;
     let parsed = [
         ("server.max_body", config.server.max_body),
         ("webdriver.max_session_body", config.webdriver.max_session_body),

@@ -66,6 +66,13 @@ settings! {
         /// Memory for the bodies of all requests in progress, including what they are parsed into; when it is full, requests are
         /// refused.
         body_memory: ByteSize = Is("128MiB"), min "1MiB";
+        /// Maximum size of a request body where no key is needed: that of a sign-in to the console, and that of `/graphql`.
+        max_keyless_body: ByteSize = Is("64KiB"), min "1KiB";
+        /// Memory for the bodies of requests in progress whose key is not in a header, in addition to `body_memory`: those that need
+        /// none, and requests for worlds whose key is in the body, until that is read.
+        keyless_body_memory: ByteSize = Is("64MiB"), min "1MiB";
+        /// Maximum part of `keyless_body_memory` that bodies from one address or IPv6 /64 network may take; no such body is longer.
+        keyless_body_share: ByteSize = Is("32MiB"), min "64KiB";
         /// Whether `/status` and `/metrics` require a key.
         status_needs_key: bool = Is("false");
         /// Failed sign-ins to the console allowed a minute from one address or IPv6 /64 network; further ones get 429 for the

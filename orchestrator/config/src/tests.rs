@@ -107,6 +107,8 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("server.max_body", "many", "64KiB"),
         ("server.max_body", "9999999999GiB", "is not a size"),
         ("server.body_memory", "16MiB", "less than 4 times webdriver.max_session_body"),
+        ("server.keyless_body_share", "65MiB", "more than server.keyless_body_memory, 64MiB"),
+        ("server.max_keyless_body", "33MiB", "more than server.keyless_body_share, 32MiB"),
         ("tasks.max_body", "64MiB", "less than 4 times tasks.max_body"),
         ("docker.host", "tcp://10.0.0.1:2375", "in the clear"),
         ("docker.host", "ssh://there", "not supported"),

@@ -90,7 +90,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 
 pub(crate) use app::App;
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, KeylessBudget};
 pub(crate) use console::Console;
 pub(crate) use server::Listener;
 pub(crate) use server::serve;

@@ -173,9 +173,9 @@ codes! {
     Conflict = "conflict", 409, "session not created", Client;
     /// The body is longer than its limit.
     BodyTooLarge = "body_too_large", 413, "invalid argument", Client;
-    /// The body would take more memory than there is for all bodies (`server.body_memory`).
+    /// The body would take more memory than there is for all bodies (`server.body_memory`, `server.keyless_body_share`).
     BodyTooHeavy = "body_too_heavy", 413, "invalid argument", Client;
-    /// Other bodies take the memory that there is for them (`server.body_memory`).
+    /// Other bodies take the memory that there is for them (`server.body_memory`, `server.keyless_body_memory`).
     BodyMemory = "body_memory", 503, "unknown error", Client, 5;
     /// The body did not arrive in time (`server.body_timeout`).
     BodyTimeout = "body_timeout", 408, "invalid argument", Client;

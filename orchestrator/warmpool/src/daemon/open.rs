@@ -141,6 +141,10 @@ impl Daemon {
             drain,
             metrics,
             bodies: http::Budget::new(config.server.body_memory),
+            keyless_bodies: http::KeylessBudget::new(
+                config.server.keyless_body_memory,
+                config.server.keyless_body_share,
+            ),
             recovery: recovery.map(Arc::new),
             started: Instant::now(),
             config,

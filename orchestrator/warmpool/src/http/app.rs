@@ -6,7 +6,7 @@ use std::time::Instant;
 use metrics_exporter_prometheus::PrometheusHandle;
 use warmpool_protocol::Snapshot;
 
-use super::budget::Budget;
+use super::budget::{Budget, KeylessBudget};
 use super::console::Console;
 use super::sign_ins::SignIns;
 use warmpool_config::Config;
@@ -54,8 +54,10 @@ pub(crate) struct App {
     /// The daemon's phase.
     pub drain: Drain,
     pub metrics: PrometheusHandle,
-    /// The memory that bodies of requests may take.
+    /// The memory that bodies of requests may take whose key is known.
     pub bodies: Budget,
+    /// The memory that bodies of requests may take whose key is in them, or that need none.
+    pub keyless_bodies: KeylessBudget,
     /// What had to be mended when the store was opened.
     pub recovery: Option<Arc<Recovery>>,
     /// When the daemon started.

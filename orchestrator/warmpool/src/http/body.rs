@@ -1,5 +1,6 @@
 //! Reads bodies into memory within one budget, and parses JSON with errors that name the field.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 
 use axum::body::Body;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::App;
-use super::budget::Part;
+use super::budget::{Part, SHARE};
 use super::forwarded_body::broke_off;
 use super::headers::media_type;
 use super::json_size::{JsonSize, SizeError, measure};
@@ -66,6 +67,12 @@ impl Text {
         })
     }
 
+    /// Counts it among those whose key is known.
+    /// Errors: `BodyMemory`.
+    pub(super) fn key_is_known(&mut self, app: &App) -> Result<(), Error> {
+        self.part.move_to(&app.bodies)
+    }
+
     /// Makes room for a copy of the text itself.
     /// Errors: `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn reserve_copy(&mut self) -> Result<(), Error> {
@@ -102,12 +109,16 @@ impl Text {
 /// Reads a body of at most `limit` bytes; `setting` is the limit's name.
 /// Errors: `BodyTooLarge`, `BodyTimeout`, `BodyTooHeavy`, `BodyMemory`, and `InvalidBody` when it breaks off.
 pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static str) -> Result<Text, Error> {
+    read_into(app.bodies.part(), app, body, limit, setting).await
+}
+
+/// The same with the part of a budget that the text shall have.
+async fn read_into(mut part: Part, app: &App, body: Body, limit: u64, setting: &'static str) -> Result<Text, Error> {
     if body.size_hint().lower() > limit {
         return Err(Error::BodyTooLarge { limit, setting });
     }
     let after = app.config.server.body_timeout;
     let read = async {
-        let mut part = app.bodies.part();
         let mut body = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
         let mut bytes = BytesMut::new();
         while let Some(frame) = body.frame().await {
@@ -153,7 +164,39 @@ pub(super) async fn json_text(
     limit: u64,
     setting: &'static str,
 ) -> Result<Text, Error> {
-    let mut text = read(app, body, limit, setting).await?;
+    json_object(read(app, body, limit, setting).await?, headers)
+}
+
+/// Reads a JSON object of somebody who needs no key, or has not shown it yet; no body means an empty one.
+/// Errors: those of [`json`], and `KeylessBodyMemory`.
+pub(super) async fn keyless_json<T: DeserializeOwned>(
+    app: &App,
+    address: IpAddr,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Text), Error> {
+    let limit = app.config.server.max_keyless_body.bytes();
+    let mut text = keyless_text(app, address, headers, body, limit, "server.max_keyless_body").await?;
+    Ok((text.parse()?, text))
+}
+
+/// Reads the text of a JSON object whose sender's key is in it, from this address; no body means an empty one. It may be as long as
+/// the share of an address, and as long as `limit`, whose setting is named.
+/// Errors: those of [`json_text`], and `KeylessBodyMemory`.
+pub(super) async fn keyless_text(
+    app: &App,
+    address: IpAddr,
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+    setting: &'static str,
+) -> Result<Text, Error> {
+    let share = app.config.server.keyless_body_share.bytes();
+    let (limit, setting) = if share < limit { (share, SHARE) } else { (limit, setting) };
+    json_object(read_into(app.keyless_bodies.part(address), app, body, limit, setting).await?, headers)
+}
+
+fn json_object(mut text: Text, headers: &HeaderMap) -> Result<Text, Error> {
     if text.is_empty() {
         text.bytes = Bytes::from_static(b"{}");
         return Ok(text);

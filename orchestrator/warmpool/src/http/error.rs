@@ -129,17 +129,25 @@ pub(crate) enum Error {
     },
     /// The body would take more memory than there is for all bodies together.
     #[error(
-        "the body has too many values: with what is made of them it takes more than {limit} bytes; send less, or raise `server.body_memory`"
+        "the body has too many values: with what is made of them it takes more than {limit} bytes; send less, or raise `{setting}`"
     )]
     BodyTooHeavy {
-        /// `server.body_memory`, in bytes.
+        /// The limit, in bytes.
         limit: u64,
+        /// The setting that holds the limit.
+        setting: &'static str,
     },
     /// The bodies of other requests take the memory that there is for bodies.
     #[error(
         "the bodies of other requests take all the memory that there is for them: try again later, or raise `server.body_memory`"
     )]
     BodyMemory,
+    /// The bodies of other requests without a key in a header take the memory that there is for such bodies.
+    #[error(
+        "the bodies of other requests without a key in a header take all the memory that there is for them: send a key in a header, \
+         where the call has one; try again later; or raise `server.keyless_body_memory` and `server.keyless_body_share`"
+    )]
+    KeylessBodyMemory,
     /// The body did not arrive in time.
     #[error("the body did not arrive: nothing, or not all of it, came within {} seconds (`server.body_timeout`)", after.as_secs())]
     BodyTimeout {
@@ -186,7 +194,7 @@ impl Fault for Error {
             Self::Conflict { .. } => Code::Conflict,
             Self::BodyTooLarge { .. } => Code::BodyTooLarge,
             Self::BodyTooHeavy { .. } => Code::BodyTooHeavy,
-            Self::BodyMemory => Code::BodyMemory,
+            Self::BodyMemory | Self::KeylessBodyMemory => Code::BodyMemory,
             Self::BodyTimeout { .. } => Code::BodyTimeout,
             Self::AddressLimit { .. } => Code::AddressLimit,
             Self::MediaType => Code::UnsupportedMediaType,

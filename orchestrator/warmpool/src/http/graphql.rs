@@ -12,6 +12,7 @@ use super::App;
 use super::auth::StatusCaller;
 use super::body;
 use super::openapi::{Access, AnyObject, Operation, Routes};
+use super::peer::ClientAddress;
 use super::route::{Policy, Traffic};
 use super::status::grid_status;
 use crate::http::error::Error;
@@ -42,8 +43,14 @@ pub(super) fn routes() -> Routes {
 }
 
 /// `POST /graphql`
-async fn answer(State(app): State<App>, _: StatusCaller, headers: HeaderMap, body: Body) -> Result<Response, Error> {
-    let (_, _text) = body::json::<GridQuestion>(&app, &headers, body).await?;
+async fn answer(
+    State(app): State<App>,
+    _: StatusCaller,
+    ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let (_, _text) = body::keyless_json::<GridQuestion>(&app, address, &headers, body).await?;
     let engines: Vec<Engine> = app.sessions.all_live().iter().map(|session| session.options.engine).collect();
     let mut waiting = Vec::new();
     let mut installed = Vec::new();

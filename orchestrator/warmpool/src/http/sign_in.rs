@@ -119,7 +119,7 @@ pub(super) async fn sign_in(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
+    let (credentials, _text): (Credentials, _) = body::keyless_json(&app, address, &headers, body).await?;
     if credentials.key.trim().is_empty() {
         return Err(Error::MissingKey);
     }

@@ -1,5 +1,6 @@
 //! `/v1/world/generate`, `/v1/worlds`, `/v1/patients`: asking for worlds, looking after them, deleting them.
 
+use std::net::IpAddr;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -20,6 +21,7 @@ use super::auth::Caller;
 use super::body;
 use super::headers::{self, wants};
 use super::openapi::{Access, EVENTS, Operation, Routes};
+use super::peer::ClientAddress;
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use super::revocation::while_held;
@@ -140,9 +142,15 @@ fn sent_key(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// `POST /v1/world/generate`. The log records every answer.
-pub(super) async fn generate(State(app): State<App>, base: PublicUrl, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn generate(
+    State(app): State<App>,
+    base: PublicUrl,
+    ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let mut entry = RequestEntry::begin();
-    let answer = answer(&app, &base, &headers, body, &mut entry).await;
+    let answer = answer(&app, &base, address, &headers, body, &mut entry).await;
     let response = answer.unwrap_or_else(|error| error.into_response());
     app.worlds.log().add(entry, response.status().as_u16()).await;
     response
@@ -151,14 +159,22 @@ pub(super) async fn generate(State(app): State<App>, base: PublicUrl, headers: H
 async fn answer(
     app: &App,
     base: &PublicUrl,
+    address: IpAddr,
     headers: &HeaderMap,
     body: Body,
     entry: &mut RequestEntry,
 ) -> Result<Response, Error> {
     let limit = app.config.world.max_body.bytes();
-    let mut text = body::json_text(app, headers, body, limit, "world.max_body").await?;
+    let is_known = sent_key(headers).is_some_and(|key| app.worlds.keys().verify(key).is_ok());
+    let mut text = match is_known {
+        true => body::json_text(app, headers, body, limit, "world.max_body").await?,
+        false => body::keyless_text(app, address, headers, body, limit, "world.max_body").await?,
+    };
     let (key, secret) = app.worlds.identify(&text, sent_key(headers), entry)?;
     Right::IntegrationKey(secret).note();
+    if !is_known {
+        text.key_is_known(app)?;
+    }
     let request: GenerateRequest = text.parse()?;
     let wait = headers::wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
