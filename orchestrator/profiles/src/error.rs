@@ -1,5 +1,7 @@
 //! What can go wrong with a profile.
 
+use std::time::Duration;
+
 use warmpool_api::profile::ProfileKind;
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
 use warmpool_store::StoreError;
@@ -77,6 +79,19 @@ pub enum Error {
         /// `profiles.max_folder`.
         limit: u64,
     },
+    /// The folder stopped coming.
+    #[error("the folder did not arrive in time")]
+    FolderTimeout,
+    /// The folder did not arrive in time, or its turn did not come.
+    #[error(
+        "the folder did not arrive within {} seconds (`profiles.import_timeout`), in which it may have waited for other imports \
+         (`profiles.max_imports_per_key`, `profiles.max_imports`): send it again",
+        after.as_secs()
+    )]
+    ImportTimeout {
+        /// `profiles.import_timeout`.
+        after: Duration,
+    },
     /// The profile was deleted meanwhile.
     #[error("profile `{name}` was deleted meanwhile")]
     Deleted {
@@ -97,6 +112,7 @@ impl Fault for Error {
             Self::TooLarge { .. } | Self::FolderTooLarge { .. } => Code::BodyTooLarge,
             Self::WrongKind { .. } => Code::Conflict,
             Self::Folder { .. } => Code::InvalidBody,
+            Self::FolderTimeout | Self::ImportTimeout { .. } => Code::BodyTimeout,
         }
     }
 

@@ -189,6 +189,7 @@ fn refused(error: FolderError, limit: u64) -> Error {
     let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
     match error {
         FolderError::TooLarge { .. } => Error::FolderTooLarge { limit },
+        FolderError::Archive(error) if error.kind() == io::ErrorKind::TimedOut => Error::FolderTimeout,
         FolderError::Archive(error) if is_full(&error) => Error::Service(ServiceError::DiskNearlyFull),
         FolderError::Archive(error) if error.get_ref().is_some_and(|inner| inner.is::<FolderError>()) => {
             Error::FolderTooLarge { limit }
@@ -246,7 +247,7 @@ impl Profiles {
 
     /// Adds a version with this packed folder, which is checked while it arrives. A profile that is not there is made, and is
     /// not left behind when the folder is refused.
-    /// Errors: those of [`Profiles::put`], and `Folder`, `FolderTooLarge`.
+    /// Errors: those of [`Profiles::put`], and `Folder`, `FolderTooLarge`, `ImportTimeout`.
     pub async fn put_folder(
         &self,
         owner: &KeyId,
@@ -266,18 +267,23 @@ impl Profiles {
         writer: &Writer,
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<ProfileView, Error> {
+        let limits = &self.0.limits;
+        let import = self.0.imports.begin(&writer.place.0, limits).await?;
         let before = self.entry(&writer.place);
         if let Ok(entry) = &before {
             Self::find(entry, None, ProfileKind::Folder)?;
         }
-        if let Err(refused) = writer.save_folder(None, from).await {
+        if let Err(refused) = writer.save_folder(None, import.timed(from)).await {
             if before.is_err() {
                 match self.remove(writer).await {
                     Ok(()) | Err(Error::UnknownProfile { .. }) => {}
                     Err(error) => tracing::warn!(%error, profile = writer.place.1, "an empty profile was not removed"),
                 }
             }
-            return Err(refused);
+            return Err(match refused {
+                Error::FolderTimeout => Error::ImportTimeout { after: limits.import_timeout },
+                refused => refused,
+            });
         }
         Ok(self.view(&*self.entry(&writer.place)?))
     }

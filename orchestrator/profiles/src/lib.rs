@@ -7,6 +7,7 @@
 //! | `record` | a profile as the store keeps it, and the check of its name |
 //! | `files`  | the versions of profiles, each an encrypted file |
 //! | `folders` | versions that are a browser's folder |
+//! | `imports` | how many folders clients send at once |
 //! | `opening` | what a session begins with |
 //! | `writer` | the right to write one profile, which one session at a time has |
 //! | `contents` | what a version holds, without its values |
@@ -33,6 +34,7 @@ mod contents;
 mod error;
 mod files;
 mod folders;
+mod imports;
 mod opening;
 mod record;
 mod saving;

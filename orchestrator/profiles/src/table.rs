@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use warmpool_protocol::StorageState;
 
 use crate::files::Files;
+use crate::imports::Imports;
 use crate::record::{Record, Version, check_name};
 use crate::writer::{Holders, Place, Writer};
 use crate::{Error, contents};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) instance: Cipher,
     pub(crate) entries: Mutex<HashMap<Place, Arc<Entry>>>,
     holders: Holders,
+    pub(crate) imports: Imports,
     /// Held while a profile is made, so that no key has more than it may.
     pub(crate) making: tokio::sync::Mutex<()>,
 }
@@ -69,6 +71,7 @@ impl Profiles {
     fn unread(limits: Limits, data_dir: &Path, min_free: u64, instance: [u8; 32], store: Store) -> Self {
         let files = Files::below(data_dir, min_free);
         let shared = Shared {
+            imports: Imports::new(&limits),
             limits,
             store,
             files,

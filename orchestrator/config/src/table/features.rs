@@ -147,6 +147,13 @@ settings! {
         max_size: ByteSize = Is("8MiB"), min "64KiB";
         /// Maximum size of the files of a profile that is a browser's folder.
         max_folder: ByteSize = Is("256MiB"), min "16MiB";
+        /// Maximum number of folders that clients send at once; more wait. Each occupies a thread while it arrives.
+        max_imports: usize = Is("16"), min "1";
+        /// Maximum number of folders that clients of one key send at once; more wait.
+        max_imports_per_key: usize = Is("2"), min "1";
+        /// Timeout for a folder that a client sends to arrive, with the time that it waits for others. A pause within it has its
+        /// own, `server.body_timeout`.
+        import_timeout: Duration = Is("10m"), min "1s";
         /// Number of versions of a profile kept; a version is what one session saved.
         keep_versions: usize = Is("5"), min "1";
         /// Time after which a profile that no session has used is deleted for good; never when unset.
