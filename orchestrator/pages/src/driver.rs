@@ -100,7 +100,7 @@ impl DriverTab {
     ) -> Result<Value, TabError> {
         let path = format!("/session/{}/{command}", self.id);
         let refused = |error: &dyn std::fmt::Display| TabError::Refused(error.to_string());
-        let read = Command::read(&method, &path, 2, None).map_err(|error| refused(&error))?;
+        let read = Command::read(&method, &path, 2).map_err(|error| refused(&error))?;
         let mut request = Request::new(full(body.map(|body| body.to_string()).unwrap_or_default()));
         *request.method_mut() = method;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -58,7 +58,8 @@
 //!
 //! # WebDriver
 //!
-//! Requests and answers stream through unchanged, but for three commands and the names of network errors.
+//! Bodies of requests and answers stream through unchanged, but for three commands and the names of network errors. Of their heads
+//! only what the standard needs passes, either way.
 //!
 //! - *A new session* passes `webdriver::capabilities`, which is pure. It takes out what the warm browser fulfils, has the
 //!   agent start another browser in the same container for what needs one, and refuses by name what would reach around

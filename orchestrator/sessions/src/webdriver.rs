@@ -13,8 +13,8 @@ mod window;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderName};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
@@ -48,6 +48,10 @@ pub type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// The largest answer of a driver that is searched for the name of an error, in bytes.
 const NAMED_LIMIT: u64 = 64 << 10;
+/// What a driver hears of a request's head. All else is between its client and the daemon: keys, cookies, and what a proxy adds.
+const FOR_DRIVERS: [HeaderName; 3] = [ACCEPT, CONTENT_LENGTH, CONTENT_TYPE];
+/// What a client hears of the head of a driver's answer. A worker that a page has taken over may write any other.
+const FOR_CLIENTS: [HeaderName; 2] = [CACHE_CONTROL, CONTENT_LENGTH];
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -146,7 +150,7 @@ pub async fn forward(
         (command, request) = window::fill(size);
     }
     let closes = window::closes(request.method(), &command);
-    strip_hop_by_hop(request.headers_mut());
+    *request.headers_mut() = only(&FOR_DRIVERS, request.headers());
     let limit = config.webdriver.command_timeout;
     let (path, passes_agent) = (command.path_in(id), command.passes_agent(session.options.engine));
     let sent = timeout(limit, session.worker.driver.forward(&path, request, passes_agent)).await;
@@ -157,7 +161,7 @@ pub async fn forward(
             Err(explain_no_answer(session, error).await)
         }
         Ok(Ok(mut response)) => {
-            strip_hop_by_hop(response.headers_mut());
+            *response.headers_mut() = answer_headers(response.headers());
             if closes {
                 return window::closed(session, response).await;
             }
@@ -224,32 +228,16 @@ pub async fn explain_no_answer(session: &Session, error: AgentError) -> Error {
     }
 }
 
-/// Takes away what belongs to one connection, and what `Connection` names.
-pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    const HOP_BY_HOP: [&str; 8] = [
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "upgrade",
-    ];
-    let named: Vec<HeaderName> = headers
-        .get_all(http::header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named {
-        headers.remove(name);
-    }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
-    headers.remove(http::header::TRANSFER_ENCODING);
+/// These headers of those that there are, once each.
+fn only(names: &[HeaderName], of: &HeaderMap) -> HeaderMap {
+    names.iter().filter_map(|name| Some((name.clone(), of.get(name)?.clone()))).collect()
+}
+
+/// The head of an answer, which is JSON by the standard, whatever the worker calls it.
+fn answer_headers(of: &HeaderMap) -> HeaderMap {
+    let mut headers = only(&FOR_CLIENTS, of);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    headers
 }
 
 #[cfg(test)]
@@ -268,20 +256,45 @@ mod tests {
         }
     }
 
+    fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
+        list.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
     #[test]
-    fn headers_of_one_connection_stay_on_it() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
+    fn what_opens_the_daemon_reaches_no_driver() {
+        let sent = headers(&[
+            ("accept", "application/json"),
+            ("authorization", "Bearer wp_1_2"),
             ("connection", "keep-alive, x-secret"),
-            ("x-secret", "1"),
-            ("keep-alive", "timeout=5"),
-            ("transfer-encoding", "chunked"),
+            ("content-length", "2"),
             ("content-type", "application/json"),
-        ] {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        strip_hop_by_hop(&mut headers);
-        assert_eq!(headers.len(), 1);
-        assert!(headers.contains_key("content-type"));
+            ("cookie", "warmpool_console=1"),
+            ("service-secret-key", "wp_1_2"),
+            ("transfer-encoding", "chunked"),
+            ("x-api-key", "wk_live_1"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-secret", "1"),
+        ]);
+        let heard =
+            headers(&[("accept", "application/json"), ("content-length", "2"), ("content-type", "application/json")]);
+        assert_eq!(only(&FOR_DRIVERS, &sent), heard);
+    }
+
+    #[test]
+    fn what_a_worker_writes_beside_its_answer_reaches_no_client() {
+        let written = headers(&[
+            ("cache-control", "no-cache"),
+            ("connection", "close"),
+            ("content-length", "14"),
+            ("content-type", "text/html"),
+            ("location", "https://example.com/"),
+            ("set-cookie", "warmpool_console=1"),
+        ]);
+        let heard = headers(&[
+            ("cache-control", "no-cache"),
+            ("content-length", "14"),
+            ("content-type", "application/json; charset=utf-8"),
+        ]);
+        assert_eq!(answer_headers(&written), heard);
     }
 }

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 const MAX_TEXT: usize = 1 << 20;
 /// The most touch points at once.
 const MAX_TOUCHES: usize = 10;
+/// The most keys that one viewer holds down; no keyboard has as many.
+const MAX_KEYS: usize = 256;
 
 /// A button of a pointer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -156,6 +158,10 @@ impl HeldInput {
                     return None;
                 }
                 if down {
+                    // It would not be released.
+                    if self.keys.len() >= MAX_KEYS && !self.keys.contains_key(&code) {
+                        return None;
+                    }
                     self.keys.insert(code.clone(), (key.clone(), key_code));
                 } else {
                     self.keys.remove(&code);
@@ -251,6 +257,18 @@ mod tests {
         let released: Vec<_> = held.release().into_iter().map(|(_, params)| params["type"].clone()).collect();
         assert_eq!(released, ["keyUp", "mouseReleased"]);
         assert!(held.release().is_empty());
+    }
+
+    #[test]
+    fn a_viewer_holds_no_more_keys_than_a_keyboard_has() {
+        let mut held = HeldInput::default();
+        let key = |number: usize, down| json!({"input": "key", "down": down, "key": "a", "code": format!("K{number}")});
+        let pressed = (0..10_000).filter_map(|number| held.command(read(key(number, true)))).count();
+        assert_eq!((pressed, held.keys.len()), (MAX_KEYS, MAX_KEYS));
+        assert!(held.command(read(key(0, true))).is_some(), "it repeats");
+        held.command(read(key(0, false))).unwrap();
+        assert!(held.command(read(key(9999, true))).is_some());
+        assert_eq!(held.release().len(), MAX_KEYS);
     }
 
     #[test]

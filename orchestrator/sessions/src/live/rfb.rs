@@ -15,6 +15,9 @@ const MAX_CUT_TEXT: usize = 1 << 20;
 /// The most encodings a viewer may list.
 const MAX_ENCODINGS: usize = 256;
 
+/// The most keys that one viewer holds down, by their symbols; no keyboard has as many.
+const MAX_KEYS: usize = 256;
+
 /// Pseudo-encodings that change the form of a viewer's messages, or add new ones.
 const LEFT_OUT: [i32; 3] = [EXTENDED_MOUSE_BUTTONS, XVP, GII];
 const EXTENDED_MOUSE_BUTTONS: i32 = -316;
@@ -112,8 +115,7 @@ impl Filter {
     /// Releases every key and button that this viewer holds down.
     pub(super) fn release(&mut self, to: &mut BytesMut) {
         for key in std::mem::take(&mut self.keys) {
-            to.put_slice(&[KEY_EVENT, 0, 0, 0]);
-            to.put_u32(key);
+            release_key(key, to);
         }
         if let Some(mut pointer) = self.pointer.take() {
             pointer[1] = 0;
@@ -121,17 +123,28 @@ impl Filter {
         }
     }
 
+    /// Notes that a key is held down, or no longer. Where too many are, one of them is released: a symbol that a modifier has changed
+    /// meanwhile stays without its end.
+    fn note_key(&mut self, key: u32, down: bool, to: &mut BytesMut) {
+        if !down {
+            self.keys.remove(&key);
+            return;
+        }
+        if self.keys.len() >= MAX_KEYS
+            && !self.keys.contains(&key)
+            && let Some(first) = self.keys.pop_first()
+        {
+            release_key(first, to);
+        }
+        self.keys.insert(key);
+    }
+
     fn message(&mut self, message: &[u8], acts: bool, to: &mut BytesMut) -> bool {
         match kind(message) {
             Message::Harmless => to.extend_from_slice(message),
             Message::Encodings => encodings(message, to),
             Message::Key if acts => {
-                let key = (&message[4..]).get_u32();
-                if message[1] == 0 {
-                    self.keys.remove(&key)
-                } else {
-                    self.keys.insert(key)
-                };
+                self.note_key((&message[4..]).get_u32(), message[1] != 0, to);
                 to.extend_from_slice(message);
                 return true;
             }
@@ -143,12 +156,7 @@ impl Filter {
             }
             Message::OtherInput if acts => {
                 if message[0] == QEMU {
-                    let key = (&message[4..]).get_u32();
-                    if message[3] == 0 {
-                        self.keys.remove(&key)
-                    } else {
-                        self.keys.insert(key)
-                    };
+                    self.note_key((&message[4..]).get_u32(), message[3] != 0, to);
                 }
                 to.extend_from_slice(message);
                 return true;
@@ -171,6 +179,11 @@ impl Filter {
         };
         Ok((bytes.len() >= length).then_some(length))
     }
+}
+
+fn release_key(key: u32, to: &mut BytesMut) {
+    to.put_slice(&[KEY_EVENT, 0, 0, 0]);
+    to.put_u32(key);
 }
 
 /// The length of the message that starts here; `None` until enough of it has arrived.
@@ -285,6 +298,32 @@ mod tests {
         to.clear();
         filter.release(&mut to);
         assert!(to.is_empty());
+    }
+
+    #[test]
+    fn a_viewer_holds_no_more_keys_than_a_keyboard_has() {
+        let mut filter = greeted();
+        let mut to = BytesMut::new();
+        for key in 0..10_000_u32 {
+            let down = match key % 2 {
+                0 => [&[4, 1, 0, 0][..], &key.to_be_bytes()].concat(),
+                _ => [&[255, 0, 0, 1][..], &key.to_be_bytes(), &[0, 0, 0, 48]].concat(),
+            };
+            assert_eq!(filter.feed(&down, true, &mut to), Ok(true));
+        }
+        assert_eq!(filter.keys.len(), MAX_KEYS);
+        filter.release(&mut to);
+        let mut pressed = std::collections::BTreeSet::new();
+        while let Some(length) = length(&to).unwrap() {
+            let message = to.split_to(length);
+            let key = (&message[4..]).get_u32();
+            if message[0] == QEMU || message[1] != 0 {
+                pressed.insert(key)
+            } else {
+                pressed.remove(&key)
+            };
+        }
+        assert_eq!(pressed.len(), 0, "nothing stays pressed");
     }
 
     #[test]

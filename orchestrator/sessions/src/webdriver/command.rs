@@ -15,16 +15,16 @@ use crate::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     path: String,
-    query: Option<String>,
 }
 
 impl Command {
-    /// Reads the command from a request's path, of which the first `before` segments name the driver session.
+    /// Reads the command from a request's path, of which the first `before` segments name the driver session. Commands have no
+    /// query: what a client writes there is for the daemon, such as its key.
     /// Errors: `UnknownCommand` when nothing follows these segments, or when an empty or a dot segment does.
-    pub fn read(method: &Method, path: &str, before: usize, query: Option<&str>) -> Result<Self, Error> {
+    pub fn read(method: &Method, path: &str, before: usize) -> Result<Self, Error> {
         let command = behind(path, before);
         if stays_below(command) {
-            return Ok(Self { path: command.to_owned(), query: query.map(str::to_owned) });
+            return Ok(Self { path: command.to_owned() });
         }
         let shown = format!("/{}", command.chars().take(100).collect::<String>());
         Err(Error::UnknownCommand { method: method.to_string(), path: shown })
@@ -32,7 +32,7 @@ impl Command {
 
     /// A command of the daemon's own.
     pub(super) fn own(path: &'static str) -> Self {
-        Self { path: path.to_owned(), query: None }
+        Self { path: path.to_owned() }
     }
 
     /// Whether it is this command, however it was encoded.
@@ -48,8 +48,7 @@ impl Command {
 
     /// The driver's path for it, in the driver session `id`.
     pub(super) fn path_in(&self, id: &str) -> String {
-        let query = self.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
-        format!("/session/{id}/{}{query}", self.path)
+        format!("/session/{id}/{}", self.path)
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
 
     fn sent(command: &str) -> Option<String> {
         let path = format!("/session/{ID}/{command}");
-        Command::read(&Method::POST, &path, 2, None).ok().map(|command| command.path_in(ID))
+        Command::read(&Method::POST, &path, 2).ok().map(|command| command.path_in(ID))
     }
 
     /// What a program does that decodes, takes backslashes for slashes, and resolves dots, in the way of RFC 3986.
@@ -153,7 +152,7 @@ mod tests {
                 return Ok(());
             };
             let answer = |Path((_, _, _, matched)): Path<(String, String, String, String)>, request: Request| async move {
-                let read = Command::read(request.method(), request.uri().path(), 6, None);
+                let read = Command::read(request.method(), request.uri().path(), 6);
                 let Ok(read) = read else { return "refused".to_owned() };
                 let same = decoded(read.path.as_bytes()) == matched.as_bytes();
                 (if same { "same" } else { "another" }).to_owned()
@@ -177,9 +176,7 @@ mod tests {
         {
             assert_eq!(sent(command).as_deref(), Some(format!("/session/{ID}/{command}").as_str()));
         }
-        let command = Command::read(&Method::GET, "/session/D/title", 2, Some("query=1")).unwrap();
-        assert_eq!(command.path_in("D"), "/session/D/title?query=1");
-        assert!(Command::read(&Method::POST, "/session/D/%77indow/maximize", 2, None).unwrap().is("window/maximize"));
+        assert!(Command::read(&Method::POST, "/session/D/%77indow/maximize", 2).unwrap().is("window/maximize"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
+use http::header::UPGRADE;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Body as _;
 use schemars::JsonSchema;
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::App;
-use super::auth::KEY_HEADERS;
 use super::body::{self, Text};
 use super::devtools;
 use super::forwarded_body::forwarded_body;
@@ -313,15 +312,8 @@ pub(super) async fn forward(
 ) -> Result<Response, Error> {
     refuse_page_types(request.headers())?;
     let uri = request.uri();
-    let command = Command::read(request.method(), uri.path(), before, uri.query())?;
-    let (mut parts, body) = request.into_parts();
-    parts.headers.remove(HOST);
-    parts.headers.remove(ORIGIN);
-    // A key of ours is no business of the driver's.
-    parts.headers.remove(AUTHORIZATION);
-    for name in KEY_HEADERS {
-        parts.headers.remove(name);
-    }
+    let command = Command::read(request.method(), uri.path(), before)?;
+    let (parts, body) = request.into_parts();
     let (limit, setting) = (app.config.webdriver.max_body.bytes(), "webdriver.max_body");
     if body.size_hint().exact().is_none() {
         // In chunks. Chromedriver takes a body whose length its head names, and waits in vain for any other.

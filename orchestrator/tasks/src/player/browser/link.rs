@@ -93,7 +93,7 @@ impl Dial {
         let (mut parts, body) = request.into_parts();
         parts.headers.remove(http::header::HOST);
         let request = Request::from_parts(parts, body.map_err(Into::into).boxed_unsync());
-        let command = Command::read(request.method(), path, 2, None)?;
+        let command = Command::read(request.method(), path, 2)?;
         let response = webdriver::forward(&self.session, &self.config, id, command, request).await?;
         let (mut parts, body) = response.into_parts();
         let limited = Limited::new(body, self.max_answer).collect().await;
