@@ -19,7 +19,7 @@ use warmpool_core::cipher::{Cipher, SealedFile};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::{ExtensionId, random_bytes};
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, KeyRange, Store, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Store, Table, carry_out};
 
 /// The longest id that an error repeats, in characters.
 const MAX_SHOWN: usize = 64;
@@ -132,9 +132,7 @@ impl Extensions {
         });
         let (upload, hash) = checked.await.map_err(ServiceError::internal)??;
         let (extensions, owner) = (self.clone(), owner.clone());
-        // On its own, so that a client who leaves does not leave half of it.
-        let kept = tokio::spawn(async move { extensions.keep(owner, &upload, hash).await });
-        kept.await.map_err(ServiceError::internal)?
+        carry_out(async move { extensions.keep(owner, &upload, hash).await }).await
     }
 
     async fn keep(&self, owner: KeyId, upload: &Upload, hash: String) -> Result<ExtensionView, Error> {
@@ -216,15 +214,18 @@ impl Extensions {
     /// Deletes an extension of one of those keys for good: no backup brings it back. Browsers that have loaded it keep it.
     /// Errors: `UnknownExtension`, and those of the store.
     pub async fn delete(&self, id: &str, owns: impl Fn(&KeyId) -> bool) -> Result<(), Error> {
-        let entry = self.find(id, owns)?;
-        let id = &entry.record.id;
+        let id = self.find(id, owns)?.record.id.clone();
         let mut batch = Batch::new();
         batch.delete(Table::Extensions, id.as_str()).delete(Table::ExtensionKeys, id.as_str());
         batch.essential().irrevocable();
-        self.0.store.commit(batch, Durability::Power).await?;
-        self.0.entries.lock().remove(id);
-        self.tidy(id).await;
-        Ok(())
+        let extensions = self.clone();
+        carry_out(async move {
+            extensions.0.store.commit(batch, Durability::Power).await?;
+            extensions.0.entries.lock().remove(&id);
+            extensions.tidy(&id).await;
+            Ok(())
+        })
+        .await
     }
 
     /// Removes the file of an extension that is gone. What is left of it nobody can read, and the next start would remove it.

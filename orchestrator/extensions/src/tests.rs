@@ -14,6 +14,7 @@ use warmpool_api::extension::ExtensionFormat;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_keys::KeyId;
+use warmpool_store::fault::{Faults, until};
 use warmpool_store::{Store, StoreOptions};
 
 async fn opened(folder: &TempDir, store: &Store, settings: &[(&str, &str)]) -> Extensions {
@@ -227,4 +228,21 @@ async fn a_deleted_extension_comes_back_from_no_backup() {
     let again = opened(&folder, &recovered.store, &[]).await;
     assert_eq!(again.list(|_| true), [kept]);
     recovered.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_gone_although_its_client_left() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::default());
+    let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
+    let extensions = opened(&folder, &store, &[]).await;
+    let view = extensions.create(&owner(), Bytes::from(zipped("Probe", &[]))).await.unwrap();
+    let id = view.extension_id.clone();
+    let deleting = extensions.clone();
+    faults.abandon(async move { deleting.delete(id.as_str(), |_| true).await }).await;
+    until("it is listed no longer", || extensions.list(|_| true).is_empty()).await;
+    let archive = folder.path().join("extensions").join(view.extension_id.as_str());
+    until("its archive is removed", || !archive.exists()).await;
+    let uploading = extensions.clone();
+    faults.abandon(async move { uploading.create(&owner(), Bytes::from(zipped("Other", &[]))).await }).await;
+    until("what was accepted is listed", || extensions.list(|_| true).len() == 1).await;
 }

@@ -17,7 +17,7 @@ impl Keys {
     /// by its owner, and returns the file's path.
     /// Errors: [`KeyError::Store`], [`KeyError::File`].
     pub async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
-        let _changing = self.change().await;
+        let change = self.change().await;
         if !self.list().is_empty() {
             return Ok(None);
         }
@@ -28,7 +28,7 @@ impl Keys {
         // next start.
         let text = format!("{}\n", key.secret.expose());
         write_private(&path, &text).map_err(|source| KeyError::File { path: path.clone(), source })?;
-        if let Err(error) = self.put(&key.record).await {
+        if let Err(error) = change.put(key.record).await {
             let _ = fs::remove_file(&path);
             return Err(error.into());
         }

@@ -2,10 +2,9 @@
 //! bits.
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::MutexGuard;
 
 use crate::record::{NewKey, Record, SecretHash, is_name};
-use crate::registry::{KeyKind, Registry};
+use crate::registry::{Change, KeyKind, Registry};
 use crate::{Error, KeyError};
 pub use warmpool_api::integration::IntegrationKind;
 use warmpool_core::clock::{Now, unix_ms};
@@ -73,10 +72,8 @@ impl IntegrationKeys {
             return Err(Error::invalid("name", format!("is refused: {}", KeyError::InvalidName)));
         }
         let details = Integration { owner: owner.clone(), kind, shown: String::new(), worlds: 0 };
-        let key = NewKey::new(IntegrationKeyId::random(), name, details);
-        let _changing = self.change().await;
-        self.put(&key.record).await?;
-        Ok(key)
+        let NewKey { record, secret } = NewKey::new(IntegrationKeyId::random(), name, details);
+        Ok(NewKey { record: self.change().await.put(record).await?, secret })
     }
 
     /// Every key of one service key, also revoked ones, by time of making.
@@ -105,26 +102,26 @@ impl IntegrationKeys {
 
     /// Counts one more world of a key in a batch, and keeps other changes of keys away until the caller has committed it.
     /// Errors: when the record cannot be written as JSON.
-    pub async fn count_world(&self, id: &IntegrationKeyId, batch: &mut Batch) -> Result<CountedWorld<'_>, StoreError> {
-        let changing = self.change().await;
+    pub async fn count_world(&self, id: &IntegrationKeyId, batch: &mut Batch) -> Result<CountedWorld, StoreError> {
+        let _alone = self.change().await;
         let mut record = self.get(id);
         if let Some(record) = &mut record {
             record.details.worlds += 1;
             record.last_used_ms = Some(unix_ms());
             batch.put_json(Table::IntegrationKeys, id.as_str(), record)?;
         }
-        Ok(CountedWorld { keys: self, record, _changing: changing })
+        Ok(CountedWorld { keys: self.clone(), record, _alone })
     }
 }
 
 /// A world that a batch counts. Dropped before [`CountedWorld::committed`], it was not made.
-pub struct CountedWorld<'a> {
-    keys: &'a IntegrationKeys,
+pub struct CountedWorld {
+    keys: IntegrationKeys,
     record: Option<IntegrationKey>,
-    _changing: MutexGuard<'a, ()>,
+    _alone: Change<Integration>,
 }
 
-impl CountedWorld<'_> {
+impl CountedWorld {
     /// Lets the count take effect, now that the batch is in the store.
     pub fn committed(self) {
         if let Some(record) = self.record {

@@ -10,12 +10,12 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use crate::record::{KeyState, NewKey, PreviousSecret, Record, SecretHash};
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::secret::Secret;
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
 
 /// Rows read or written at a time.
 const PAGE: usize = 256;
@@ -92,7 +92,13 @@ struct Shared<K: KeyKind> {
     entries: RwLock<Entries<K>>,
     changes: watch::Sender<u64>,
     /// Held from reading a record to having written its successor.
-    changing: Mutex<()>,
+    changing: Arc<Mutex<()>>,
+}
+
+/// The right to change records, which nobody else has meanwhile.
+pub(crate) struct Change<K: KeyKind> {
+    registry: Registry<K>,
+    _alone: OwnedMutexGuard<()>,
 }
 
 /// All keys of one kind. Clones share them.
@@ -137,7 +143,7 @@ impl<K: KeyKind> Registry<K> {
         {
             tracing::warn!(%error, "how long {} still work was not written", K::OLD_SECRETS);
         }
-        let (entries, changes, changing) = (RwLock::new(entries), watch::Sender::default(), Mutex::default());
+        let (entries, changes, changing) = (RwLock::new(entries), watch::Sender::default(), Arc::default());
         Ok(Self { shared: Arc::new(Shared { store, entries, changes, changing }) })
     }
 
@@ -178,14 +184,13 @@ impl<K: KeyKind> Registry<K> {
     /// Gives a key another secret; the one it had works for `keep_old_for` longer. One before that stops at once.
     /// Errors: when the key is unknown or revoked; when the store refuses.
     pub async fn rotate(&self, id: &K::Id, keep_old_for: Duration) -> Result<NewKey<K>, K::Error> {
-        let _changing = self.change().await;
+        let change = self.change().await;
         let mut record = self.active(id)?;
         let (secret, hash) = record.details.new_secret(id);
         record.previous =
             (!keep_old_for.is_zero()).then(|| PreviousSecret::new(record.hash, keep_old_for, &Now::read()));
         record.hash = hash;
-        self.put(&record).await?;
-        Ok(NewKey { record, secret })
+        Ok(NewKey { record: change.put(record).await?, secret })
     }
 
     /// Revokes a key for good. It stops working at once, even if the store then refuses to record it. Revoking a revoked key
@@ -193,15 +198,14 @@ impl<K: KeyKind> Registry<K> {
     /// Errors: when the key is unknown; when the store refuses: then it is revoked only until the daemon restarts, so try
     /// again.
     pub async fn revoke(&self, id: &K::Id) -> Result<Record<K>, K::Error> {
-        let _changing = self.change().await;
+        let change = self.change().await;
         let mut record = self.get(id).ok_or_else(|| K::unknown(id))?;
         if record.is_active() {
             record.state = KeyState::Revoked { at_ms: unix_ms() };
             record.previous = None;
         }
         self.apply(record.clone());
-        self.put(&record).await?;
-        Ok(record)
+        Ok(change.put(record).await?)
     }
 
     /// Records in memory that a key was used now; [`Registry::save_last_used`] writes it.
@@ -230,31 +234,10 @@ impl<K: KeyKind> Registry<K> {
         Ok(())
     }
 
-    /// Keeps all other changes of records away for as long as the guard is held.
-    pub(crate) async fn change(&self) -> MutexGuard<'_, ()> {
-        self.shared.changing.lock().await
-    }
-
-    /// Records a key, new or changed, then lets it take effect. The caller holds [`Registry::change`].
-    pub(crate) async fn put(&self, record: &Record<K>) -> Result<(), StoreError> {
-        let mut batch = Batch::new();
-        // An older backup must bring back neither a revoked key nor an old secret or rule, nor lose a new key.
-        batch.put_json(K::TABLE, record.id.to_string(), record)?.irrevocable();
-        if !record.is_active() {
-            batch.essential();
-        }
-        self.shared.store.commit(batch, Durability::Power).await?;
-        self.apply(record.clone());
-        Ok(())
-    }
-
-    /// Removes a key from the store, then from memory. The caller holds [`Registry::change`].
-    pub(crate) async fn delete(&self, id: &K::Id) -> Result<(), StoreError> {
-        let mut batch = Batch::new();
-        batch.delete(K::TABLE, id.to_string()).irrevocable();
-        self.shared.store.commit(batch, Durability::Power).await?;
-        self.shared.entries.write().remove(id);
-        Ok(())
+    /// Keeps all other changes of records away for as long as the value is held.
+    pub(crate) async fn change(&self) -> Change<K> {
+        let _alone = Arc::clone(&self.shared.changing).lock_owned().await;
+        Change { registry: self.clone(), _alone }
     }
 
     /// Lets a record take effect, and says so to all who follow [`Registry::changes`].
@@ -287,5 +270,36 @@ impl<K: KeyKind> Registry<K> {
         let entries = self.shared.entries.read();
         let entry = entries.by_id.get(entries.by_secret.get(&hash)?)?;
         entry.record.has_secret(hash, now).then(|| look(entry))
+    }
+}
+
+impl<K: KeyKind> Change<K> {
+    /// Records a key, new or changed, then lets it take effect, although nobody may wait for that any more: a secret that was
+    /// replaced must not work on. Returns the record.
+    pub(crate) async fn put(self, record: Record<K>) -> Result<Record<K>, StoreError> {
+        let mut batch = Batch::new();
+        // An older backup must bring back neither a revoked key nor an old secret or rule, nor lose a new key.
+        batch.put_json(K::TABLE, record.id.to_string(), &record)?.irrevocable();
+        if !record.is_active() {
+            batch.essential();
+        }
+        carry_out(async move {
+            self.registry.shared.store.commit(batch, Durability::Power).await?;
+            self.registry.apply(record.clone());
+            Ok(record)
+        })
+        .await
+    }
+
+    /// Removes a key from the store, then from memory, in the same way.
+    pub(crate) async fn delete(self, id: K::Id) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.delete(K::TABLE, id.to_string()).irrevocable();
+        carry_out(async move {
+            self.registry.shared.store.commit(batch, Durability::Power).await?;
+            self.registry.shared.entries.write().remove(&id);
+            Ok(())
+        })
+        .await
     }
 }

@@ -96,23 +96,21 @@ impl Keys {
         role: KeyRole,
         egress: EgressRules,
     ) -> Result<NewKey<ServiceKey>, KeyError> {
-        let key = new_key(name, ServiceKey { role, egress })?;
-        let _changing = self.change().await;
+        let NewKey { record, secret } = new_key(name, ServiceKey { role, egress })?;
+        let change = self.change().await;
         if let Some(other) = self.list().into_iter().find(|other| other.is_active() && other.name == name) {
             return Err(KeyError::NameTaken { id: other.id, name: other.name });
         }
-        self.put(&key.record).await?;
-        Ok(key)
+        Ok(NewKey { record: change.put(record).await?, secret })
     }
 
     /// Gives a key other rules for what pages may reach; they hold for sessions that begin from now on.
     /// Errors: [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`].
     pub async fn set_egress(&self, id: &KeyId, egress: EgressRules) -> Result<KeyRecord, KeyError> {
-        let _changing = self.change().await;
+        let change = self.change().await;
         let mut record = self.active(id)?;
         record.details.egress = egress;
-        self.put(&record).await?;
-        Ok(record)
+        Ok(change.put(record).await?)
     }
 
     /// The rules of a key for what pages may reach.
@@ -124,12 +122,12 @@ impl Keys {
     /// Forgets a revoked key.
     /// Errors: [`KeyError::Unknown`], [`KeyError::Active`], [`KeyError::Store`].
     pub async fn remove(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
-        let _changing = self.change().await;
+        let change = self.change().await;
         let record = self.get(id).ok_or_else(|| ServiceKey::unknown(id))?;
         if record.is_active() {
             return Err(KeyError::Active(id.clone()));
         }
-        self.delete(id).await?;
+        change.delete(id.clone()).await?;
         Ok(record)
     }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::service::NO_SECRET;
 use warmpool_core::clock::Now;
-use warmpool_store::fault::{Fault, Faults, Point};
+use warmpool_store::fault::{Fault, Faults, Point, until};
 use warmpool_store::{Batch, Durability, FatalHook, Store, StoreError, StoreOptions, Table};
 
 const YEAR_MS: i64 = 365 * 86_400_000;
@@ -321,4 +321,25 @@ async fn who_waits_for_a_revocation_hears_of_it_and_of_no_other() {
     // One that is revoked already is not waited for, nor one that never was.
     keys.revoked(&key).await;
     keys.revoked(&"000000000000".parse().unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_rotated_key_and_a_new_one_are_in_memory_although_nobody_waits() {
+    let faults = Faults::default();
+    let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let (leaked, gone) =
+        (keys.create("leaked", KeyRole::Client).await.unwrap(), keys.create("gone", KeyRole::Client).await.unwrap());
+    keys.revoke(&gone.record.id).await.unwrap();
+    let (of, id) = (keys.clone(), leaked.record.id.clone());
+    faults.abandon(async move { of.rotate(&id, Duration::ZERO).await }).await;
+    until("the old secret opens nothing", || keys.verify(leaked.secret.expose()).is_none()).await;
+    let of = keys.clone();
+    faults.abandon(async move { of.create("new", KeyRole::Client).await }).await;
+    until("the new one is there", || keys.list().iter().any(|key| key.name == "new")).await;
+    let (of, id) = (keys.clone(), gone.record.id.clone());
+    faults.abandon(async move { of.remove(&id).await }).await;
+    until("the revoked one is forgotten", || keys.get(&gone.record.id).is_none()).await;
+    keys.save_last_used().await.unwrap();
+    assert_eq!(keys.list(), Keys::load(store).await.unwrap().list(), "the disk says the same");
 }

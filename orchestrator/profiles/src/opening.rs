@@ -14,7 +14,7 @@ use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, Table};
+use warmpool_store::{Batch, Durability, Table, carry_out};
 
 /// The field of a create call that has a profile.
 const FIELD: &str = "profile.name";
@@ -68,11 +68,12 @@ impl Profiles {
             ProfileKind::State => (self.read(&entry, None).await?, None),
             ProfileKind::Folder => (None, self.open_newest(&entry, None).await?),
         };
-        self.note_use(&entry).await?;
+        let profiles = self.clone();
+        carry_out(async move { profiles.note_use(&entry).await }).await?;
         Ok(OpenedProfile { state, folder, kind, writer })
     }
 
-    /// Writes down that a profile is used, once in a while.
+    /// Writes down that a profile is used, once in a while. The caller carries it out.
     async fn note_use(&self, entry: &Entry) -> Result<(), Error> {
         let _turn = entry.change.lock().await;
         let mut record = entry.record.lock().clone();

@@ -18,7 +18,7 @@ use warmpool_core::ids::{ProfileId, SessionId, random_bytes};
 use warmpool_store::{Batch, Durability, Table};
 
 impl Profiles {
-    /// Makes the record and the key of a profile that is not there, and is to keep this.
+    /// Makes the record and the key of a profile that is not there, and is to keep this. The caller carries it out.
     pub(crate) async fn make(&self, place: &Place, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
         let _turn = self.0.making.lock().await;
         if let Ok(entry) = self.entry(place) {
@@ -47,12 +47,12 @@ impl Profiles {
         Ok(entry)
     }
 
-    /// Saves a state as the newest version. Returns whether it differs from the one before.
+    /// Saves a state as the newest version. Returns whether it differs from the one before. The caller carries it out.
     pub(crate) async fn save(
         &self,
         place: &Place,
         session: Option<&SessionId>,
-        state: &StorageState,
+        state: StorageState,
     ) -> Result<bool, Error> {
         let text = state.lasting_json().map_err(Error::internal)?;
         let (size, limit) = (text.len() as u64, self.0.limits.max_size.bytes());

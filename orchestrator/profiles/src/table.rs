@@ -19,7 +19,7 @@ use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ProfileId;
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, KeyRange, Store, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Store, Table, carry_out};
 
 /// All profiles. Clones share them.
 #[derive(Clone)]
@@ -215,24 +215,32 @@ impl Profiles {
         if self.entry(&place).is_ok() {
             return Err(Error::ProfileExists { name: place.1 });
         }
-        let writer = Writer::take(self, place.clone())?;
-        let entry = self.make(&place, kind).await?;
-        if let Some(state) = state {
-            writer.save(state).await?;
-        }
-        drop(writer);
-        Ok(self.view(&entry))
+        let writer = Writer::take(self, place)?;
+        let (profiles, state) = (self.clone(), state.cloned());
+        carry_out(async move {
+            let entry = profiles.make(&writer.place, kind).await?;
+            if let Some(state) = state {
+                profiles.save(&writer.place, None, state).await?;
+            }
+            drop(writer);
+            Ok(profiles.view(&entry))
+        })
+        .await
     }
 
     /// Adds a version with this state. A profile that is not there is made.
     /// Errors: `Field`, `ProfileInUse`, `ProfileLimit`, `TooLarge`, and those of the store.
     pub async fn put(&self, owner: &KeyId, name: &str, state: &StorageState) -> Result<ProfileView, Error> {
         check_name("name", name)?;
-        let place = (owner.clone(), name.to_owned());
-        let writer = Writer::take(self, place.clone())?;
-        writer.save(state).await?;
-        drop(writer);
-        Ok(self.view(&*self.entry(&place)?))
+        let writer = Writer::take(self, (owner.clone(), name.to_owned()))?;
+        let (profiles, state) = (self.clone(), state.clone());
+        carry_out(async move {
+            profiles.save(&writer.place, None, state).await?;
+            let entry = profiles.entry(&writer.place)?;
+            drop(writer);
+            Ok(profiles.view(&entry))
+        })
+        .await
     }
 
     /// Adds a version that is as an earlier one was.
@@ -241,7 +249,8 @@ impl Profiles {
         let entry = self.entry(&(owner.clone(), name.to_owned()))?;
         let kind = entry.record.lock().kind;
         if kind == ProfileKind::Folder {
-            return self.roll_back_folder(&entry, owner, name, version).await;
+            let (profiles, owner, name) = (self.clone(), owner.clone(), name.to_owned());
+            return carry_out(async move { profiles.roll_back_folder(&entry, &owner, &name, version).await }).await;
         }
         let state = self.state(owner, name, Some(version)).await?;
         self.put(owner, name, &state).await
@@ -252,11 +261,11 @@ impl Profiles {
     pub async fn delete(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
         let place = (owner.clone(), name.to_owned());
         self.entry(&place)?;
-        let writer = Writer::take(self, place)?;
-        self.remove(&writer).await
+        let (profiles, writer) = (self.clone(), Writer::take(self, place)?);
+        carry_out(async move { profiles.remove(&writer).await }).await
     }
 
-    /// Deletes the profile that nobody else writes meanwhile.
+    /// Deletes the profile that nobody else writes meanwhile. The caller carries it out.
     pub(crate) async fn remove(&self, Writer { place, .. }: &Writer) -> Result<(), Error> {
         let entry = self.entry(place)?;
         let mut deleted = entry.change.lock().await;

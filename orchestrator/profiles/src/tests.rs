@@ -16,6 +16,7 @@ use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
+use warmpool_store::fault::{Faults, until};
 use warmpool_store::{Store, StoreOptions};
 
 fn limits(settings: &[(&str, &str)]) -> warmpool_config::Profiles {
@@ -252,4 +253,28 @@ async fn a_folder_that_is_too_slow_is_given_up_and_leaves_nothing() {
         assert!(matches!(error, Error::ImportTimeout { .. }), "{error}");
     }
     assert!(profiles.list(|_| true).is_empty());
+}
+
+#[tokio::test]
+async fn changes_are_in_memory_and_on_the_disk_although_their_client_left() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::default());
+    let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
+    let profiles = opened(&folder, &store, &[]).await;
+    let of = profiles.clone();
+    faults.abandon(async move { of.create(&owner(), "shop", ProfileKind::State, Some(&state("one"))).await }).await;
+    let versions = || profiles.list(|_| true).first().map_or(0, |profile| profile.versions.len());
+    until("it is made, with its state", || versions() == 1).await;
+    let of = profiles.clone();
+    faults.abandon(async move { of.put(&owner(), "shop", &state("two")).await }).await;
+    until("the second version is there", || versions() == 2).await;
+    let writer = profiles.begin(&owner(), &write("shop"), Engine::Chromium).await.unwrap().writer.unwrap();
+    faults.abandon(async move { writer.save(&state("three")).await }).await;
+    until("the third version is there", || versions() == 3).await;
+    assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state("three"));
+    assert_eq!(opened(&folder, &store, &[]).await.state(&owner(), "shop", None).await.unwrap(), state("three"));
+    let of = profiles.clone();
+    faults.abandon(async move { of.delete(&owner(), "shop").await }).await;
+    until("it is listed no longer", || profiles.list(|_| true).is_empty()).await;
+    until("nobody holds it", || profiles.holders().lock().is_empty()).await;
+    assert!(matches!(profiles.put(&owner(), "shop", &state("four")).await.map(|view| view.versions.len()), Ok(1)));
 }

@@ -11,6 +11,7 @@ use crate::{Error, Profiles};
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
+use warmpool_store::carry_out;
 
 /// A profile by the key that owns it and its name.
 pub(crate) type Place = (KeyId, String);
@@ -64,7 +65,9 @@ impl Writer {
     /// Saves what a browser keeps, in place of what the same session saved before. Returns whether anything was new.
     /// Errors: `TooLarge`, `Deleted`, `ProfileLimit`, `DiskNearlyFull`, `StoreBusy`: the version before is still the newest.
     pub async fn save(&self, state: &StorageState) -> Result<bool, Error> {
-        self.profiles.save(&self.place, self.session.get(), state).await
+        let (profiles, place, session) = self.parts();
+        let state = state.clone();
+        carry_out(async move { profiles.save(&place, session.as_ref(), state).await }).await
     }
 
     /// Saves the folder of a browser that has ended, packed, in the same way. It is checked while it arrives.
@@ -74,7 +77,12 @@ impl Writer {
         engine: Option<Engine>,
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<bool, Error> {
-        self.profiles.save_folder(&self.place, self.session.get(), engine, from).await
+        let (profiles, place, session) = self.parts();
+        carry_out(async move { profiles.save_folder(&place, session.as_ref(), engine, from).await }).await
+    }
+
+    fn parts(&self) -> (Profiles, Place, Option<SessionId>) {
+        (self.profiles.clone(), self.place.clone(), self.session.get().cloned())
     }
 }
 

@@ -117,6 +117,19 @@ impl Faults {
         *self.0.free_gate.lock() = Some(gate);
     }
 
+    /// Makes a change whose caller leaves while its commit waits to be applied, as a client's request does that is dropped.
+    #[expect(clippy::unwrap_used, reason = "a test ends where a change that nobody aborted does")]
+    pub async fn abandon<T: Send + 'static>(&self, change: impl Future<Output = T> + Send + 'static) {
+        let gate = FaultGate::default();
+        let before = self.calls(Point::Apply);
+        self.next(Point::Apply, Fault::Hang(gate.clone()));
+        let caller = tokio::spawn(change);
+        until("it is being written", || self.calls(Point::Apply) > before).await;
+        caller.abort();
+        assert!(caller.await.map(drop).unwrap_err().is_cancelled());
+        gate.open();
+    }
+
     fn free_space(&self) -> u64 {
         let gate = self.0.free_gate.lock().clone();
         if let Some(gate) = gate {

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::backend::{Backend, BackendError};
 use super::batch::{Batch, Durability, KeyRange, Row, Table};
+use super::carry_out::carry_out;
 use super::commit::Commit;
 use super::disk;
 use super::health::StoreHealth;
@@ -109,17 +110,24 @@ impl Store {
     }
 
     /// Makes all changes of the batch, or none. What is queued when the call timeout is over is withdrawn; what the disk
-    /// is at by then is waited for until it is known. Dropping the future does not undo it.
+    /// is at by then is waited for until it is known. Dropping the future does not undo it: where something in memory follows from the commit,
+    /// both belong into [`carry_out`].
     /// Errors: [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be
     /// written. After [`StoreError::Failed`] the next start decides.
     pub async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        let shreds = batch.shreds();
-        self.begin(batch, durability).await?.known().await?;
-        if shreds && let Err(error) = self.write_apart().await {
-            // The journal keeps it deleted; the next backup writes the file anew, too.
-            tracing::warn!(%error, "the file of patients' keys still holds a deleted one");
+        if !batch.shreds() {
+            return self.begin(batch, durability).await?.known().await;
         }
-        Ok(())
+        let store = self.clone();
+        carry_out(async move {
+            store.begin(batch, durability).await?.known().await?;
+            if let Err(error) = store.write_apart().await {
+                // The journal keeps it deleted; the next backup writes the file anew, too.
+                tracing::warn!(%error, "the file of patients' keys still holds a deleted one");
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Hands a commit over, for a caller who cannot wait until its outcome is known, however long that takes.

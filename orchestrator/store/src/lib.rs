@@ -55,6 +55,8 @@
 //!   third implementation injects faults.
 //! - *Commits share their disk barrier.* Each says what it must survive: the death of the process takes a flush, loss of power
 //!   one `fdatasync` for all that wait for one.
+//! - *A change is more than its commit.* What follows in memory is [carried out](carry_out()) with it, although the caller may be gone
+//!   by then. Dropping a commit's future alone leaves the two apart.
 //! - *The mark is never ahead.* It holds what was flushed and what a barrier confirmed, with the name of the boot: after the death
 //!   of the process the database must have the former, after another boot the latter. It is written in place, without a sync of
 //!   its own. A database that is behind its mark and whole by its ledger is carried over to a fresh one; one whose rows do not add
@@ -72,6 +74,7 @@ mod backup;
 mod backup_folder;
 mod batch;
 mod build;
+mod carry_out;
 mod commit;
 mod disk;
 pub mod dump;
@@ -115,6 +118,7 @@ pub use backup::restore;
 pub use backup::run_backups;
 pub(crate) use batch::Row;
 pub use batch::{Batch, Durability, KeyRange, MAX_BATCH_OPS, Table};
+pub use carry_out::carry_out;
 pub use commit::Commit;
 pub use disk::free_bytes;
 pub use error::StoreError;

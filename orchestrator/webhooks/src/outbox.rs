@@ -17,7 +17,7 @@ use warmpool_core::instance::Instance;
 use warmpool_core::secret::Secret;
 use warmpool_dial::{Dialler, Lookups};
 use warmpool_keys::{KeyId, Keys};
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
 
 /// The longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
@@ -167,11 +167,16 @@ impl Webhooks {
     pub async fn announce(&self, event: &Event<'_>) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         let enclosed = self.add_to_batch(&mut batch, event);
-        if !batch.is_empty() {
-            self.0.store.commit(batch, Durability::Process).await?;
+        if batch.is_empty() {
+            return Ok(());
         }
-        self.send(enclosed);
-        Ok(())
+        let webhooks = self.clone();
+        carry_out(async move {
+            webhooks.0.store.commit(batch, Durability::Process).await?;
+            webhooks.send(enclosed);
+            Ok(())
+        })
+        .await
     }
 
     /// Whether anybody hears of the events of a client that named this address.

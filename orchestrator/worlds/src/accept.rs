@@ -20,7 +20,7 @@ use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::WorldId;
 use warmpool_core::secret::Secret;
 use warmpool_keys::{IntegrationKey, IntegrationKeyId, IntegrationKind, shorten};
-use warmpool_store::{Batch, Durability, Table};
+use warmpool_store::{Batch, Durability, Table, carry_out};
 
 /// The width of a test key's scenes, in pixels, and of the first picture.
 const TEST_WIDTH: u32 = 1024;
@@ -69,10 +69,33 @@ impl Worlds {
         Ok((key, Secret::new(secret.to_owned())))
     }
 
-    /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
+    /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns. Where its client leaves
+    /// meanwhile, it does so all the same, holds `memory`, which counts what the pictures take, until then, and logs it.
     /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
     /// image; `WorldQueueFull`, `WorldKeyLimit`; when the store refuses.
     pub async fn generate(
+        &self,
+        key: &IntegrationKey,
+        request: WorldRequest,
+        entry: &mut RequestEntry,
+        memory: impl Send + 'static,
+    ) -> Result<AcceptedWorld, Error> {
+        let (worlds, key, mut taken) = (self.clone(), key.clone(), std::mem::replace(entry, RequestEntry::begin()));
+        let accepting = carry_out(async move {
+            let accepted = worlds.accept(&key, &request, &mut taken).await;
+            if accepted.is_ok() {
+                taken.log_anyway(worlds.log());
+            }
+            // The pictures are on the disk by now, and the memory that they took may serve others.
+            drop((request, memory));
+            (taken, accepted)
+        });
+        let (taken, accepted) = accepting.await;
+        *entry = taken;
+        accepted
+    }
+
+    async fn accept(
         &self,
         key: &IntegrationKey,
         request: &WorldRequest,

@@ -18,7 +18,7 @@ use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::WorldId;
-use warmpool_store::{Batch, Durability, KeyRange, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Table, carry_out};
 
 /// Time between two checks for what is older than it may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -38,10 +38,14 @@ impl Worlds {
     /// Deletes a world with all its files; one that is being made is given up.
     /// Errors: `UnknownWorld`; when store or disk refuse: then the world stays, perhaps without its files.
     pub async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
-        // So that nothing is written of it meanwhile.
-        let _none = self.shared.accepting.lock().await;
-        let record = self.find(id, caller).await?;
-        self.remove_for_good(&record).await
+        let (worlds, id, caller) = (self.clone(), id.to_owned(), caller.clone());
+        carry_out(async move {
+            // So that nothing is written of it meanwhile.
+            let _none = worlds.shared.accepting.lock().await;
+            let record = worlds.find(&id, &caller).await?;
+            worlds.remove_for_good(&record).await
+        })
+        .await
     }
 
     async fn remove_for_good(&self, record: &WorldRecord) -> Result<(), Error> {
@@ -82,6 +86,11 @@ impl Worlds {
     /// Deletes all that is kept of a patient: worlds, attachments, id and name. Rows of the log stay, and are anonymous.
     /// Errors: `UnknownPatient`; when store or disk refuse: then try again.
     pub async fn delete_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Deleted, Error> {
+        let (worlds, id, caller) = (self.clone(), patient_id.to_owned(), caller.clone());
+        carry_out(async move { worlds.forget_patient(&id, &caller).await }).await
+    }
+
+    async fn forget_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Deleted, Error> {
         let mut forgotten = Deleted::default();
         for reference in self.references(caller, patient_id) {
             // So that no request for the patient comes between the worlds and the name.

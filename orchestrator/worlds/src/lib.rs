@@ -12,6 +12,7 @@
 //! | `queue`       | the worlds that wait; `turns` says which is next |
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
+//! | `viewer`      | the URLs of viewers |
 //! | `forget`      | deleting worlds and patients, exports, and limits of time |
 //! | `error`       | what can go wrong with worlds and integration keys |
 //!
@@ -56,6 +57,7 @@ mod scene;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod viewer;
 
 pub use error::Error;
 
@@ -80,7 +82,6 @@ use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
 use warmpool_core::instance::Instance;
-use warmpool_core::secret;
 use warmpool_keys::{IntegrationKey, IntegrationKeys, KeyId};
 use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
@@ -278,60 +279,6 @@ impl Worlds {
         // What is being made may be further than the store knows.
         statuses.extend(ids.iter().filter_map(|id| Some((id.clone(), self.live(id)?.record().status))));
         Ok(statuses)
-    }
-
-    /// The world whose viewer this token opens.
-    /// Errors: `UnknownViewer`; when the store does not answer.
-    pub async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {
-        let (id, _) = token.split_once('.').ok_or(Error::UnknownViewer)?;
-        let record = self.record(&WorldId::from(id)).await?.ok_or(Error::UnknownViewer)?;
-        let genuine = self.token(&record).ok_or(Error::UnknownViewer)?;
-        if secret::equal(&genuine, token) { Ok(record) } else { Err(Error::UnknownViewer) }
-    }
-
-    /// What the URL of a world's viewer ends with.
-    fn token(&self, record: &WorldRecord) -> Option<String> {
-        let proof = self.shared.instance.world_token(record.world_id.as_str(), record.viewer?);
-        Some(format!("{}.{proof}", record.world_id))
-    }
-
-    /// Gives a world's viewer a new URL, or closes it. The old URL stops working.
-    /// Errors: `UnknownWorld`; when the store refuses.
-    pub async fn renew_viewer(&self, id: &str, caller: &WorldCaller, open: bool) -> Result<WorldRecord, Error> {
-        let record = self.find(id, caller).await?;
-        let renew = |record: &mut WorldRecord| {
-            record.viewer = open.then_some(record.viewers);
-            record.viewers += u32::from(open);
-        };
-        let live = self.live(&record.world_id);
-        // In this order: whoever holds `accepting` may wait for the end of who holds the other.
-        let _alone = match &live {
-            Some(live) => Some(live.writing.lock().await),
-            None => None,
-        };
-        let _none = self.shared.accepting.lock().await;
-        // It may have ended, or have been deleted, meanwhile.
-        let mut record = self.find(id, caller).await?;
-        match self.live(&record.world_id) {
-            Some(live) => record = live.change(renew),
-            None => renew(&mut record),
-        }
-        let mut batch = Batch::new();
-        // An older backup must not make the old URL work again.
-        batch.put_json(Table::Worlds, record.world_id.as_str(), &record)?.essential().irrevocable();
-        let written = self.shared.store.commit(batch, Durability::Power).await;
-        self.announce_viewers();
-        written?;
-        Ok(record)
-    }
-
-    /// Changes each time a viewer's URL stops working.
-    pub fn viewer_changes(&self) -> watch::Receiver<u64> {
-        self.shared.viewers.subscribe()
-    }
-
-    fn announce_viewers(&self) {
-        self.shared.viewers.send_modify(|count| *count += 1);
     }
 
     /// A world as clients see it.

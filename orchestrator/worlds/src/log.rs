@@ -12,6 +12,7 @@ use futures_util::stream::{Stream, unfold};
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -26,7 +27,7 @@ use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::WorldId;
 use warmpool_keys::{IntegrationKeyId, KeyId};
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
 
 /// Rows read, or removed, at a time.
 const PAGE: usize = 512;
@@ -53,11 +54,12 @@ pub(crate) struct RequestRow {
 }
 
 /// A request that is being answered, and what the log will say of it.
-#[derive(Debug)]
 pub struct RequestEntry {
     pub(crate) row: RequestRow,
     arrived: Instant,
     waited: Duration,
+    /// Logs the request even if nobody is left to answer.
+    anyway: Option<RequestLog>,
 }
 
 impl RequestEntry {
@@ -65,12 +67,26 @@ impl RequestEntry {
     #[must_use]
     pub fn begin() -> Self {
         let row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
-        Self { row, arrived: Instant::now(), waited: Duration::ZERO }
+        Self { row, arrived: Instant::now(), waited: Duration::ZERO, anyway: None }
+    }
+
+    /// Logs it from now on also when it is dropped, as a client that leaves does: its world is made all the same.
+    pub(crate) fn log_anyway(&mut self, log: &RequestLog) {
+        self.anyway = Some(log.clone());
     }
 
     /// Leaves this time out of the latency: a client asked to wait so long for the world's end.
     pub const fn leave_out(&mut self, waited: Duration) {
         self.waited = waited;
+    }
+}
+
+impl Drop for RequestEntry {
+    fn drop(&mut self) {
+        let Some((log, runtime)) = self.anyway.take().zip(Handle::try_current().ok()) else { return };
+        let row = std::mem::take(&mut self.row);
+        let entry = Self { row, anyway: None, ..*self };
+        runtime.spawn(async move { log.add(entry, StatusCode::OK.as_u16()).await });
     }
 }
 
@@ -143,9 +159,15 @@ impl RequestLog {
     }
 
     /// Adds a request, now that it was answered with this status.
-    pub async fn add(&self, entry: RequestEntry, status: u16) {
+    pub async fn add(&self, mut entry: RequestEntry, status: u16) {
+        entry.anyway = None;
         let latency_ms = millis(entry.arrived.elapsed().saturating_sub(entry.waited));
-        let row = RequestRow { status, latency_ms, ..entry.row };
+        let row = RequestRow { status, latency_ms, ..std::mem::take(&mut entry.row) };
+        let log = self.clone();
+        carry_out(async move { log.write(row).await }).await;
+    }
+
+    async fn write(&self, row: RequestRow) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut batch = Batch::new();
         let put = batch.put_json(Table::WorldRequests, key(row.at_ms, number), &row).map(drop);

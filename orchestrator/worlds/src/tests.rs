@@ -7,17 +7,23 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::*;
+use warmpool_api::integration::RequestView;
 use warmpool_api::world::Status;
 use warmpool_config::{Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_dial::Resolver;
 use warmpool_keys::{IntegrationKind, Keys};
+use warmpool_store::StoreOptions;
+use warmpool_store::fault::{Faults, until};
 
+/// Free bytes below which the store takes only what must be recorded.
+const MIN_FREE: u64 = 1 << 20;
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Service {
     worlds: Worlds,
+    faults: Faults,
     _folder: TempDir,
 }
 
@@ -30,13 +36,15 @@ impl Service {
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let instance = Arc::new(Instance::load_or_create(folder.path()).unwrap());
-        let store = Store::memory();
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: MIN_FREE, ..StoreOptions::default() });
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
         let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
         let sources =
             AttachmentSources { keys: Keys::load(store.clone()).await.unwrap(), lookups: Resolver::nowhere().share() };
-        let worlds = Worlds::open(config, instance, keys, store, runtime, Drain::default(), sources).await.unwrap();
-        Self { worlds, _folder: folder }
+        let drain = Drain::default();
+        let worlds = Worlds::open(config, instance, keys, store, runtime, drain, sources).await.unwrap();
+        Self { worlds, faults, _folder: folder }
     }
 
     async fn key(&self, name: &str) -> IntegrationKey {
@@ -45,13 +53,21 @@ impl Service {
     }
 
     async fn generate(&self, key: &IntegrationKey, variation: usize) -> Result<WorldRecord, Error> {
+        let request = self.request(variation);
+        let accepted = self.worlds.generate(key, request, &mut RequestEntry::begin(), ()).await?;
+        Ok(accepted.record)
+    }
+
+    fn request(&self, variation: usize) -> WorldRequest {
         let body = json!({
             "patient_id": "p", "patient_name": "Ann", "environment_type": "garden", "variation": variation,
             "belongings": [{"label": "radio"}],
         });
-        let request = WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap();
-        let accepted = self.worlds.generate(key, &request, &mut RequestEntry::begin()).await?;
-        Ok(accepted.record)
+        WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap()
+    }
+
+    async fn logged(&self, query: RequestQuery) -> (Vec<RequestView>, usize) {
+        self.worlds.log().list(&RequestQuery { page: 1, limit: 100, ..query }).await.unwrap()
     }
 
     async fn find(&self, key: &IntegrationKey, world: &WorldRecord) -> Result<WorldRecord, Error> {
@@ -144,4 +160,32 @@ async fn a_revoked_key_keeps_no_world_waiting_or_rendering() {
     assert_eq!(service.worlds.counts(), (0, 1));
     renderer.abort();
     following.abort();
+}
+
+#[tokio::test]
+async fn a_world_is_made_and_logged_although_its_client_left() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let (worlds, of, request) = (service.worlds.clone(), key.clone(), service.request(0));
+    let asked = async move { worlds.generate(&of, request, &mut RequestEntry::begin(), ()).await };
+    service.faults.abandon(asked).await;
+    until("it waits for its renderer", || service.worlds.counts() == (1, 0)).await;
+    assert_eq!(service.worlds.keys().get(&key.id).unwrap().details.worlds, 1, "it is counted");
+    let mut rows = Vec::new();
+    while rows.is_empty() {
+        tokio::task::yield_now().await;
+        rows = service.logged(RequestQuery::default()).await.0;
+    }
+    let id = rows[0].world_id.clone().unwrap();
+    assert_eq!((rows[0].status.as_str(), rows.len()), ("200 OK", 1));
+
+    let mut viewers = service.worlds.viewer_changes();
+    let (worlds, of, world) = (service.worlds.clone(), caller(&key), id.clone());
+    service.faults.abandon(async move { worlds.renew_viewer(world.as_str(), &of, false).await }).await;
+    timeout(PATIENCE, viewers.changed()).await.expect("who looks hears that the URL is closed").unwrap();
+    let (worlds, of, world) = (service.worlds.clone(), caller(&key), id.clone());
+    service.faults.abandon(async move { worlds.delete(world.as_str(), &of).await }).await;
+    timeout(PATIENCE, viewers.changed()).await.expect("who looks hears that the world is gone").unwrap();
+    assert!(matches!(service.worlds.find(id.as_str(), &caller(&key)).await, Err(Error::UnknownWorld { .. })));
+    assert_eq!(service.worlds.counts(), (0, 0));
 }

@@ -1,11 +1,13 @@
 //! Writes one session's record to the store: changes in their order, and none after the end.
 
+use std::sync::Arc;
+
 use tokio::sync::Mutex;
 
-use super::Record;
+use super::{Record, Session, Sessions};
 use crate::Error;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_store::{Batch, Durability, Store, Table};
+use warmpool_store::{Batch, Durability, Store, Table, carry_out};
 
 /// Writes the record of one live session.
 #[derive(Debug)]
@@ -53,6 +55,38 @@ impl Journal {
         *closed = true;
         let held = |error: &_| tracing::warn!(session = %record.session_id, %error, "the end of a session waits");
         Ok(self.store.commit_with_retry(written_with(record, with)?, Durability::Process, held).await?)
+    }
+}
+
+impl Sessions {
+    /// Writes a change of a live session to the store, so that it survives the daemon, also where its client has left meanwhile.
+    /// A failure is logged: the session goes on.
+    pub async fn persist(&self, session: &Arc<Session>) {
+        self.write_now(session, false).await;
+    }
+
+    /// Writes the end of a link to the store in the same way, and so that no older backup makes it work again.
+    pub async fn persist_ended_share(&self, session: &Arc<Session>) {
+        self.write_now(session, true).await;
+    }
+
+    async fn write_now(&self, session: &Arc<Session>, for_good: bool) {
+        self.changed();
+        if session.check_open().is_err() {
+            return;
+        }
+        let session = Arc::clone(session);
+        carry_out(async move {
+            let record = || session.record();
+            let written = match for_good {
+                true => session.journal.persist_for_good(record).await,
+                false => session.journal.persist(record).await,
+            };
+            if let Err(error) = written {
+                tracing::error!(session = %session.id, %error, "a change of a session was not written");
+            }
+        })
+        .await;
     }
 }
 

@@ -147,16 +147,6 @@ impl Sessions {
     fn share_proof(&self, session: &Session, id: &str) -> String {
         self.shared.instance.session_token(session.id.as_str(), &share_purpose(id))
     }
-
-    /// Writes the end of a link to the store, so that no older backup makes it work again. A failure is logged.
-    pub async fn persist_ended_share(&self, session: &Session) {
-        self.changed();
-        if session.check_open().is_ok()
-            && let Err(error) = session.journal.persist_for_good(|| session.record()).await
-        {
-            tracing::error!(session = %session.id, %error, "the end of a link was not written");
-        }
-    }
 }
 
 /// What the proof of a link is derived for.

@@ -383,16 +383,6 @@ impl Sessions {
         }
     }
 
-    /// Writes a change of a live session to the store, so that it survives the daemon. A failure is logged: the session goes on.
-    pub async fn persist(&self, session: &Session) {
-        self.changed();
-        if session.check_open().is_ok()
-            && let Err(error) = session.journal.persist(|| session.record()).await
-        {
-            tracing::error!(session = %session.id, %error, "a change of a session was not written");
-        }
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
         self.shared.table.lock()
     }

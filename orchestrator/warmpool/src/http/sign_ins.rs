@@ -12,7 +12,7 @@ use super::attempts::Attempts;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::ids::random_text;
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
 
 /// Sign-ins at once; with more, the one that would end first does.
 const MAX_SIGN_INS: usize = 1000;
@@ -130,7 +130,8 @@ impl SignIns {
         let hash = TokenHash::of(token);
         let removed = self.signed_in.lock().remove(&hash);
         if removed.is_some() {
-            self.tell_store(vec![hash], Batch::irrevocable).await;
+            let sign_ins = self.clone();
+            carry_out(async move { sign_ins.tell_store(vec![hash], Batch::irrevocable).await }).await;
         }
     }
 

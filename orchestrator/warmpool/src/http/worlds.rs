@@ -178,9 +178,7 @@ async fn answer(
     let request: GenerateRequest = text.parse()?;
     let wait = headers::wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
-    let AcceptedWorld { mut record, cached } = app.worlds.generate(&key, &request, entry).await?;
-    // The pictures are on the disk by now, and the memory that they took may serve others.
-    drop((request, text));
+    let AcceptedWorld { mut record, cached } = app.worlds.generate(&key, request, entry, text).await?;
     let begun = Instant::now();
     if let Some(wait) = wait {
         while_held(app, app.worlds.wait_for_end(&record.world_id, wait)).await?;
