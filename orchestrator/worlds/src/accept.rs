@@ -66,6 +66,7 @@ impl Worlds {
             (entry.row.owner, entry.row.key) = (Some(key.details.owner.clone()), Some(key.id.clone()));
         }
         let key = found.filter(IntegrationKey::is_active).ok_or(warmpool_keys::Error::InvalidApiKey)?;
+        entry.prove();
         Ok((key, Secret::new(secret.to_owned())))
     }
 

@@ -208,7 +208,7 @@ impl Worlds {
         let tls = warmpool_core::tls::client_config()
             .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?;
         let fetcher = Fetcher::new(&config, sources, tls);
-        let log = RequestLog::open(store.clone(), patients.clone()).await?;
+        let log = RequestLog::open(store.clone(), patients.clone(), settings.keep_unproven).await?;
         let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
         let state = Mutex::default();
         let accepting = tokio::sync::Mutex::default();

@@ -2,6 +2,7 @@
 //! rows anonymous without touching them.
 
 mod index;
+mod unproven;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::patient::{Identity, PatientRef, Patients};
 use super::request::Counts;
 use crate::Error;
 use index::{Index, RowKey};
+use unproven::Unproven;
 use warmpool_api::integration::RequestView;
 use warmpool_api::world::Environment;
 use warmpool_core::cipher::Cipher;
@@ -58,6 +60,8 @@ pub struct RequestEntry {
     pub(crate) row: RequestRow,
     arrived: Instant,
     waited: Duration,
+    /// Whether its integration key works.
+    proven: bool,
     /// Logs the request even if nobody is left to answer.
     anyway: Option<RequestLog>,
 }
@@ -67,11 +71,17 @@ impl RequestEntry {
     #[must_use]
     pub fn begin() -> Self {
         let row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
-        Self { row, arrived: Instant::now(), waited: Duration::ZERO, anyway: None }
+        Self { row, arrived: Instant::now(), waited: Duration::ZERO, proven: false, anyway: None }
+    }
+
+    /// It came with an integration key that works.
+    pub(crate) const fn prove(&mut self) {
+        self.proven = true;
     }
 
     /// Logs it from now on also when it is dropped, as a client that leaves does: its world is made all the same.
     pub(crate) fn log_anyway(&mut self, log: &RequestLog) {
+        self.prove();
         self.anyway = Some(log.clone());
     }
 
@@ -132,17 +142,26 @@ impl RequestQuery {
 pub struct RequestLog {
     store: Store,
     patients: Patients,
-    rows: broadcast::Sender<RequestRow>,
-    index: Arc<Mutex<Index>>,
+    /// Rows for followers. Those that anybody can send are apart, so that however many they are, nobody misses the others.
+    proven: broadcast::Sender<RequestRow>,
+    unproven: broadcast::Sender<RequestRow>,
+    known: Arc<Mutex<Known>>,
     /// Tells rows of one millisecond apart.
     next: Arc<AtomicU32>,
 }
 
+/// What the log knows without reading.
+struct Known {
+    /// Which rows there are.
+    index: Index,
+    /// Those that the store does not have.
+    unproven: Unproven,
+}
+
 impl RequestLog {
-    /// Reads every row into the index.
+    /// Reads every row into the index. Of requests without a key that works it will keep so many.
     /// Errors: when the store cannot be read.
-    pub(super) async fn open(store: Store, patients: Patients) -> Result<Self, StoreError> {
-        let (rows, _) = broadcast::channel(BEHIND);
+    pub(super) async fn open(store: Store, patients: Patients, unproven: usize) -> Result<Self, StoreError> {
         let mut index = Index::default();
         let mut range = KeyRange::all();
         loop {
@@ -155,7 +174,9 @@ impl RequestLog {
                 }
             }
         }
-        Ok(Self { store, patients, rows, index: Arc::new(Mutex::new(index)), next: Arc::default() })
+        let known = Arc::new(Mutex::new(Known { index, unproven: Unproven::new(unproven) }));
+        let ((proven, _), (unproven, _)) = (broadcast::channel(BEHIND), broadcast::channel(BEHIND));
+        Ok(Self { store, patients, proven, unproven, known, next: Arc::default() })
     }
 
     /// Adds a request, now that it was answered with this status.
@@ -163,53 +184,83 @@ impl RequestLog {
         entry.anyway = None;
         let latency_ms = millis(entry.arrived.elapsed().saturating_sub(entry.waited));
         let row = RequestRow { status, latency_ms, ..std::mem::take(&mut entry.row) };
-        let log = self.clone();
-        carry_out(async move { log.write(row).await }).await;
+        let place = (row.at_ms, self.next.fetch_add(1, Ordering::Relaxed));
+        if entry.proven {
+            let log = self.clone();
+            carry_out(async move { log.write(place, row).await }).await;
+        } else {
+            self.remember(place, row);
+        }
     }
 
-    async fn write(&self, row: RequestRow) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+    async fn write(&self, place: RowKey, row: RequestRow) {
         let mut batch = Batch::new();
-        let put = batch.put_json(Table::WorldRequests, key(row.at_ms, number), &row).map(drop);
+        let put = batch.put_json(Table::WorldRequests, key(place), &row).map(drop);
         let written = match put {
             Ok(()) => self.store.commit(batch, Durability::Process).await,
             Err(error) => Err(error),
         };
         match written {
-            Ok(()) => self.index.lock().add((row.at_ms, number), &row),
+            Ok(()) => self.known.lock().index.add(place, &row),
             Err(error) => tracing::error!(%error, "a request for a world could not be logged"),
         }
         // Fails only if nobody follows.
-        let _ = self.rows.send(row);
+        let _ = self.proven.send(row);
+    }
+
+    fn remember(&self, place: RowKey, row: RequestRow) {
+        {
+            let Known { index, unproven } = &mut *self.known.lock();
+            index.add(place, &row);
+            if let Some(oldest) = unproven.add(place, row.clone()) {
+                index.remove(oldest);
+            }
+        }
+        let _ = self.unproven.send(row);
     }
 
     /// The rows that match, as they are added from now on.
     pub fn follow(&self, query: RequestQuery) -> impl Stream<Item = Result<RequestView, Error>> + Send + use<> {
-        let state = (self.clone(), self.rows.subscribe(), query);
-        unfold(state, |(log, mut rows, query)| async move {
+        let state = (self.clone(), self.proven.subscribe(), self.unproven.subscribe(), query);
+        unfold(state, |(log, mut proven, mut unproven, query)| async move {
             let row = loop {
-                match rows.recv().await {
+                let next = tokio::select! {
+                    biased;
+                    next = proven.recv() => next,
+                    next = unproven.recv() => next,
+                };
+                match next {
                     Ok(row) if query.takes(&row) => break row,
-                    // A slow reader misses rows of the stream; the list has them all.
+                    // A slow reader misses rows of the stream; the list has them.
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
                 }
             };
             let view = log.view(row, &mut HashMap::new()).await;
-            Some((view, (log, rows, query)))
+            Some((view, (log, proven, unproven, query)))
         })
     }
 
     /// One page of rows, newest first, and how many there are in all.
     /// Fails when the store does not answer.
     pub async fn list(&self, query: &RequestQuery) -> Result<(Vec<RequestView>, usize), Error> {
-        let (places, total) = self.index.lock().page(query);
-        let keys = places.iter().map(|(at_ms, number)| key(*at_ms, *number)).collect();
+        let (places, mut rows, total) = {
+            let Known { index, unproven } = &*self.known.lock();
+            let (places, total) = index.page(query);
+            let row = |place: &RowKey| Some((*place, unproven.get(*place)?.clone()));
+            let rows: HashMap<_, _> = places.iter().filter_map(row).collect();
+            (places, rows, total)
+        };
+        let stored: Vec<_> = places.iter().filter(|place| !rows.contains_key(place)).copied().collect();
+        let read = self.store.get_many(Table::WorldRequests, stored.iter().copied().map(key).collect()).await?;
+        for (place, row) in stored.into_iter().zip(read) {
+            // A row that was removed in between is left out.
+            let Some(row) = row else { continue };
+            rows.insert(place, serde_json::from_slice(&row).map_err(Error::internal)?);
+        }
         let mut known = HashMap::new();
         let mut views = Vec::with_capacity(places.len());
-        // A row that was removed in between is left out.
-        for row in self.store.get_many(Table::WorldRequests, keys).await?.into_iter().flatten() {
-            let row = serde_json::from_slice(&row).map_err(Error::internal)?;
+        for row in places.into_iter().filter_map(|place| rows.remove(&place)) {
             views.push(self.view(row, &mut known).await?);
         }
         Ok((views, total))
@@ -249,10 +300,14 @@ impl RequestLog {
     /// Removes rows that are older than `keep_for`.
     pub(super) async fn forget_old(&self, keep_for: Duration) -> Result<(), Error> {
         let oldest_ms = unix_ms().saturating_sub(millis(keep_for));
-        self.index.lock().forget_before((oldest_ms, 0));
-        let oldest = key(oldest_ms, 0);
+        {
+            let Known { index, unproven } = &mut *self.known.lock();
+            index.forget_before((oldest_ms, 0));
+            unproven.forget_before((oldest_ms, 0));
+        }
+        let oldest = key((oldest_ms, 0));
         loop {
-            let range = KeyRange::between(&key(0, 0), &oldest);
+            let range = KeyRange::between(&key((0, 0)), &oldest);
             let rows = self.store.scan(Table::WorldRequests, range, PAGE).await?;
             if rows.is_empty() {
                 return Ok(());
@@ -267,7 +322,7 @@ impl RequestLog {
 }
 
 /// The key of a row: rows lie in the order of time.
-fn key(at_ms: u64, number: u32) -> Vec<u8> {
+fn key((at_ms, number): RowKey) -> Vec<u8> {
     [&at_ms.to_be_bytes()[..], &number.to_be_bytes()].concat()
 }
 
@@ -314,7 +369,7 @@ mod tests {
 
     #[test]
     fn rows_lie_in_the_order_of_time() {
-        assert_eq!(place(&key(7, 9)), Some((7, 9)));
-        assert!(key(1, u32::MAX) < key(2, 0) && key(255, 0) < key(256, 0) && key(2, 1) < key(2, 2));
+        assert_eq!(place(&key((7, 9))), Some((7, 9)));
+        assert!(key((1, u32::MAX)) < key((2, 0)) && key((255, 0)) < key((256, 0)) && key((2, 1)) < key((2, 2)));
     }
 }

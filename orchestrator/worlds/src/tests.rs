@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -11,10 +12,11 @@ use warmpool_api::integration::RequestView;
 use warmpool_api::world::Status;
 use warmpool_config::{Flags, Host};
 use warmpool_core::error::Fault as _;
+use warmpool_core::secret::Secret;
 use warmpool_dial::Resolver;
 use warmpool_keys::{IntegrationKind, Keys};
-use warmpool_store::StoreOptions;
-use warmpool_store::fault::{Faults, until};
+use warmpool_store::fault::{Faults, Point, until};
+use warmpool_store::{KeyRange, StoreOptions};
 
 /// Free bytes below which the store takes only what must be recorded.
 const MIN_FREE: u64 = 1 << 20;
@@ -24,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Service {
     worlds: Worlds,
     faults: Faults,
+    store: Store,
     _folder: TempDir,
 }
 
@@ -43,8 +46,8 @@ impl Service {
         let sources =
             AttachmentSources { keys: Keys::load(store.clone()).await.unwrap(), lookups: Resolver::nowhere().share() };
         let drain = Drain::default();
-        let worlds = Worlds::open(config, instance, keys, store, runtime, drain, sources).await.unwrap();
-        Self { worlds, faults, _folder: folder }
+        let worlds = Worlds::open(config, instance, keys, store.clone(), runtime, drain, sources).await.unwrap();
+        Self { worlds, faults, store, _folder: folder }
     }
 
     async fn key(&self, name: &str) -> IntegrationKey {
@@ -64,6 +67,11 @@ impl Service {
             "belongings": [{"label": "radio"}],
         });
         WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap()
+    }
+
+    /// Another secret of a key, which works.
+    async fn secret(&self, key: &IntegrationKey) -> Secret {
+        self.worlds.keys().rotate(&key.id, Duration::ZERO).await.unwrap().secret
     }
 
     async fn logged(&self, query: RequestQuery) -> (Vec<RequestView>, usize) {
@@ -188,4 +196,56 @@ async fn a_world_is_made_and_logged_although_its_client_left() {
     timeout(PATIENCE, viewers.changed()).await.expect("who looks hears that the world is gone").unwrap();
     assert!(matches!(service.worlds.find(id.as_str(), &caller(&key)).await, Err(Error::UnknownWorld { .. })));
     assert_eq!(service.worlds.counts(), (0, 0));
+}
+
+#[tokio::test]
+async fn requests_without_a_key_that_works_take_no_room_on_the_disk() {
+    let service = Service::new(&[("WARMPOOL_WORLD_KEEP_UNPROVEN", "50")]).await;
+    let key = service.key("ward").await;
+    let revoked = service.worlds.keys().create(&key.details.owner, "old", IntegrationKind::Live).await.unwrap();
+    service.worlds.keys().revoke(&revoked.record.id).await.unwrap();
+    let log = service.worlds.log();
+    let query = RequestQuery { owner: Some(key.details.owner.clone()), ..RequestQuery::default() };
+    let mut followed = std::pin::pin!(log.follow(query.clone()));
+    let before = service.faults.calls(Point::Apply);
+    for number in 0..10_000 {
+        let sent = [None, Some("wk_live_0123456789abcdef0123456789"), Some(revoked.secret.expose())][number % 3];
+        let mut entry = RequestEntry::begin();
+        assert!(service.worlds.identify(b"{}", sent, &mut entry).is_err());
+        log.add(entry, 401).await;
+    }
+    assert_eq!(service.faults.calls(Point::Apply), before, "nothing was written");
+    let (rows, total) = service.logged(query.clone()).await;
+    assert_eq!((rows.len(), total), (50, 50), "the newest are listed");
+    assert!(rows.iter().all(|row| row.status == "401 Unauthorized"));
+    assert_eq!(
+        rows.iter().filter(|row| row.key_id.as_ref() == Some(&revoked.record.id)).count(),
+        17,
+        "the log names it"
+    );
+
+    // However many they were, nobody who follows misses a request of their own.
+    let mut entry = RequestEntry::begin();
+    service.worlds.identify(b"{}", Some(service.secret(&key).await.expose()), &mut entry).unwrap();
+    log.add(entry, 422).await;
+    assert_eq!(followed.next().await.unwrap().unwrap().status, "422 Unprocessable Entity");
+    assert_eq!(service.faults.calls(Point::Apply), before + 2);
+    assert_eq!(service.logged(query).await.1, 51);
+    assert_eq!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn old_requests_are_removed_while_the_disk_is_nearly_full() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let mut entry = RequestEntry::begin();
+    service.worlds.identify(b"{}", Some(service.secret(&key).await.expose()), &mut entry).unwrap();
+    entry.row.at_ms = 1000;
+    service.worlds.log().add(entry, 200).await;
+    service.worlds.keys().touch(&key.id);
+    assert_eq!(service.logged(RequestQuery::default()).await.1, 1);
+    service.faults.set_free_bytes(MIN_FREE / 2);
+    service.worlds.forget_old().await.unwrap();
+    assert_eq!(service.logged(RequestQuery::default()).await.1, 0);
+    assert!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().is_empty());
 }

@@ -236,6 +236,8 @@ settings! {
         keep_for: Duration = Is("365d"), min "1m";
         /// Time that requests are kept in the log.
         keep_log_for: Duration = Is("90d"), min "1m";
+        /// Maximum number of requests without a valid integration key in the log; the oldest go first. They are kept in memory.
+        keep_unproven: usize = Is("1000");
     }
 
     /// Ad blocking, for sessions that request it.

@@ -104,6 +104,20 @@ impl Index {
         }
     }
 
+    /// Forgets one row of no patient.
+    pub(super) fn remove(&mut self, key: RowKey) {
+        let place = self.blocks.partition_point(|block| block.last().is_some_and(|last| last < key));
+        let Some(block) = self.blocks.get_mut(place) else { return };
+        let Ok(row) = block.rows.binary_search_by_key(&key, |(row, _)| *row) else { return };
+        let (_, category) = block.rows.remove(row);
+        if let Some(count) = block.counts.get_mut(&category) {
+            *count -= 1;
+        }
+        if block.rows.is_empty() {
+            self.blocks.remove(place);
+        }
+    }
+
     /// Forgets the rows before `key`.
     pub(super) fn forget_before(&mut self, key: RowKey) {
         let old = self.blocks.partition_point(|block| block.last().is_some_and(|last| last < key));
@@ -259,6 +273,11 @@ mod tests {
             index.add(*key, row);
         }
         assert!(index.blocks.len() > 2);
+        check(&index, &rows);
+        let is_removed = |key: &RowKey, row: &RequestRow| row.patient.is_none() && !key.1.is_multiple_of(3);
+        rows.iter().filter(|(key, row)| is_removed(key, row)).for_each(|(key, _)| index.remove(*key));
+        rows.retain(|(key, row)| !is_removed(key, row));
+        index.remove((u64::MAX, 0));
         check(&index, &rows);
         index.forget_before((3000, 0));
         rows.retain(|(key, _)| *key >= (3000, 0));
