@@ -76,6 +76,15 @@ pub enum Error {
         /// The id that was sent.
         id: String,
     },
+    /// The service key has as many integration keys as it may.
+    #[error(
+        "this service key has {limit} integration keys, revoked ones included: give one of them another secret by `rotate`, or \
+         raise `world.max_keys`"
+    )]
+    IntegrationKeyLimit {
+        /// `world.max_keys`.
+        limit: usize,
+    },
     /// The key is in a state that does not allow this.
     #[error("{message}")]
     Conflict {
@@ -94,6 +103,7 @@ impl Fault for Error {
             Self::MissingApiKey => Code::MissingApiKey,
             Self::InvalidApiKey => Code::InvalidApiKey,
             Self::UnknownIntegrationKey { .. } => Code::UnknownIntegrationKey,
+            Self::IntegrationKeyLimit { .. } => Code::IntegrationKeyLimit,
             Self::Conflict { .. } => Code::Conflict,
         }
     }

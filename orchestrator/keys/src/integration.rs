@@ -65,15 +65,25 @@ impl KeyKind for Integration {
 }
 
 impl IntegrationKeys {
-    /// Makes a key.
-    /// Errors: `InvalidField` for its name; when the store refuses.
-    pub async fn create(&self, owner: &KeyId, name: &str, kind: IntegrationKind) -> Result<NewKey<Integration>, Error> {
+    /// Makes a key. One that was revoked stays, because its worlds do, and so counts towards the `limit` of its owner.
+    /// Errors: `InvalidField` for its name; `IntegrationKeyLimit`; when the store refuses.
+    pub async fn create(
+        &self,
+        owner: &KeyId,
+        name: &str,
+        kind: IntegrationKind,
+        limit: usize,
+    ) -> Result<NewKey<Integration>, Error> {
         if !is_name(name) {
             return Err(Error::invalid("name", format!("is refused: {}", KeyError::InvalidName)));
         }
         let details = Integration { owner: owner.clone(), kind, shown: String::new(), worlds: 0 };
         let NewKey { record, secret } = NewKey::new(IntegrationKeyId::random(), name, details);
-        Ok(NewKey { record: self.change().await.put(record).await?, secret })
+        let change = self.change().await;
+        if self.list_of(owner).len() >= limit {
+            return Err(Error::IntegrationKeyLimit { limit });
+        }
+        Ok(NewKey { record: change.put(record).await?, secret })
     }
 
     /// Every key of one service key, also revoked ones, by time of making.
@@ -155,7 +165,7 @@ mod tests {
     async fn a_key_works_until_it_is_rotated_or_revoked_also_after_a_restart() {
         let store = Store::memory();
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live).await.unwrap();
+        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9).await.unwrap();
         let secret = made.secret.expose().to_owned();
         assert!(secret.starts_with("wk_live_") && secret.len() == 8 + 43, "{secret}");
         assert_eq!(made.record.details.shown, format!("wk_live_{}…{}", &secret[8..12], &secret[47..]));
@@ -185,11 +195,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_key_beyond_the_limit_is_refused_by_name() {
+        let keys = IntegrationKeys::load(Store::memory()).await.unwrap();
+        let create = async |owner: &KeyId| keys.create(owner, "Ward", IntegrationKind::Test, 2).await;
+        let first = create(&owner()).await.unwrap();
+        create(&owner()).await.unwrap();
+        // Its worlds stay, and so does it.
+        keys.revoke(&first.record.id).await.unwrap();
+        let refused = create(&owner()).await.unwrap_err();
+        assert!(matches!(refused, Error::IntegrationKeyLimit { limit: 2 }), "{refused}");
+        assert!(refused.to_string().contains("world.max_keys"), "{refused}");
+        create(&"ba9876543210".parse().unwrap()).await.unwrap();
+        assert_eq!(keys.list().len(), 3);
+    }
+
+    #[tokio::test]
     async fn an_old_secret_ends_in_time_however_the_clock_is_set_at_a_start() {
         let hour = Duration::from_secs(3600);
         let store = Store::memory();
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live).await.unwrap();
+        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9).await.unwrap();
         keys.rotate(&made.record.id, hour).await.unwrap();
         // Another boot, whose clock is wrong until something sets it.
         let booted = Now::at(unix_ms(), "another", 10);
@@ -229,8 +254,8 @@ mod tests {
         let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
         let store = Store::open(dir.path(), options.clone()).unwrap().store;
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let revoked = keys.create(&owner(), "Ward 3", IntegrationKind::Live).await.unwrap();
-        let rotated = keys.create(&owner(), "Ward 4", IntegrationKind::Live).await.unwrap();
+        let revoked = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9).await.unwrap();
+        let rotated = keys.create(&owner(), "Ward 4", IntegrationKind::Live, 9).await.unwrap();
         store.backup().await.unwrap();
         keys.revoke(&revoked.record.id).await.unwrap();
         let new = keys.rotate(&rotated.record.id, Duration::ZERO).await.unwrap();

@@ -19,7 +19,7 @@ use warmpool_core::clock::unix_ms;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::WorldId;
 use warmpool_core::secret::Secret;
-use warmpool_keys::{IntegrationKey, IntegrationKeyId, IntegrationKind, shorten};
+use warmpool_keys::{IntegrationKey, IntegrationKind, KeyId, shorten};
 use warmpool_store::{Batch, Durability, Table, carry_out};
 
 /// The width of a test key's scenes, in pixels, and of the first picture.
@@ -134,7 +134,7 @@ impl Worlds {
             return Ok(AcceptedWorld { record, cached: true });
         }
         self.check_renderers().await?;
-        self.check_queue(&key.id)?;
+        self.check_queue(&key.details.owner)?;
         let world_id = WorldId::random();
         let content = match self.store_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
@@ -184,14 +184,14 @@ impl Worlds {
         Ok(AcceptedWorld { record, cached: false })
     }
 
-    /// Checks that one more world of a key may wait.
-    fn check_queue(&self, key: &IntegrationKeyId) -> Result<(), Error> {
+    /// Checks that one more world of a service key may wait.
+    fn check_queue(&self, owner: &KeyId) -> Result<(), Error> {
         let settings = &self.shared.config.world;
         let state = self.lock();
         if state.queue.len() >= settings.queue_length {
             return Err(Error::WorldQueueFull { length: settings.queue_length });
         }
-        if settings.max_per_key > 0 && state.queue.count_of(key) >= settings.max_per_key {
+        if settings.max_per_key > 0 && state.queue.count_of(owner) >= settings.max_per_key {
             return Err(Error::WorldKeyLimit { limit: settings.max_per_key });
         }
         Ok(())

@@ -33,8 +33,8 @@ pub enum Error {
         /// `world.queue_length`.
         length: usize,
     },
-    /// As many worlds of the key wait as may.
-    #[error("{limit} worlds of this key wait already: try again later, delete one, or raise `world.max_per_key`")]
+    /// As many worlds of the service key wait as may.
+    #[error("{limit} worlds of this service key wait already, whichever integration key asked for them: try again later, delete one, or raise `world.max_per_key`")]
     WorldKeyLimit {
         /// `world.max_per_key`.
         limit: usize,

@@ -22,7 +22,8 @@
 //! - *Accepted is on the disk.* A request's pictures are checked by their headers alone and written as they came. Then one
 //!   batch stores the world, its patient and the integration key's count, and the client gets its answer. What an earlier
 //!   process left unfinished is in the store, and is rendered again.
-//! - *Integration keys take turns*, and each key's worlds are in the order of its requests. `world.renderers` of them are
+//! - *Service keys take turns, and so do the integration keys of each*: more integration keys give nobody more turns. Each one's
+//!   worlds are in the order of its requests. `world.renderers` of them are
 //!   rendered at a time. What is deleted or revoked leaves queue and renderer at once.
 //! - *A renderer shares neither a folder nor a network with anybody.* It gets one job on its standard input, answers on its
 //!   standard output, and ends with the connection. Attachments are decoded within limits and re-encoded without camera

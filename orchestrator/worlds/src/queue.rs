@@ -58,7 +58,7 @@ impl Worlds {
     pub(super) fn enqueue(&self, record: WorldRecord) {
         let id = record.world_id.clone();
         let mut state = self.lock();
-        state.queue.push(&record.key, id.clone());
+        state.queue.push(&record.owner, &record.key, id.clone());
         state.live.insert(id, Arc::new(LiveWorld::new(record)));
         metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
         drop(state);

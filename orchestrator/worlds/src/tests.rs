@@ -51,8 +51,12 @@ impl Service {
     }
 
     async fn key(&self, name: &str) -> IntegrationKey {
-        let owner = "0123456789ab".parse().unwrap();
-        self.worlds.keys().create(&owner, name, IntegrationKind::Live).await.unwrap().record
+        self.key_of("0123456789ab", name).await
+    }
+
+    async fn key_of(&self, owner: &str, name: &str) -> IntegrationKey {
+        let keys = self.worlds.keys();
+        keys.create(&owner.parse().unwrap(), name, IntegrationKind::Live, 9).await.unwrap().record
     }
 
     async fn generate(&self, key: &IntegrationKey, variation: usize) -> Result<WorldRecord, Error> {
@@ -113,14 +117,16 @@ async fn deleted_worlds_take_no_place_in_the_queue() {
 }
 
 #[tokio::test]
-async fn one_key_cannot_take_the_whole_queue() {
+async fn one_owner_cannot_take_the_whole_queue_by_many_keys() {
     let service = Service::new(&[("WARMPOOL_WORLD_QUEUE_LENGTH", "3"), ("WARMPOOL_WORLD_MAX_PER_KEY", "2")]).await;
-    let (one, other) = (service.key("one").await, service.key("other").await);
-    for variation in 0..2 {
-        service.generate(&one, variation).await.unwrap();
+    let (one, two) = (service.key("one").await, service.key("two").await);
+    let other = service.key_of("ba9876543210", "other").await;
+    service.generate(&one, 0).await.unwrap();
+    service.generate(&two, 0).await.unwrap();
+    for key in [&one, &two] {
+        let refused = service.generate(key, 1).await.unwrap_err();
+        assert!(matches!(refused, Error::WorldKeyLimit { limit: 2 }) && refused.retry_after().is_some(), "{refused}");
     }
-    let refused = service.generate(&one, 2).await.unwrap_err();
-    assert!(matches!(refused, Error::WorldKeyLimit { limit: 2 }) && refused.retry_after().is_some(), "{refused}");
     service.generate(&other, 0).await.unwrap();
     assert!(matches!(service.generate(&other, 1).await, Err(Error::WorldQueueFull { length: 3 })));
 }
@@ -202,7 +208,7 @@ async fn a_world_is_made_and_logged_although_its_client_left() {
 async fn requests_without_a_key_that_works_take_no_room_on_the_disk() {
     let service = Service::new(&[("WARMPOOL_WORLD_KEEP_UNPROVEN", "50")]).await;
     let key = service.key("ward").await;
-    let revoked = service.worlds.keys().create(&key.details.owner, "old", IntegrationKind::Live).await.unwrap();
+    let revoked = service.worlds.keys().create(&key.details.owner, "old", IntegrationKind::Live, 9).await.unwrap();
     service.worlds.keys().revoke(&revoked.record.id).await.unwrap();
     let log = service.worlds.log();
     let query = RequestQuery { owner: Some(key.details.owner.clone()), ..RequestQuery::default() };

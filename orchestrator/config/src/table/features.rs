@@ -190,8 +190,11 @@ settings! {
         warm: bool = Is("false");
         /// Maximum number of queued worlds; more are refused.
         queue_length: usize = Is("100"), min "1";
-        /// Maximum number of queued worlds of one integration key; 0 sets no separate limit. Keys take turns.
+        /// Maximum number of queued worlds of one service key, by all of its integration keys; 0 sets no separate limit. Keys
+        /// take turns.
         max_per_key: usize = Is("50");
+        /// Maximum number of integration keys of one service key, including revoked ones, whose worlds stay.
+        max_keys: usize = Is("1000"), min "1";
         /// Width of a scene, in pixels; its height is half of that. A screen 1440 pixels wide shows a quarter of it at a time.
         width: u32 = Is("4096"), min "128";
         /// Width of the preview, in pixels, which is ready long before the scene.

@@ -157,7 +157,9 @@ codes! {
     UnknownViewer = "unknown_viewer", 404, "unknown error", Client;
     /// Nothing is kept of such a patient.
     UnknownPatient = "unknown_patient", 404, "unknown error", Client;
-    /// As many worlds wait as may, in all or of this key (`world.queue_length`, `world.max_per_key`).
+    /// The service key has as many integration keys as it may (`world.max_keys`).
+    IntegrationKeyLimit = "integration_key_limit", 409, "unknown error", Client;
+    /// As many worlds wait as may, in all or of this service key (`world.queue_length`, `world.max_per_key`).
     WorldQueueFull = "world_queue_full", 429, "unknown error", Client, 5;
     /// This host has no image of the renderer.
     RendererNotInstalled = "renderer_not_installed", 503, "unknown error", Client;

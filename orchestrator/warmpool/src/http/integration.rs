@@ -113,7 +113,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
             create,
             writing("create_integration_key", "Make an integration key")
                 .reads::<WantedKey>(json!({"name": "Ward 3", "kind": "live"}))
-                .writes::<KeyView>("The key, with its `secret` for this once."),
+                .writes::<KeyView>("The key, with its `secret` for this once.")
+                .fails(&[Code::IntegrationKeyLimit]),
         )
         .delete(
             "/v1/integration-keys/{id}",
@@ -179,7 +180,8 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, Error> {
     let (wanted, _text): (WantedKey, _) = body::json(&app, &headers, body).await?;
-    let made = app.worlds.keys().create(&owner, &wanted.name, wanted.kind.unwrap_or(IntegrationKind::Live)).await?;
+    let (kind, limit) = (wanted.kind.unwrap_or(IntegrationKind::Live), app.config.world.max_keys);
+    let made = app.worlds.keys().create(&owner, &wanted.name, kind, limit).await?;
     Ok(with_secret(&made))
 }
 
