@@ -27,6 +27,11 @@ pub enum Error {
     /// Nothing is kept of the patient.
     #[error("nothing is kept of a patient with this id, or it belongs to another key")]
     UnknownPatient,
+    /// The service key has an export on its way, and may have one.
+    #[error(
+        "an export of this service key is on its way: read it to its end, or close its connection, before the next"
+    )]
+    Exporting,
     /// As many worlds wait as may.
     #[error("{length} worlds wait already: try again later, or raise `world.queue_length`")]
     WorldQueueFull {
@@ -34,7 +39,9 @@ pub enum Error {
         length: usize,
     },
     /// As many worlds of the service key wait as may.
-    #[error("{limit} worlds of this service key wait already, whichever integration key asked for them: try again later, delete one, or raise `world.max_per_key`")]
+    #[error(
+        "{limit} worlds of this service key wait already, whichever integration key asked for them: try again later, delete one, or raise `world.max_per_key`"
+    )]
     WorldKeyLimit {
         /// `world.max_per_key`.
         limit: usize,
@@ -56,6 +63,7 @@ impl Fault for Error {
             Self::UnknownWorld { .. } => Code::UnknownWorld,
             Self::UnknownViewer => Code::UnknownViewer,
             Self::UnknownPatient => Code::UnknownPatient,
+            Self::Exporting => Code::Conflict,
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
         }

@@ -1,20 +1,11 @@
-//! Deletes worlds and patients, exports a patient's data, and enforces retention limits.
+//! Deletes worlds and patients, and enforces retention limits.
 
-use std::io::{self, Seek as _, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
-
-use super::files::{PICTURES, found, read};
 use super::patient::forget;
-use super::record::{Content, WorldRecord};
+use super::record::WorldRecord;
 use super::{PatientRef, WorldCaller, Worlds};
 use crate::Error;
-use warmpool_core::blocking::blocking;
-use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::WorldId;
@@ -76,7 +67,7 @@ impl Worlds {
     }
 
     /// The patients that a caller means by this id.
-    fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
+    pub(super) fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
         match caller {
             WorldCaller::Integration(key) => vec![self.shared.patients.reference(&key.id, patient_id)],
             WorldCaller::Operator(owner) => self.patients_of(owner, patient_id),
@@ -112,7 +103,7 @@ impl Worlds {
         Ok(forgotten)
     }
 
-    async fn worlds_of(&self, patient: &PatientRef) -> Result<Vec<WorldRecord>, Error> {
+    pub(super) async fn worlds_of(&self, patient: &PatientRef) -> Result<Vec<WorldRecord>, Error> {
         let mut found = Vec::new();
         let mut range = KeyRange::prefix(patient.world_row("").as_bytes());
         loop {
@@ -124,32 +115,6 @@ impl Worlds {
                 found.extend(self.record(&id).await?);
             }
         }
-    }
-
-    /// All that is kept of a patient, as a ZIP archive: `patient.json`, and a folder a world with its pictures and what was
-    /// attached.
-    /// Errors: `UnknownPatient`; when store or disk refuse.
-    pub async fn export(&self, patient_id: &str, caller: &WorldCaller) -> Result<std::fs::File, Error> {
-        let mut worlds = Vec::new();
-        let mut files = Vec::new();
-        let mut identity = None;
-        for reference in self.references(caller, patient_id) {
-            let Some(patient) = self.shared.patients.find(&reference).await? else { continue };
-            identity = identity.or_else(|| patient.identity());
-            for record in self.worlds_of(&reference).await? {
-                let content = record.open(&patient.cipher);
-                worlds.push(exported(&record, &content));
-                let attached = content.items.iter().filter_map(|item| item.file.clone());
-                let names = PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached);
-                for name in names {
-                    let path = self.shared.files.path(&record.world_id, &name);
-                    files.push((format!("{}/{name}", record.world_id), path, patient.cipher.clone()));
-                }
-            }
-        }
-        let identity = identity.ok_or(Error::UnknownPatient)?;
-        let about = json!({"patient_id": identity.id, "patient_name": identity.name, "worlds": worlds});
-        blocking(move || archive(&about, &files)).await.map_err(Into::into)
     }
 
     /// Deletes worlds and rows of the log that are older than they may be, until the daemon stops.
@@ -203,31 +168,4 @@ impl Worlds {
         }
         Ok(())
     }
-}
-
-fn exported(record: &WorldRecord, content: &Content) -> Value {
-    json!({
-        "world_id": record.world_id,
-        "status": record.status,
-        "environment_type": record.environment,
-        "created_at": record.created_ms,
-        "ended_at": record.ended_ms,
-        "content": content,
-    })
-}
-
-fn archive(about: &Value, files: &[(String, PathBuf, Cipher)]) -> io::Result<std::fs::File> {
-    let mut zip = ZipWriter::new(tempfile::tempfile()?);
-    let options = SimpleFileOptions::default();
-    zip.start_file("patient.json", options)?;
-    zip.write_all(serde_json::to_string_pretty(about)?.as_bytes())?;
-    for (name, path, cipher) in files {
-        // A world that is not ready has not all of its pictures.
-        let Some(bytes) = found(read(path, cipher))? else { continue };
-        zip.start_file(name.as_str(), options.compression_method(zip::CompressionMethod::Stored))?;
-        zip.write_all(&bytes)?;
-    }
-    let mut file = zip.finish()?;
-    file.rewind()?;
-    Ok(file)
 }

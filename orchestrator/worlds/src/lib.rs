@@ -13,7 +13,7 @@
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `viewer`      | the URLs of viewers |
-//! | `forget`      | deleting worlds and patients, exports, and limits of time |
+//! | `forget`      | deleting worlds and patients, and limits of time; `export` gives a patient's data away |
 //! | `error`       | what can go wrong with worlds and integration keys |
 //!
 //! The crate may use `warmpool-runtime`, `-dial`, `-keys`, `-store`, `-config`, `-api` and `-core`. It needs no worker and no
@@ -40,6 +40,7 @@
 mod accept;
 mod attachment;
 mod error;
+mod export;
 mod fetch;
 mod files;
 mod follow;
@@ -62,7 +63,7 @@ mod viewer;
 
 pub use error::Error;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -132,6 +133,8 @@ struct State {
     live: HashMap<WorldId, Arc<LiveWorld>>,
     /// Those of them that wait.
     queue: Turns,
+    /// Service keys of which an export is on its way.
+    exporting: HashSet<KeyId>,
     /// When the image was looked for, and whether it was there.
     image: Option<(Instant, bool)>,
 }
@@ -177,6 +180,14 @@ pub enum WorldCaller {
 }
 
 impl WorldCaller {
+    /// The service key in whose name they call.
+    const fn owner(&self) -> &KeyId {
+        match self {
+            Self::Integration(key) => &key.details.owner,
+            Self::Operator(owner) => owner,
+        }
+    }
+
     fn may_see(&self, record: &WorldRecord) -> bool {
         match self {
             Self::Integration(key) => record.key == key.id,

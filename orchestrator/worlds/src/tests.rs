@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tempfile::TempDir;
@@ -254,4 +255,52 @@ async fn old_requests_are_removed_while_the_disk_is_nearly_full() {
     service.worlds.forget_old().await.unwrap();
     assert_eq!(service.logged(RequestQuery::default()).await.1, 0);
     assert!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().is_empty());
+}
+
+/// Whether this process has an archive in a file that no folder names.
+fn has_unnamed_archive() -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let unnamed = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().ends_with("(deleted)"))
+    };
+    open.filter(unnamed).any(|path| std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"PK")))
+}
+
+#[tokio::test]
+async fn an_export_is_read_without_a_file_and_one_at_a_time() {
+    let service = Service::new(&[]).await;
+    let (key, other) = (service.key("ward").await, service.key_of("ba9876543210", "other").await);
+    let mut picture = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(64, 64).write_to(&mut picture, image::ImageFormat::Png).unwrap();
+    let picture = picture.into_inner();
+    let body = json!({
+        "patient_id": "p", "patient_name": "Ann", "environment_type": "garden",
+        "images": [{"label": "Our wedding", "data": base64::engine::general_purpose::STANDARD.encode(&picture)}],
+    });
+    let request = WorldRequest::check(serde_json::from_value(body).unwrap(), service.worlds.limits()).unwrap();
+    let accepted = service.worlds.generate(&key, request, &mut RequestEntry::begin(), ()).await.unwrap();
+    service.generate(&other, 0).await.unwrap();
+
+    let export = async |key: &IntegrationKey| service.worlds.export("p", &caller(key)).await.map(Box::pin);
+    let mut reading = export(&key).await.unwrap();
+    let mut bytes = reading.next().await.unwrap().unwrap().to_vec();
+    assert!(!has_unnamed_archive(), "nothing of it lies on the disk");
+    assert!(matches!(export(&key).await.map(drop), Err(Error::Exporting)));
+    assert!(export(&other).await.is_ok(), "another key's does not wait for it");
+    while let Some(piece) = reading.next().await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+    let mut read = |name: &str| {
+        let mut content = Vec::new();
+        std::io::Read::read_to_end(&mut archive.by_name(name).unwrap(), &mut content).unwrap();
+        content
+    };
+    let about: serde_json::Value = serde_json::from_slice(&read("patient.json")).unwrap();
+    assert_eq!((&about["patient_name"], &about["worlds"][0]["status"]), (&json!("Ann"), &json!("queued")));
+    assert_eq!(read(&format!("{}/upload-0", accepted.record.world_id)), picture);
+    drop(export(&key).await.unwrap());
+    assert!(export(&key).await.is_ok(), "one that is dropped gives its place back");
+    let unknown = service.worlds.export("q", &caller(&key)).await.map(drop);
+    assert!(matches!(unknown, Err(Error::UnknownPatient)) && export(&key).await.is_ok());
 }

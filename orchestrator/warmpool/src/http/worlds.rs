@@ -14,7 +14,6 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use tokio_util::io::ReaderStream;
 
 use super::App;
 use super::auth::Caller;
@@ -109,7 +108,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "/v1/patients/{id}/export",
             export,
             patient("export_patient", "Export all that is kept of a patient")
-                .writes_bytes("application/zip", "The data and the worlds."),
+                .writes_bytes("application/zip", "The data and the worlds.")
+                .fails(&[Code::Conflict]),
         )
 }
 
@@ -282,8 +282,7 @@ pub(super) async fn export(
     caller: WorldCaller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let file = tokio::fs::File::from_std(app.worlds.export(&id, &caller).await?);
-    let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
+    let mut response = Response::new(Body::from_stream(app.worlds.export(&id, &caller).await?));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
     headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"patient.zip\""));
