@@ -1,5 +1,7 @@
 //! Why a command fails.
 
+use std::path::Path;
+
 use http::StatusCode;
 
 use crate::exit::Exit;
@@ -40,6 +42,11 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// A file of the user's cannot be read.
+    pub(crate) fn unread(path: &Path, error: &std::io::Error) -> Self {
+        Self::Usage(format!("cannot read {}: {error}", path.display()))
+    }
+
     /// What is wanted is not there any more, by what the daemon answered.
     pub(crate) const fn gone(message: String) -> Self {
         Self::Refused { status: StatusCode::GONE, message, field: None }

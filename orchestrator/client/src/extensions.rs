@@ -1,17 +1,15 @@
 //! `warmpool extensions`: browser extensions that are kept for sessions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ::http::Method;
 use clap::{Args, Subcommand};
-use serde_json::Value;
 use warmpool_api::extension::ExtensionView;
-use warmpool_core::address::path_segment;
 
 use super::arguments::Service;
 use super::error::ClientError;
-use super::http::{Caller, broken, read_json};
-use super::output::tell;
+use super::http::{Caller, read_json};
+use super::kept::{ListArguments, delete, open, path, show};
 use super::show::{moment, plain};
 use super::table::{Column, table};
 
@@ -19,14 +17,7 @@ use super::table::{Column, table};
 #[derive(Debug, Clone, Subcommand)]
 pub enum ExtensionsCommand {
     /// List the extensions of your key.
-    List {
-        /// Print JSON on a terminal, too.
-        #[arg(long)]
-        json: bool,
-        /// Whom to ask.
-        #[command(flatten)]
-        service: Service,
-    },
+    List(ListArguments),
     /// Show an extension: what it may do, and where.
     Show {
         /// Which one.
@@ -67,44 +58,25 @@ pub struct ExtensionReference {
 
 impl ExtensionReference {
     fn path(&self) -> String {
-        format!("/extensions/{}", path_segment(&self.id))
+        path("extensions", &self.id)
     }
 }
 
 pub(super) async fn carry_out(command: ExtensionsCommand) -> Result<(), ClientError> {
     match command {
-        ExtensionsCommand::List { json, service } => {
-            let list: Value = Caller::new(&service)?.get("/extensions").await?;
-            let extensions: Vec<ExtensionView> =
-                serde_json::from_value(list["extensions"].clone()).map_err(|error| broken(&error))?;
-            tell(&list, json, || listed(&extensions));
-        }
+        ExtensionsCommand::List(arguments) => arguments.print("extensions", listed).await,
         ExtensionsCommand::Show { extension, json } => {
-            show(&Caller::new(&extension.service)?.get(&extension.path()).await?, json)?;
+            show(&Caller::new(&extension.service)?.get(&extension.path()).await?, json, described)
         }
         ExtensionsCommand::Upload { file, json, service } => {
             let content = open(&file).await?;
             let reply = Caller::new(&service)?.upload(Method::POST, "/extensions", content).await?;
-            show(&read_json(reply).await?, json)?;
+            show(&read_json(reply).await?, json, described)
         }
         ExtensionsCommand::Delete { extension } => {
-            let caller = Caller::new(&extension.service)?;
-            caller.send(Method::DELETE, &extension.path(), Default::default(), None).await?;
-            eprintln!("extension {} is deleted", extension.id);
+            delete(&extension.service, &extension.path(), &format!("extension {}", extension.id)).await
         }
     }
-    Ok(())
-}
-
-async fn open(path: &Path) -> Result<tokio::fs::File, ClientError> {
-    let unread = |error| ClientError::Usage(format!("cannot read {}: {error}", path.display()));
-    tokio::fs::File::open(path).await.map_err(unread)
-}
-
-fn show(shown: &Value, json: bool) -> Result<(), ClientError> {
-    let extension: ExtensionView = serde_json::from_value(shown.clone()).map_err(|error| broken(&error))?;
-    tell(shown, json, || described(&extension));
-    Ok(())
 }
 
 fn listed(extensions: &[ExtensionView]) -> String {

@@ -171,8 +171,7 @@ impl Caller {
 
 fn secret_key(service: &Service) -> Result<HeaderValue, ClientError> {
     let key = match &service.key_file {
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", path.display())))?,
+        Some(path) => std::fs::read_to_string(path).map_err(|error| ClientError::unread(path, &error))?,
         None => std::env::var("WARMPOOL_SECRET_KEY").unwrap_or_default(),
     };
     if key.trim().is_empty() {

@@ -15,6 +15,7 @@
 //! | `tunnel`    | `warmpool tunnel`: a debugging port on this machine, for tools that know no other |
 //! | `mcp`       | `warmpool mcp`: the daemon's MCP endpoint on standard input and output |
 //! | `list`      | what the lists of tasks and sessions share |
+//! | `kept`      | what the commands about profiles and extensions share |
 //! | `http`      | requests to the daemon; `events` reads its stream of events |
 //! | `show`      | progress and lists, on a terminal; `table` lays out what has columns |
 //! | `open`      | addresses that people look at, in their browser |
@@ -32,6 +33,7 @@ pub mod exit;
 mod extensions;
 mod http;
 mod inputs;
+mod kept;
 mod list;
 mod mcp;
 mod naming;

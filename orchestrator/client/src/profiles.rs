@@ -9,12 +9,12 @@ use ::http::Method;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
-use warmpool_core::address::path_segment;
 
 use super::arguments::Service;
 use super::error::ClientError;
-use super::http::{Caller, broken, read_json, save};
-use super::output::{print, tell};
+use super::http::{Caller, read_json, save};
+use super::kept::{ListArguments, delete, open, path, show};
+use super::output::print;
 use super::show::{moment, plain};
 use super::submit::read;
 use super::table::{Column, table};
@@ -24,14 +24,7 @@ use super::values;
 #[derive(Debug, Clone, Subcommand)]
 pub enum ProfilesCommand {
     /// List the profiles of your key.
-    List {
-        /// Print JSON on a terminal, too.
-        #[arg(long)]
-        json: bool,
-        /// Whom to ask.
-        #[command(flatten)]
-        service: Service,
-    },
+    List(ListArguments),
     /// Show the versions of a profile, and what the newest one holds, without its values.
     Show {
         /// Which one.
@@ -99,7 +92,7 @@ pub struct ProfileReference {
 
 impl ProfileReference {
     fn path(&self) -> String {
-        format!("/profiles/{}", path_segment(&self.name))
+        path("profiles", &self.name)
     }
 
     /// Makes a new version, and says so.
@@ -113,10 +106,9 @@ impl ProfileReference {
         if !is_packed(file)? {
             return self.change(&json!({"state": read(file)?})).await;
         }
-        let unread = |error| ClientError::Usage(format!("cannot read {}: {error}", file.display()));
-        let packed = tokio::fs::File::open(file).await.map_err(unread)?;
         let path = format!("{}/folder", self.path());
-        told(&read_json(Caller::new(&self.service)?.upload(Method::PUT, &path, packed).await?).await?);
+        let reply = Caller::new(&self.service)?.upload(Method::PUT, &path, open(file).await?).await?;
+        told(&read_json(reply).await?);
         Ok(())
     }
 
@@ -153,9 +145,9 @@ fn is_packed(path: &Path) -> Result<bool, ClientError> {
     if path == Path::new("-") || !path.is_file() {
         return Ok(false);
     }
-    let unread = |error| ClientError::Usage(format!("cannot read {}: {error}", path.display()));
     let mut beginning = Vec::new();
-    File::open(path).and_then(|file| file.take(PACKED.len() as u64).read_to_end(&mut beginning)).map_err(unread)?;
+    let read = File::open(path).and_then(|file| file.take(PACKED.len() as u64).read_to_end(&mut beginning));
+    read.map_err(|error| ClientError::unread(path, &error))?;
     Ok(beginning == PACKED)
 }
 
@@ -172,32 +164,23 @@ fn told(changed: &ProfileView) {
 
 pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientError> {
     match command {
-        ProfilesCommand::List { json, service } => {
-            let list: Value = Caller::new(&service)?.get("/profiles").await?;
-            let profiles: Vec<ProfileView> =
-                serde_json::from_value(list["profiles"].clone()).map_err(|error| broken(&error))?;
-            tell(&list, json, || listed(&profiles));
-        }
+        ProfilesCommand::List(arguments) => arguments.print("profiles", listed).await,
         ProfilesCommand::Show { profile, json } => {
-            let shown: Value = Caller::new(&profile.service)?.get(&profile.path()).await?;
-            let detail: ProfileDetail = serde_json::from_value(shown.clone()).map_err(|error| broken(&error))?;
-            tell(&shown, json, || described(&detail));
+            show(&Caller::new(&profile.service)?.get(&profile.path()).await?, json, described)
         }
         ProfilesCommand::Create { profile, kind } => {
             let body = json!({"name": profile.name, "kind": kind});
             let made: ProfileView = Caller::new(&profile.service)?.json(Method::POST, "/profiles", Some(&body)).await?;
             eprintln!("profile {} is there", made.name);
+            Ok(())
         }
-        ProfilesCommand::Export { profile, version, output } => profile.export(version, output.as_deref()).await?,
-        ProfilesCommand::Import { profile, file } => profile.import(&file).await?,
-        ProfilesCommand::RollBack { profile, version } => profile.change(&json!({"version": version})).await?,
+        ProfilesCommand::Export { profile, version, output } => profile.export(version, output.as_deref()).await,
+        ProfilesCommand::Import { profile, file } => profile.import(&file).await,
+        ProfilesCommand::RollBack { profile, version } => profile.change(&json!({"version": version})).await,
         ProfilesCommand::Delete { profile } => {
-            let caller = Caller::new(&profile.service)?;
-            caller.send(Method::DELETE, &profile.path(), Default::default(), None).await?;
-            eprintln!("profile {} is deleted", profile.name);
+            delete(&profile.service, &profile.path(), &format!("profile {}", profile.name)).await
         }
     }
-    Ok(())
 }
 
 fn listed(profiles: &[ProfileView]) -> String {

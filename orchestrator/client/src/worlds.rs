@@ -73,9 +73,7 @@ impl Integration {
     /// The integration key, if there is one.
     fn key(&self) -> Result<Option<String>, ClientError> {
         match &self.integration_key_file {
-            Some(path) => std::fs::read_to_string(path)
-                .map(Some)
-                .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", path.display()))),
+            Some(path) => std::fs::read_to_string(path).map(Some).map_err(|error| ClientError::unread(path, &error)),
             None => Ok(std::env::var("WARMPOOL_INTEGRATION_KEY").ok().filter(|key| !key.trim().is_empty())),
         }
     }
