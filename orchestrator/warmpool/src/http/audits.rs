@@ -9,12 +9,11 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::App;
-use super::body;
 use super::console;
 use super::create;
 use super::functions::without_script;
 use super::openapi::{Operation, Routes};
-use super::pages::{Asked, FAILURES, MAX_BODY, POLICY, PREFIXES, PageQuery};
+use super::pages::{FAILURES, POLICY, PREFIXES, PageQuery, carry_out_json};
 use super::query::Query;
 use crate::http::error::Error;
 use warmpool_pages::{AuditCall, PerformanceBody, Script};
@@ -59,12 +58,9 @@ async fn audit(
     parts: Parts,
     body: Body,
 ) -> Result<Response, Error> {
-    let asked = Asked::read(&app, &query, &parts)?;
-    let script = console::bytes(LIGHTHOUSE).ok_or_else(without_script)?;
-    let most = app.config.pages.max_body.bytes();
-    let mut text = body::json_text(&app, &parts.headers, body, most, MAX_BODY).await?;
-    let call = AuditCall::new(text.parse::<PerformanceBody>()?, Script::Gzip(script), asked.engine)?;
-    let response = asked.carry_out(&app, call).await?;
-    drop(text);
-    Ok(response)
+    let call = |body: PerformanceBody, engine| {
+        let script = console::bytes(LIGHTHOUSE).ok_or_else(without_script)?;
+        Ok(AuditCall::new(body, Script::Gzip(script), engine)?)
+    };
+    carry_out_json(&app, &query, &parts, body, call).await
 }

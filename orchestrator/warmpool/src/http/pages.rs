@@ -243,11 +243,22 @@ async fn answer<B: PageBody + Send + 'static>(
     parts: Parts,
     body: Body,
 ) -> Result<Response, Error> {
-    let asked = Asked::read(&app, &query, &parts)?;
+    carry_out_json(&app, &query, &parts, body, |body: B, engine| body.call(engine, &app)).await
+}
+
+/// Carries out the call that a body of JSON becomes.
+pub(super) async fn carry_out_json<B: DeserializeOwned, C: Into<Call>>(
+    app: &App,
+    query: &PageQuery,
+    parts: &Parts,
+    body: Body,
+    call: impl FnOnce(B, Engine) -> Result<C, Error>,
+) -> Result<Response, Error> {
+    let asked = Asked::read(app, query, parts)?;
     let most = app.config.pages.max_body.bytes();
-    let mut text = body::json_text(&app, &parts.headers, body, most, MAX_BODY).await?;
-    let call = text.parse::<B>()?.call(asked.engine, &app)?;
-    let response = asked.carry_out(&app, call).await?;
+    let mut text = body::json_text(app, &parts.headers, body, most, MAX_BODY).await?;
+    let call = call(text.parse::<B>()?, asked.engine)?;
+    let response = asked.carry_out(app, call).await?;
     drop(text);
     Ok(response)
 }
