@@ -1,7 +1,7 @@
 //! The archives: each extension has a folder, and in it one file, encrypted with the extension's key.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::{Cipher, SealedFile};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::ExtensionId;
-use warmpool_store::{Folder, is_whole, write_whole_with};
+use warmpool_store::{Folder, OwnerFolders, is_whole, write_whole_with};
 
 /// The folder of all extensions, within the data directory.
 pub const FOLDER: Folder = Folder { name: "extensions", has: is_whole };
@@ -19,17 +19,17 @@ const ARCHIVE: &str = "archive";
 /// All extensions' files.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
-    root: PathBuf,
+    folders: OwnerFolders,
     min_free: u64,
 }
 
 impl Files {
     pub(crate) fn below(data_dir: &Path, min_free: u64) -> Self {
-        Self { root: data_dir.join(FOLDER.name), min_free }
+        Self { folders: OwnerFolders::below(data_dir, &FOLDER), min_free }
     }
 
     fn folder(&self, extension: &ExtensionId) -> PathBuf {
-        self.root.join(extension.as_str())
+        self.folders.of(extension.as_str())
     }
 
     /// Writes an archive so that it is whole or not there.
@@ -63,31 +63,13 @@ impl Files {
     /// Removes an extension's folder.
     /// Errors: `Internal`.
     pub(crate) async fn remove(&self, id: &ExtensionId) -> Result<(), ServiceError> {
-        let folder = self.folder(id);
-        blocking(move || match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        })
-        .await
+        self.folders.remove(id.as_str()).await
     }
 
-    /// Removes the folders of which `is_kept` does not know.
+    /// Removes all but the archives of these extensions.
     /// Errors: `Internal`.
-    pub(crate) async fn keep_only(&self, is_kept: impl Fn(&str) -> bool + Send + 'static) -> Result<(), ServiceError> {
-        let root = self.root.clone();
-        blocking(move || {
-            let folders = match fs::read_dir(&root) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                folders => folders?,
-            };
-            for folder in folders {
-                let folder = folder?;
-                if !is_kept(&folder.file_name().to_string_lossy()) {
-                    fs::remove_dir_all(folder.path())?;
-                }
-            }
-            Ok(())
-        })
-        .await
+    pub(crate) async fn keep_only(&self, kept: Vec<ExtensionId>) -> Result<(), ServiceError> {
+        let archive = move |owner: &str| kept.iter().any(|id| id.as_str() == owner).then(|| vec![ARCHIVE.to_owned()]);
+        self.folders.keep_only(archive).await
     }
 }

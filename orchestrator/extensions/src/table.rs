@@ -111,7 +111,7 @@ impl Extensions {
             self.0.entries.lock().insert(entry.record.id.clone(), entry);
         }
         let kept: Vec<ExtensionId> = self.0.entries.lock().keys().cloned().collect();
-        Ok(files.keep_only(move |folder| kept.iter().any(|id| id.as_str() == folder)).await?)
+        Ok(files.keep_only(kept).await?)
     }
 
     /// How much one archive may hold.

@@ -10,7 +10,7 @@ use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::millis;
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::ProfileId;
-use warmpool_store::{Folder, is_whole, write_whole};
+use warmpool_store::{Folder, OwnerFolders, is_whole, write_whole};
 
 /// The folder of all profiles, within the data directory.
 pub const FOLDER: Folder = Folder { name: "profiles", has: is_whole };
@@ -26,17 +26,17 @@ pub(crate) struct ListedFile {
 /// All profiles' files.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
-    root: PathBuf,
+    folders: OwnerFolders,
     min_free: u64,
 }
 
 impl Files {
     pub(crate) fn below(data_dir: &Path, min_free: u64) -> Self {
-        Self { root: data_dir.join(FOLDER.name), min_free }
+        Self { folders: OwnerFolders::below(data_dir, &FOLDER), min_free }
     }
 
     pub(crate) fn folder(&self, profile: &ProfileId) -> PathBuf {
-        self.root.join(profile.as_str())
+        self.folders.of(profile.as_str())
     }
 
     pub(crate) const fn min_free(&self) -> u64 {
@@ -76,7 +76,12 @@ impl Files {
         let folder = self.folder(profile);
         blocking(move || {
             let mut files = Vec::new();
-            for file in entries(&folder)? {
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
+                entries => entries?,
+            };
+            for file in entries {
+                let file = file?;
                 let name = file.file_name().to_string_lossy().into_owned();
                 let modified = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
                 if is_whole(&name) {
@@ -102,44 +107,17 @@ impl Files {
     }
 
     /// Removes what no record names: whole folders, and single files. `names` says which files of a profile stay.
+    /// Errors: `Internal`.
     pub(crate) async fn keep_only(
         &self,
         names: impl Fn(&str) -> Option<Vec<String>> + Send + 'static,
     ) -> Result<(), ServiceError> {
-        let root = self.root.clone();
-        blocking(move || {
-            for folder in entries(&root)? {
-                let profile = folder.file_name().to_string_lossy().into_owned();
-                let Some(kept) = names(&profile) else {
-                    fs::remove_dir_all(folder.path())?;
-                    continue;
-                };
-                for file in entries(&folder.path())? {
-                    if !kept.iter().any(|kept| *kept == *file.file_name().to_string_lossy()) {
-                        fs::remove_file(file.path())?;
-                    }
-                }
-            }
-            Ok(())
-        })
-        .await
+        self.folders.keep_only(names).await
     }
 
     /// Removes a profile's folder.
     /// Errors: `Internal`.
     pub(crate) async fn remove_all(&self, profile: &ProfileId) -> Result<(), ServiceError> {
-        let folder = self.folder(profile);
-        blocking(move || match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        })
-        .await
-    }
-}
-
-fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
-    match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries?.collect(),
+        self.folders.remove(profile.as_str()).await
     }
 }

@@ -42,7 +42,7 @@
 //! | `disk.rs`    | how much of the disk is used and free |
 //! | `dump.rs`    | everything as JSON lines, with counts and a hash |
 //! | `archive.rs` | a dump and files as a tar; `unfinished.rs` is a backup that is being written |
-//! | `folder.rs`  | folders whose files go with the rows |
+//! | `folder.rs`  | folders whose files go with the rows; `owner_folders.rs` is one of them as its crate sees it |
 //! | `whole_file.rs` | files beside the database that are whole or not there |
 //! | `backup.rs`  | hourly dumps, and restoring one; `backup_folder.rs` is where they are |
 //! | `layout.rs`  | what lies where in the directory |
@@ -93,6 +93,7 @@ mod mark;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod options;
+mod owner_folders;
 mod record;
 mod recover;
 mod recovery_file;
@@ -127,6 +128,7 @@ pub use handle::{Opened, Store};
 pub use health::{FatalHook, StoreHealth, StoreState};
 pub use layout::create_private_dir;
 pub use options::StoreOptions;
+pub use owner_folders::OwnerFolders;
 pub use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
 pub use whole_file::{is_whole, write_whole, write_whole_with};

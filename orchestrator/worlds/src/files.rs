@@ -11,7 +11,7 @@ use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::ids::WorldId;
-use warmpool_store::{Folder, is_whole, write_whole};
+use warmpool_store::{Folder, OwnerFolders, is_whole, write_whole};
 
 /// The folder of all worlds' files, within the data directory.
 pub const FOLDER: Folder = Folder { name: "worlds", has: is_whole };
@@ -28,23 +28,23 @@ pub(crate) const PICTURES: [(&str, &str); 5] = [
 /// All worlds' files.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
-    root: PathBuf,
+    folders: OwnerFolders,
     min_free: u64,
 }
 
 impl Files {
     pub(super) fn below(data_dir: &Path, min_free: u64) -> Self {
-        Self { root: data_dir.join(FOLDER.name), min_free }
+        Self { folders: OwnerFolders::below(data_dir, &FOLDER), min_free }
     }
 
     pub(super) fn path(&self, world: &WorldId, name: &str) -> PathBuf {
-        self.root.join(world.as_str()).join(name)
+        self.folders.of(world.as_str()).join(name)
     }
 
     /// Makes the folder of a new world.
     /// Errors: `Internal`.
     pub(super) async fn create(&self, world: &WorldId) -> Result<(), Error> {
-        let folder = self.root.join(world.as_str());
+        let folder = self.folders.of(world.as_str());
         blocking(move || fs::create_dir_all(folder)).await.map_err(Into::into)
     }
 
@@ -80,30 +80,13 @@ impl Files {
     /// Removes a world's folder with all its files.
     /// Errors: `Internal`.
     pub(super) async fn remove_all(&self, world: &WorldId) -> Result<(), Error> {
-        let folder = self.root.join(world.as_str());
-        blocking(move || {
-            loop {
-                match fs::remove_dir_all(&folder) {
-                    // A file that was being written came in between. There is no further one once the folder is gone.
-                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                    removed => return found(removed).map(drop),
-                }
-            }
-        })
-        .await
-        .map_err(Into::into)
+        self.folders.remove(world.as_str()).await.map_err(Into::into)
     }
 
     /// The worlds that have files.
+    /// Errors: `Internal`.
     pub(super) async fn worlds(&self) -> Result<Vec<WorldId>, Error> {
-        let root = self.root.clone();
-        blocking(move || {
-            let entries = found(fs::read_dir(root))?.into_iter().flatten();
-            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-            Ok(names.map(|name| WorldId::from(name.as_str())).collect())
-        })
-        .await
-        .map_err(Into::into)
+        Ok(self.folders.owners().await?.iter().map(|name| WorldId::from(name.as_str())).collect())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::TaskId;
-use warmpool_store::{Folder, free_bytes};
+use warmpool_store::{Folder, OwnerFolders, free_bytes};
 
 /// The folder of all tasks' files, within the data directory.
 pub const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
@@ -19,16 +19,17 @@ pub const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
 /// All tasks' files.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
-    root: PathBuf,
+    data_dir: PathBuf,
+    folders: OwnerFolders,
 }
 
 impl Files {
     pub(super) fn new(data_dir: &Path) -> Self {
-        Self { root: data_dir.join(FOLDER.name) }
+        Self { data_dir: data_dir.to_owned(), folders: OwnerFolders::below(data_dir, &FOLDER) }
     }
 
     fn folder(&self, task: TaskId) -> PathBuf {
-        self.root.join(task.to_string())
+        self.folders.of(&task.to_string())
     }
 
     /// Where a file of a task lies. `hash` comes from a record, and is checked all the same.
@@ -39,15 +40,14 @@ impl Files {
     /// Writes a file so that it is whole or not there, also after loss of power; returns its hash.
     /// Errors: `DiskNearlyFull` where less than `min_free` bytes would stay free.
     pub(super) async fn put(&self, task: TaskId, bytes: Bytes, min_free: u64) -> Result<String, Error> {
-        let (root, folder) = (self.root.clone(), self.folder(task));
+        let (data_dir, folder) = (self.data_dir.clone(), self.folder(task));
         blocking(move || {
             let hash = hex::encode(Sha256::digest(&bytes));
             let path = folder.join(&hash);
             if path.exists() {
                 return Ok(hash);
             }
-            let data = root.parent().unwrap_or(&root);
-            if free_bytes(data).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
+            if free_bytes(&data_dir).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             fs::create_dir_all(&folder)?;
@@ -72,28 +72,12 @@ impl Files {
 
     /// Removes all files of a task.
     pub(super) async fn remove(&self, task: TaskId) -> Result<(), Error> {
-        let folder = self.folder(task);
-        blocking(move || match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        })
-        .await
-        .map_err(Into::into)
+        self.folders.remove(&task.to_string()).await.map_err(Into::into)
     }
 
     /// The tasks that have files.
     pub(super) async fn tasks(&self) -> Result<Vec<TaskId>, Error> {
-        let root = self.root.clone();
-        blocking(move || match fs::read_dir(root) {
-            Ok(entries) => {
-                let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-                Ok(names.filter_map(|name| name.parse().ok()).collect())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error),
-        })
-        .await
-        .map_err(Into::into)
+        Ok(self.folders.owners().await?.iter().filter_map(|name| name.parse().ok()).collect())
     }
 }
 
