@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
-use http::StatusCode;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
@@ -17,7 +16,7 @@ use crate::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
-use warmpool_core::error::{Cause, FieldError, FieldFault as _, ServiceError, ServiceFault as _};
+use warmpool_core::error::{Cause, FieldFault as _, ServiceError, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_extensions::OpenedExtension;
@@ -205,12 +204,7 @@ impl Sessions {
                     break warnings;
                 }
                 // Another browser of its kind would refuse the setting as well.
-                Err(AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message }) => {
-                    let (setting, reason) = message.split_once(": ").unwrap_or(("", &message));
-                    let parent = if setting.starts_with("extension_ids") { "advanced" } else { "settings" };
-                    let error = FieldError::not_supported(setting, reason).within(parent);
-                    return Err(self.withdraw(&record, error.into()));
-                }
+                Err(AgentError::Field(error)) => return Err(self.withdraw(&record, error.into())),
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
                     if let (Some(AdRules::Compiled(_)), Some(version)) = (&ad_rules, version(&worker)) {

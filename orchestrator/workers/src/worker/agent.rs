@@ -370,6 +370,9 @@ async fn success(response: Response<Incoming>) -> Result<Response<Incoming>, Age
     let body = collect(response).await?;
     let message = serde_json::from_slice::<ErrorBody>(&body)
         .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
+    if status == StatusCode::UNPROCESSABLE_ENTITY {
+        return Err(AgentError::of_setting(&message));
+    }
     Err(AgentError::Refused { status, message })
 }
 

@@ -11,16 +11,16 @@ use super::{Agent, AgentError, FOLDER_TIMEOUT, within};
 
 impl Agent {
     /// Brings extensions, which the browser loads in this order: at the launch, or before it waits where the claim names them.
-    /// Fails with `Refused` and 422, as for a setting, where the worker takes none or has no room for them.
+    /// Fails with `Field`, as for a setting, where the worker takes none or has no room for them.
     pub async fn give_extensions(&self, extensions: &[OpenedExtension]) -> Result<(), AgentError> {
         for extension in extensions {
             let given = self.give_extension(extension).await;
             given.map_err(|error| match error {
                 AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => {
-                    not_taken("needs newer images: build them anew")
+                    AgentError::of_extensions("needs newer images: build them anew")
                 }
                 AgentError::Refused { status: StatusCode::INSUFFICIENT_STORAGE, .. } => {
-                    not_taken("is too large for the worker: name fewer, or raise `worker.tmp`")
+                    AgentError::of_extensions("is too large for the worker: name fewer, or raise `worker.tmp`")
                 }
                 error => error,
             })?;
@@ -34,9 +34,4 @@ impl Agent {
         let archive = StreamBody::new(frames).boxed_unsync();
         within(FOLDER_TIMEOUT, self.succeed(Method::PUT, &path, archive)).await.map(drop)
     }
-}
-
-/// Why a worker does not take extensions, as an agent that cannot carry out a setting says it.
-fn not_taken(reason: &str) -> AgentError {
-    AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message: format!("extension_ids: {reason}") }
 }
