@@ -61,13 +61,30 @@ fn settings() -> Vec<String> {
     POOL.iter().map(|(name, value)| format!("{name}={value}")).chain([image]).collect()
 }
 
-/// Removes the workers that a daemon left behind, and their network.
+/// Where a packed daemon has the id of its instance.
+const INSTANCE: &str = "/var/lib/warmpool/instance.json";
+
+/// The workers of a packed daemon, which leaves those that wait. They are removed when this goes.
+struct Workers {
+    instance: String,
+}
+
+impl Workers {
+    /// Those of the daemon whose `instance.json` has this text.
+    fn of(text: &str) -> Result<Self> {
+        Ok(Self { instance: daemon::instance(text)? })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        Docker::default().remove_containers(&self.instance);
+    }
+}
+
+/// Removes the network of a daemon.
 async fn clear() -> Result<()> {
     let docker = Docker::default();
-    let left = docker.run(&["ps", "--all", "--quiet", "--filter", &format!("network={NETWORK}")]).await?;
-    for container in left.lines() {
-        docker.run(&["rm", "--force", container]).await?;
-    }
     let network = docker.run(&["network", "ls", "--quiet", "--filter", &format!("name={NETWORK}")]).await?;
     if !network.is_empty() {
         docker.run(&["network", "rm", NETWORK]).await?;
@@ -125,6 +142,7 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
         )
     };
     ready().await?;
+    let workers = Workers::of(&call(&["exec", "-T", "warmpool", "cat", INSTANCE]).await?)?;
     let key = call(&["exec", "-T", "warmpool", "cat", "/var/lib/warmpool/first-key"]).await?;
     let api = Api::new(format!("http://127.0.0.1:{port}")).with_key(key);
     let session = Session::create(&api, &json!({"headless": true, "url": "about:blank"})).await?;
@@ -143,6 +161,7 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
 
     session.delete().await?.ok()?;
     call(&["down", "--volumes"]).await?;
+    drop(workers);
     clear().await?;
     let images = docker.run(&["images", "--quiet", &format!("{REPOSITORY}/daemon")]).await?;
     let images: BTreeSet<&str> = images.lines().collect();
@@ -151,7 +170,11 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
 }
 
 /// A container in which systemd is the first process, with the engine's socket of this machine.
-struct Machine(String);
+struct Machine {
+    container: String,
+    /// Those of the daemon in it, which go once it is gone.
+    workers: Option<Workers>,
+}
 
 impl Machine {
     async fn start(shared: &Path) -> Result<Self> {
@@ -176,7 +199,7 @@ impl Machine {
         let shared = ["--volume", "/var/run/docker.sock:/engine.sock", "--volume", &data];
         let arguments =
             [&["run", "--detach", "--network", "host"], &fence[..], &mounts, &shared, &[MACHINE, "/sbin/init"]];
-        let machine = Self(Docker::default().run(&arguments.concat()).await?);
+        let machine = Self { container: Docker::default().run(&arguments.concat()).await?, workers: None };
         eventually!("systemd is up", 30, {
             let state = machine.run(&["systemctl", "is-system-running"]).await;
             state.is_ok_and(|state| state == "running")
@@ -185,12 +208,12 @@ impl Machine {
     }
 
     async fn run(&self, command: &[&str]) -> Result<String> {
-        let arguments: Vec<&str> = ["exec", &self.0].into_iter().chain(command.iter().copied()).collect();
+        let arguments: Vec<&str> = ["exec", &self.container].into_iter().chain(command.iter().copied()).collect();
         Docker::default().run(&arguments).await
     }
 
     async fn copy(&self, from: &Path, to: &str) -> Result<()> {
-        Docker::default().run(&["cp", &from.to_string_lossy(), &format!("{}:{to}", self.0)]).await.map(drop)
+        Docker::default().run(&["cp", &from.to_string_lossy(), &format!("{}:{to}", self.container)]).await.map(drop)
     }
 
     /// Where the service listens, by its own line in the journal.
@@ -210,7 +233,8 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("docker").args(["rm", "--force", "--volumes", &self.0]).output();
+        let _ = std::process::Command::new("docker").args(["rm", "--force", "--volumes", &self.container]).output();
+        drop(self.workers.take());
     }
 }
 
@@ -237,7 +261,7 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     let packed = pack("--deb").await?;
     let package = std::fs::read_dir(packed.path())?.flatten().map(|entry| entry.path()).next().context("a package")?;
     let shared = tempfile::tempdir()?;
-    let machine = Machine::start(shared.path()).await?;
+    let mut machine = Machine::start(shared.path()).await?;
     let group = run(Command::new("stat").args(["--format", "%g", "/var/run/docker.sock"])).await?;
     machine.run(&["groupadd", "--gid", &group, "docker"]).await?;
     // Our folder of settings, as an operator fills it before or after the package is there.
@@ -252,6 +276,7 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     machine.run(&["dpkg", "--install", "/tmp/warmpool.deb"]).await?;
 
     let address = machine.address().await?;
+    machine.workers = Some(Workers::of(&machine.run(&["cat", INSTANCE]).await?)?);
     let key = machine.run(&["cat", "/var/lib/warmpool/first-key"]).await?;
     let session =
         Session::create(&Api::new(&address).with_key(&key), &json!({"headless": true, "url": "about:blank"})).await?;

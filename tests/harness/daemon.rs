@@ -438,9 +438,7 @@ impl Daemon {
     /// The name under which this daemon's containers are labelled.
     pub fn instance(&self) -> Result<String> {
         let path = self.data.path().join("instance.json");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let value: Value = serde_json::from_str(&text)?;
-        Ok(value["id"].as_str().context("id in instance.json")?.to_owned())
+        instance(&fs::read_to_string(&path).with_context(|| path.display().to_string())?)
     }
 
     /// This daemon's containers, in any state.
@@ -553,19 +551,8 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.stop();
         // Whatever the test did, no container outlives it.
-        let Ok(instance) = self.instance() else { return };
-        let docker = |arguments: &[&str]| {
-            let mut command = Command::new("docker");
-            if let Some(host) = self.settings.docker.host() {
-                command.env("DOCKER_HOST", host);
-            }
-            command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output()
-        };
-        let filter = format!("label=warmpool.instance={instance}");
-        if let Ok(listed) = docker(&["ps", "--all", "--quiet", "--filter", &filter]) {
-            for id in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
-                let _ = docker(&["rm", "--force", "--volumes", id]);
-            }
+        if let Ok(instance) = self.instance() {
+            self.settings.docker.remove_containers(&instance);
         }
     }
 }
@@ -586,6 +573,12 @@ fn headless(mut body: Value) -> Value {
         fields.entry("headless").or_insert(json!(true));
     }
     body
+}
+
+/// The instance's id in the text of a data directory's `instance.json`.
+pub fn instance(text: &str) -> Result<String> {
+    let value: Value = serde_json::from_str(text)?;
+    Ok(value["id"].as_str().context("id in instance.json")?.to_owned())
 }
 
 /// The `warmpool` program, with none of this process's own `WARMPOOL_*` variables.

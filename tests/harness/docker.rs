@@ -130,6 +130,17 @@ impl Docker {
         Ok(())
     }
 
+    /// Removes the containers of one daemon, in any state. It blocks, so that `drop` may call it.
+    pub fn remove_containers(&self, instance: &str) {
+        let docker = |arguments: &[&str]| self.command(arguments).as_std_mut().stderr(Stdio::null()).output();
+        let filter = format!("label={INSTANCE_LABEL}={instance}");
+        if let Ok(listed) = docker(&["ps", "--all", "--quiet", "--filter", &filter]) {
+            for id in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
+                let _ = docker(&["rm", "--force", "--volumes", id]);
+            }
+        }
+    }
+
     /// The containers of one daemon, in any state. Many cases wait for what it returns, so it asks the engine itself: the
     /// command would take longer to start than the engine to answer.
     pub async fn containers(&self, instance: &str) -> Result<Vec<Container>> {
