@@ -127,7 +127,8 @@ failSwapOn: false
 resolvConf: /etc/resolv.conf
 registryPullQPS: 0
 serializeImagePulls: false
-podPidsLimit: 4096
+# The probe of a node starts that many processes, and worker.pids is no more.
+podPidsLimit: 1024
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 evictionHard: { imagefs.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", memory.available: "0%" }

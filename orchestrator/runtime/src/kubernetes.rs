@@ -31,7 +31,7 @@ mod start;
 mod state;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,11 @@ pub(super) struct Kubernetes {
     owner: Arc<Mutex<Option<Owner>>>,
     /// Nodes that an operator drains, and those of them that are drained.
     drained: Arc<Mutex<Drained>>,
+    limiting: Arc<Mutex<Limiting>>,
 }
+
+/// The version at which a node was last found to limit a Pod's processes, by the node's name. Locked while it is tried.
+type Limiting = HashMap<String, Arc<tokio::sync::Mutex<Option<u64>>>>;
 
 /// What is followed of the cluster.
 #[derive(Clone)]
@@ -114,6 +118,7 @@ impl Kubernetes {
             term: OwnershipTerm::default(),
             owner: Arc::default(),
             drained: Arc::default(),
+            limiting: Arc::default(),
             instance: instance.into(),
             process: hex::encode(random_bytes::<8>()).into(),
             config,

@@ -9,6 +9,8 @@ use crate::{MissingRequirement, RuntimeError};
 const SCRIPT: &str = include_str!("probe.sh");
 /// Time for it to end once it runs.
 pub(crate) const RUN_TIMEOUT: Duration = Duration::from_secs(30);
+/// What a probe prints that tried how many processes it may have, and ran into a limit.
+pub(crate) const PROCESSES_LIMITED: &str = "Processes: limited";
 /// The exit code of a probe that finds everything as in the report that it was given the hash of.
 pub(crate) const UNCHANGED: i64 = 42;
 
@@ -106,5 +108,6 @@ mod tests {
         };
         let text = run("");
         assert!(text.contains("Processes: unlimited") && is_whole(&text), "{text}");
+        assert!(SCRIPT.contains(&format!("'{PROCESSES_LIMITED}'")));
     }
 }

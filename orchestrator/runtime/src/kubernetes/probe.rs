@@ -2,6 +2,7 @@
 //!
 //! What it says is its last words, which stand in its status: the daemon need not be allowed to read logs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -10,7 +11,7 @@ use super::pod::LAST_WORDS;
 use super::state::{Progress, progress};
 use super::{Kubernetes, changed};
 use crate::RuntimeError;
-use crate::cluster::probe::{self, ProbeError, ProbeFindings, RUN_TIMEOUT};
+use crate::cluster::probe::{self, PROCESSES_LIMITED, ProbeError, ProbeFindings, RUN_TIMEOUT};
 use crate::cluster::requirements::NodeRequirements;
 use warmpool_core::ids::random_bytes;
 
@@ -20,18 +21,42 @@ const REMOVAL: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(5);
 
 impl Kubernetes {
-    /// Starts a Pod of the image on this node, and judges what it says.
+    /// Starts a Pod of the image on this node, and judges what it says. Which processes it may have depends on its node alone,
+    /// and to try it takes thousands of them: one Pod does so for all images.
     pub(super) async fn probe_node(&self, node: &str, image: &str) -> Result<ProbeFindings, ProbeError> {
+        let Some(most) = self.config.most_pids() else {
+            let text = self.told_by_probe(node, image, None).await?;
+            return self.judged(&text);
+        };
+        let version = self.watches()?.nodes.get(node).map(|node| super::nodes::version(&node));
+        let known = Arc::clone(self.limiting.lock().entry(node.to_owned()).or_default());
+        let mut limited = known.lock().await;
+        if version.is_some() && *limited == version {
+            drop(limited);
+            let text = self.told_by_probe(node, image, None).await?;
+            return self.judged(&format!("{PROCESSES_LIMITED}\n{text}"));
+        }
+        let text = self.told_by_probe(node, image, Some(most)).await?;
+        *limited = version.filter(|_| text.lines().any(|line| line == PROCESSES_LIMITED));
+        drop(limited);
+        self.judged(&text)
+    }
+
+    fn judged(&self, text: &str) -> Result<ProbeFindings, ProbeError> {
+        probe::read(text, &NodeRequirements::of_kubernetes(&self.config))
+    }
+
+    /// Starts a probe, which tries as many processes as `most`; returns what it says.
+    async fn told_by_probe(&self, node: &str, image: &str, most: Option<u32>) -> Result<String, ProbeError> {
         let name = format!("warmpool-probe-{}", hex::encode(random_bytes::<6>()));
-        let mut command = probe::command(None, self.config.most_pids());
+        let mut command = probe::command(None, most);
         if let Some(script) = command.get_mut(2) {
             *script = format!("exec > {LAST_WORDS}\n{script}");
         }
         let owner = self.owner.lock().clone();
         let probed = async {
             self.create_pod(&self.probe_pod(&name, image, node, &command, owner.as_ref())).await?;
-            let text = self.last_words(&name).await?;
-            probe::read(&text, &NodeRequirements::of_kubernetes(&self.config))
+            self.last_words(&name).await
         };
         let probed = probed.await;
         match self.delete_pod(&name).await {
