@@ -61,8 +61,6 @@ impl BootError {
                 | RuntimeError::NoNodes
                 | RuntimeError::RegistryPassword { .. }
                 | RuntimeError::Credentials { .. }
-                | RuntimeError::NotAllowed { .. }
-                | RuntimeError::NoNamespace { .. }
                 | RuntimeError::NotOwned(_),
             )
             | Self::Unwanted => None,
@@ -72,6 +70,12 @@ impl BootError {
             }
             Self::Runtime(RuntimeError::QuotaUsedUp { .. }) => Some("the cluster's quota is used up".to_owned()),
             Self::Runtime(RuntimeError::NotAdmitted { .. }) => Some("the cluster's admission refuses it".to_owned()),
+            Self::Runtime(RuntimeError::NotAllowed { .. }) => {
+                Some("the cluster does not let the daemon start workers".to_owned())
+            }
+            Self::Runtime(RuntimeError::NoNamespace { .. }) => {
+                Some("the cluster's namespace for workers is gone".to_owned())
+            }
             Self::Runtime(RuntimeError::NoNode { why, asked, .. }) => {
                 Some(format!("no node of the cluster takes one that asks for {asked}: {why}"))
             }
