@@ -9,6 +9,7 @@ use tokio::process::Command;
 use warmpool_tests::programs::Program;
 use warmpool_tests::{Api, Group, Kubernetes, Session, Stage, eventually, group};
 
+use crate::kubernetes::cluster;
 use crate::swarm::stack;
 
 pub(crate) fn group() -> Group {
@@ -18,15 +19,15 @@ pub(crate) fn group() -> Group {
             wrong_values_are_refused_by_name,
             its_readme_has_every_value,
         ],
-        full: [
-            a_cluster_takes_the_chart_and_its_nodes_get_the_profile,
-            the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod,
-        ],
+        // The group `kubernetes` has those that need a cluster.
+        full: [],
     )
 }
 
 /// A namespace of the cluster, which Helm makes.
 const NAMESPACE: &str = "browsers";
+/// The same, of the case whose daemon runs.
+const SERVING: &str = "serving";
 
 fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/helm/warmpool")
@@ -284,12 +285,12 @@ fn foreign_kinds() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-async fn a_cluster_takes_the_chart_and_its_nodes_get_the_profile(_: Stage) -> Result<()> {
+pub(crate) async fn a_cluster_takes_the_chart_and_its_nodes_get_the_profile(stage: Stage) -> Result<()> {
     // The daemon's image stands on it, and so has what copies a profile.
     let base = Command::new(stack::root().join("scripts/base")).output().await?;
     let base = String::from_utf8(base.stdout)?;
     let (repository, tag) = base.trim().split_once(':').with_context(|| format!("a name and a tag: {base}"))?;
-    let Some(cluster) = Kubernetes::start(&[base.trim()]).await? else { return Ok(()) };
+    let Some(cluster) = cluster(&stage).await? else { return Ok(()) };
     let nodes = cluster.nodes();
     let folder = tempfile::tempdir()?;
     let kinds = folder.path().join("kinds.json");
@@ -344,7 +345,10 @@ async fn a_cluster_takes_the_chart_and_its_nodes_get_the_profile(_: Stage) -> Re
     let left = [&left[..], &selector].concat();
     let only_data =
         async || cluster.kubectl(&left).await.is_ok_and(|left| left == "persistentvolumeclaim/pool-warmpool");
-    eventually!("all but the data is gone", 60, only_data().await)
+    eventually!("all but the data is gone", 60, only_data().await)?;
+    cluster.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await?;
+    stage.keep(cluster);
+    Ok(())
 }
 
 /// Where a node keeps the daemon's data, below `/var/lib`.
@@ -364,23 +368,23 @@ fn volume() -> Value {
 
 /// The daemon's Pod that serves: its name and its address.
 async fn serving(cluster: &Kubernetes) -> Result<(String, String)> {
-    let rollout = ["rollout", "status", "deployment/pool-warmpool", "--namespace", NAMESPACE, "--timeout=90s"];
+    let rollout = ["rollout", "status", "deployment/pool-warmpool", "--namespace", SERVING, "--timeout=90s"];
     if let Err(error) = cluster.kubectl(&rollout).await {
-        let logs = ["logs", "deployment/pool-warmpool", "--namespace", NAMESPACE, "--tail", "30"];
+        let logs = ["logs", "deployment/pool-warmpool", "--namespace", SERVING, "--tail", "30"];
         return Err(error.context(cluster.kubectl(&logs).await.unwrap_or_default()));
     }
     let pods =
-        ["get", "pods", "--namespace", NAMESPACE, "--selector", "app.kubernetes.io/instance=pool", "--output", "json"];
+        ["get", "pods", "--namespace", SERVING, "--selector", "app.kubernetes.io/instance=pool", "--output", "json"];
     let pods: Value = serde_json::from_str(&cluster.kubectl(&pods).await?)?;
     let mut pods = pods["items"].as_array().into_iter().flatten();
     let pod = pods.find(|pod| pod["metadata"]["deletionTimestamp"].is_null()).context("a Pod of the daemon")?;
     Ok((plain_name(pod).to_owned(), pod["status"]["podIP"].as_str().context("an address")?.to_owned()))
 }
 
-async fn the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod(_: Stage) -> Result<()> {
+pub(crate) async fn the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod(stage: Stage) -> Result<()> {
     let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
     let browser = format!("{repository}/chromium:latest");
-    let Some(cluster) = Kubernetes::start(&[&browser]).await? else { return Ok(()) };
+    let Some(cluster) = cluster(&stage).await? else { return Ok(()) };
     stack::load(&[cluster.engine("node-1")?]).await?;
     let data = cluster.folder_of("node-1")?.join("lib").join(DATA);
     std::fs::create_dir(&data)?;
@@ -397,32 +401,40 @@ async fn the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod(_: Stage) -
         },
     });
     let kubeconfig = cluster.kubeconfig();
-    let Some(answer) = helm(&["install", NAMESPACE], &values, Some(&kubeconfig)).await? else { return Ok(()) };
+    let Some(answer) = helm(&["install", SERVING], &values, Some(&kubeconfig)).await? else { return Ok(()) };
     Rendered::new(answer)?;
     let (first, address) = serving(&cluster).await?;
     let within = async |pod: &str, command: &[&str]| {
-        cluster.kubectl(&[&["exec", pod, "--namespace", NAMESPACE, "--"], command].concat()).await
+        cluster.kubectl(&[&["exec", pod, "--namespace", SERVING, "--"], command].concat()).await
     };
     let key = within(&first, &["cat", "/var/lib/warmpool/first-key"]).await?;
     let api = Api::new(format!("http://{address}:4444")).with_key(&key);
-    let made = api.post("/sessions/create", &json!({"url": "about:blank", "headless": true})).await?.ok()?;
-    let session = Session::from_body(&api, made.clone())?;
-    session.evaluate("document.title = 'kept'").await?;
     // Its findings on descriptors are the test machine's.
     let doctor = format!("{:?}", within(&first, &["warmpool", "doctor"]).await);
     ensure!(!doctor.contains("may not"), "{doctor}");
+    let made = api.post("/sessions/create", &json!({"url": "about:blank", "headless": true})).await?.ok()?;
+    let session = Session::from_body(&api, made.clone())?;
+    // The client is there until the daemon goes. From then on the next one waits for it.
+    let client = session.cdp().await?;
+    session.evaluate("document.title = 'kept'").await?;
 
     // The Deployment's next Pod has another address; the session is the same.
-    cluster.kubectl(&["delete", "pod", &first, "--namespace", NAMESPACE]).await?;
+    cluster.kubectl(&["delete", "pod", &first, "--namespace", SERVING]).await?;
+    drop(client);
     let (second, next) = serving(&cluster).await?;
     ensure!(second != first, "{first} serves again");
     let api = Api::new(format!("http://{next}:4444")).with_key(&key);
     let session = Session::from_body(&api, serde_json::from_str(&made.to_string().replace(&address, &next))?)?;
     stack::is_kept(&session).await?;
 
-    helm(&["uninstall", NAMESPACE], &json!({}), Some(&kubeconfig)).await?;
-    let pods = async || cluster.kubectl(&["get", "pods", "--namespace", NAMESPACE, "--output", "name"]).await;
-    eventually!("workers go with the release", 60, pods().await.is_ok_and(|pods| pods.is_empty()))
+    helm(&["uninstall", SERVING], &json!({}), Some(&kubeconfig)).await?;
+    let left = async || cluster.kubectl(&["get", "pods,leases", "--namespace", SERVING, "--output", "wide"]).await;
+    // The daemon's Pod has `terminationGracePeriodSeconds`, a minute, to end.
+    if let Err(late) = eventually!("workers go with the release", 90, left().await.is_ok_and(|left| left.is_empty())) {
+        return Err(late.context(left().await.unwrap_or_default()));
+    }
+    stage.keep(cluster);
+    Ok(())
 }
 
 /// Whether `whole` has everything that `part` has.

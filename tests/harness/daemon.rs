@@ -175,8 +175,30 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Starts a daemon that may never listen, because it waits for a cluster that lets it do what it needs.
+    pub fn start_unheard(settings: Settings) -> Result<Self> {
+        let data = tempfile::Builder::new().prefix("warmpool-data-").tempdir()?;
+        let log = suite::new_log("daemon")?;
+        let mut daemon = Self { settings, data, process: None, log, base: String::new(), key: String::new() };
+        daemon.spawn()?;
+        Ok(daemon)
+    }
+
     /// Starts a second daemon on a copy of this one's data, as when it is restored elsewhere, and waits only until it listens.
     pub async fn twin(&self) -> Result<Self> {
+        let mut twin = self.copied()?;
+        twin.launch().await?;
+        Ok(twin)
+    }
+
+    /// The same where it does not listen before this one has ended.
+    pub fn waiting_twin(&self) -> Result<Self> {
+        let mut twin = self.copied()?;
+        twin.spawn()?;
+        Ok(twin)
+    }
+
+    fn copied(&self) -> Result<Self> {
         let data = tempfile::Builder::new().prefix("warmpool-data-").tempdir()?;
         let from = self.data.path().join(".");
         let status = Command::new("cp").arg("--archive").arg(from).arg(data.path()).status().context("cp")?;
@@ -184,9 +206,7 @@ impl Daemon {
         let listen = if self.settings.network_of.is_some() { self.host()? } else { "127.0.0.1".to_owned() };
         let settings = self.settings.clone().set("SERVER_LISTEN", format!("{listen}:0"));
         let (log, key) = (suite::new_log("daemon")?, self.key.clone());
-        let mut twin = Self { settings, data, process: None, log, base: String::new(), key };
-        twin.launch().await?;
-        Ok(twin)
+        Ok(Self { settings, data, process: None, log, base: String::new(), key })
     }
 
     /// A `warmpool` command with this daemon's settings, not started yet.
@@ -239,11 +259,17 @@ impl Daemon {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    async fn launch(&mut self) -> Result<()> {
+    /// Starts the process; returns where it says its address.
+    fn spawn(&mut self) -> Result<PathBuf> {
         let out = self.log.with_extension("out");
         let log = File::options().create(true).append(true).open(&self.log)?;
         let child = self.command(&["serve"]).stdout(File::create(&out)?).stderr(log).spawn();
         self.process = Some(child.context("start the daemon (build it first, or set WARMPOOL_TEST_BINARY)")?);
+        Ok(out)
+    }
+
+    async fn launch(&mut self) -> Result<()> {
+        let out = self.spawn()?;
         self.base = eventually!("the daemon says where it listens", 30, {
             if let Some(status) = self.exited()? {
                 bail!("the daemon ended at start: {status}\n{}", self.log_text());
