@@ -195,12 +195,12 @@ async fn what_nobody_uses_is_deleted() {
 }
 
 /// A folder that never comes: it says that it is waited for.
-struct SilentReader(Option<mpsc::UnboundedSender<()>>);
+struct SilentReader(Option<mpsc::Sender<()>>);
 
 impl AsyncRead for SilentReader {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if let Some(waited_for) = self.0.take() {
-            let _ = waited_for.send(());
+            let _ = waited_for.try_send(());
         }
         Poll::Pending
     }
@@ -218,7 +218,7 @@ fn slow_folders_leave_threads_for_files() {
     let folder = tempfile::tempdir().unwrap();
     let work = async {
         let profiles = Profiles::none(within(Duration::from_secs(3600)), folder.path(), Store::memory());
-        let (sender, mut waited_for) = mpsc::unbounded_channel();
+        let (sender, mut waited_for) = mpsc::channel(9);
         for number in 0..9 {
             let (profiles, from) = (profiles.clone(), SilentReader(Some(sender.clone())));
             let owner = format!("00000000000{}", number % 3).parse().unwrap();
