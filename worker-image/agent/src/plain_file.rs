@@ -42,7 +42,7 @@ pub(crate) async fn read_async(path: PathBuf, most: u64) -> io::Result<Vec<u8>> 
 /// Makes a new file, in place of whatever has its name.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => OpenOptions::new().write(true).create_new(true).open(path),
     }
 }
