@@ -52,12 +52,13 @@ async fn listening(daemon: &Daemon, container: &str) -> Result<BTreeSet<String>>
 
 /// Makes [`REBOUND`] a name of the container's loopback.
 async fn rebind(daemon: &Daemon, container: &str) -> Result<()> {
-    // Of the engine's own, or of the worker's folder.
-    let path = "{{.HostsPath}}{{range .Mounts}}{{if eq .Destination \"/etc/hosts\"}}{{.Source}}{{end}}{{end}}";
-    let path = daemon.docker().run(&["inspect", "--format", path, container]).await?;
-    let mut hosts = std::fs::read_to_string(&path)?;
+    // That of the worker's folder, or else the engine's own.
+    let paths = "{{range .Mounts}}{{if eq .Destination \"/etc/hosts\"}}{{.Source}} {{end}}{{end}}{{.HostsPath}}";
+    let paths = daemon.docker().run(&["inspect", "--format", paths, container]).await?;
+    let path = paths.split_whitespace().next().context("a file")?;
+    let mut hosts = std::fs::read_to_string(path)?;
     hosts.push_str(&format!("127.0.0.1 {REBOUND}\n"));
-    Ok(std::fs::write(&path, hosts)?)
+    Ok(std::fs::write(path, hosts)?)
 }
 
 /// Opens the page that tries every port in the one worker, and checks that nothing answered and that the session goes on.
