@@ -57,7 +57,7 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
   await refused(client.sessions.create({ browserSettings: { context: { id: 'nobody' } } }), 404, 'nobody');
   await refused(client.extensions.create({ file }), 400, 'no browser extension');
   await refused(client.sessions.logs.list(again.id), 400, '/logs', 'not served');
-  await refused(client.contexts.update(contextId), 400, 'PUT /v1/contexts/', 'not served');
+  await refused(client.contexts.update(contextId), 405, 'PUT /v1/contexts/', 'not served');
   await refused(client.certificates.list(), 400, 'GET /v1/certificates', 'not served');
   await refused(client.sessions.retrieve('ses_nobody'), 404, 'ses_nobody');
   const stranger = new Browserbase({ apiKey: 'bb_live_nobody' });

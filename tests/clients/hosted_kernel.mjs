@@ -63,8 +63,8 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
   await refused(client.browsers.create({ stealth: true }), 400, 'stealth');
   await refused(client.browsers.create({ profile: { name: 'nobody' } }), 404, 'nobody');
   await refused(client.extensions.list(), 400, '/extensions', 'not served');
-  await refused(client.browsers.update(id, { name: 'x' }), 400, 'PATCH /browsers/', 'not served');
-  await refused(client.profiles.update('kernel-node', { name: 'x' }), 400, 'PATCH /profiles/', 'not served');
+  await refused(client.browsers.update(id, { name: 'x' }), 405, 'PATCH /browsers/', 'not served');
+  await refused(client.profiles.update('kernel-node', { name: 'x' }), 405, 'PATCH /profiles/', 'not served');
   await refused(client.profiles.download('kernel-node'), 400, 'GET /profiles/', 'not served');
   const { error } = await refused(client.browsers.retrieve('ses_nobody'), 404, 'ses_nobody');
   assert.equal(error.code, 'unknown_session', "errors have the service's own shape");

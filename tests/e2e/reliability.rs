@@ -70,7 +70,10 @@ async fn the_page_and_the_rows_agree(_: Stage) -> Result<()> {
     let files = std::fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
     let files = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));
     let listed = fuzzed::TARGETS.iter().map(|(target, ..)| (*target).to_owned());
-    ensure!(files.collect::<BTreeSet<_>>() == listed.collect(), "reliability/fuzzed.rs lists each target of fuzz/fuzz_targets");
+    ensure!(
+        files.collect::<BTreeSet<_>>() == listed.collect(),
+        "reliability/fuzzed.rs lists each target of fuzz/fuzz_targets"
+    );
     let page = Page::read()?;
     let (has, should) = (page.on_disk(), page.text());
     if let Some((line, (is, wanted))) =

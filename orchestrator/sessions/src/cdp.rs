@@ -1,8 +1,8 @@
 //! The daemon's own DevTools connection to a session's browser, through the same agent as the client's.
 
 mod backlog;
+mod incoming;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -26,6 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::session::Session;
 use backlog::{Backlog, Queued};
+use incoming::{Incoming, read};
 use warmpool_core::error::Cause;
 use warmpool_protocol::ClientMessage;
 use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
@@ -70,32 +70,6 @@ pub struct CdpEvent {
     /// Its parameters.
     pub params: Value,
     _queued: Queued,
-}
-
-/// A message of the browser, of which only what somebody wants is read.
-#[derive(Deserialize)]
-struct Incoming<'a> {
-    id: Option<u64>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "sessionId")]
-    session: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    error: Option<Refusal>,
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    #[serde(default)]
-    message: String,
-}
-
-/// Reads a part of a message.
-fn read(part: Option<&RawValue>) -> Value {
-    part.and_then(|part| serde_json::from_str(part.get()).ok()).unwrap_or_default()
 }
 
 type Answer = Result<Value, CdpError>;

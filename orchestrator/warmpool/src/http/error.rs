@@ -93,6 +93,12 @@ pub(crate) enum Error {
         /// The request's method.
         method: String,
     },
+    /// A call of another service's clients, on a path that has other calls.
+    #[error("{call}")]
+    CallNotServed {
+        /// Which call, and what to do.
+        call: String,
+    },
     /// The address has failed to sign in too often.
     #[error(
         "too many sign-ins from this address have failed (`server.failed_sign_ins`): try again in {} seconds",
@@ -188,7 +194,7 @@ impl Fault for Error {
             Self::ForeignHost { .. } => Code::ForeignHost,
             Self::ForeignOrigin { .. } => Code::ForeignOrigin,
             Self::UnknownPath { .. } => Code::UnknownPath,
-            Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
+            Self::MethodNotAllowed { .. } | Self::CallNotServed { .. } => Code::MethodNotAllowed,
             Self::SignInLimit { .. } => Code::SignInLimit,
             Self::PlaywrightVersion { .. } => Code::PlaywrightVersion,
             Self::Conflict { .. } => Code::Conflict,

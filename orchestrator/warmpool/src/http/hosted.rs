@@ -119,10 +119,18 @@ pub(super) fn failure(service: Service, error: &dyn Fault, request_id: String) -
 
 /// Refuses a call that a service has and the daemon has not.
 pub(super) fn missing(service: Service, method: &Method, uri: &Uri) -> Error {
+    Error::not_supported("path", format!("leads to {}", not_served(service, method, uri)))
+}
+
+/// The same, where the path has calls of other methods.
+pub(super) fn missing_method(service: Service, method: &Method, uri: &Uri) -> Error {
+    Error::CallNotServed { call: not_served(service, method, uri) }
+}
+
+fn not_served(service: Service, method: &Method, uri: &Uri) -> String {
     let path: String = uri.path().trim_start_matches(service.prefix()).chars().take(100).collect();
     let remedy = "the guide on migrating lists the calls that are";
-    let call = format!("leads to {method} {path}, a call of {} that is not served", service.name());
-    Error::not_supported("path", format!("{call}: {remedy}"))
+    format!("{method} {path}, a call of {} that is not served: {remedy}", service.name())
 }
 
 /// Reads the body of a create call, which may hold a state.

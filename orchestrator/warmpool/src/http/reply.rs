@@ -289,7 +289,7 @@ pub(super) async fn unknown_path(request: Request) -> Error {
 /// The route has no such method. To clients of another service that is a call of theirs that is not served.
 pub(super) async fn method_not_allowed(request: Request) -> Error {
     if let Some(Form::Hosted(service)) = request.extensions().get::<Arc<Route>>().map(|route| route.policy.form) {
-        return hosted::missing(service, request.method(), request.uri());
+        return hosted::missing_method(service, request.method(), request.uri());
     }
     Error::MethodNotAllowed { method: request.method().to_string() }
 }

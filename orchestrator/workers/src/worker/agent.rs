@@ -42,10 +42,9 @@ pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for a launch before which a browser compiles rules of ads: seconds of a whole core. Also for fetching what it compiled.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for reading or writing what a browser keeps for sites: it may have to visit each of hundreds.
+/// Time for reading or writing what a browser keeps for sites, each of hundreds of which it may have to visit, and for a launch with
+/// a profile folder, which starts another browser, or with extensions.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for a launch with a profile folder, which starts another browser, or with extensions.
-const FOLDER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
 const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
@@ -109,11 +108,11 @@ impl Agent {
         state: Option<Bytes>,
         folder: Option<(Body, FolderQuery)>,
     ) -> Result<Vec<String>, AgentError> {
-        let mut limit = if launch.extensions { FOLDER_TIMEOUT } else { CALL_TIMEOUT };
+        let mut limit = if launch.extensions { STORAGE_TIMEOUT } else { CALL_TIMEOUT };
         if let Some((packed, FolderQuery { limit: most })) = folder {
             let path = format!("/folder?limit={most}");
-            within(FOLDER_TIMEOUT, self.succeed(Method::PUT, &path, packed)).await?;
-            limit = FOLDER_TIMEOUT;
+            within(STORAGE_TIMEOUT, self.succeed(Method::PUT, &path, packed)).await?;
+            limit = STORAGE_TIMEOUT;
         }
         if let Some(state) = state {
             within(CALL_TIMEOUT, self.succeed(Method::PUT, "/storage", full(state))).await?;

@@ -7,7 +7,7 @@ use hyper::body::Frame;
 use warmpool_core::error::Cause;
 use warmpool_extensions::OpenedExtension;
 
-use super::{Agent, AgentError, FOLDER_TIMEOUT, within};
+use super::{Agent, AgentError, STORAGE_TIMEOUT, within};
 
 impl Agent {
     /// Brings extensions, which the browser loads in this order: at the launch, or before it waits where the claim names them.
@@ -32,6 +32,6 @@ impl Agent {
         let path = format!("/extensions/{id}?{}", holds.query());
         let frames = archive.stream().map_ok(Frame::data).map_err(Cause::from);
         let archive = StreamBody::new(frames).boxed_unsync();
-        within(FOLDER_TIMEOUT, self.succeed(Method::PUT, &path, archive)).await.map(drop)
+        within(STORAGE_TIMEOUT, self.succeed(Method::PUT, &path, archive)).await.map(drop)
     }
 }

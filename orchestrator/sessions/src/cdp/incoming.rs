@@ -1,0 +1,33 @@
+//! What the browser says, read only as far as somebody wants it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A message of the browser, of which only what somebody wants is read.
+#[derive(Deserialize)]
+pub(super) struct Incoming<'a> {
+    pub(super) id: Option<u64>,
+    #[serde(borrow)]
+    pub(super) method: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "sessionId")]
+    pub(super) session: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+    pub(super) error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Refusal {
+    #[serde(default)]
+    pub(super) message: String,
+}
+
+/// Reads a part of a message.
+pub(super) fn read(part: Option<&RawValue>) -> Value {
+    part.and_then(|part| serde_json::from_str(part.get()).ok()).unwrap_or_default()
+}
