@@ -69,7 +69,7 @@ export async function flow({ base, key, connect, signIn, checkSignedIn, choose, 
   await refused(client.sessions.create({ profileId: 'nobody' }), 404, 'nobody');
   assert.deepEqual((await client.extensions.list()).extensions, []);
   await refused(client.extensions.deleteAll(), 405, 'DELETE /v1/extensions', 'not served');
-  await refused(client.extensions.download('ext_nobody'), 400, 'GET /v1/extensions/', 'not served');
+  await refused(client.extensions.download('ext_nobody'), 405, 'GET /v1/extensions/', 'not served');
   await refused(client.profiles.update(profileId, { userDataDir: file }), 405, 'PATCH /v1/profiles/', 'not served');
   await refused(client.sessions.events(again.id), 400, '/events', 'not served');
   const { error } = await refused(client.sessions.retrieve('ses_nobody'), 404, 'ses_nobody');
