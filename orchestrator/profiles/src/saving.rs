@@ -47,18 +47,17 @@ impl Profiles {
         Ok(entry)
     }
 
-    /// Saves a state as the newest version. Returns whether it differs from the one before. The caller carries it out.
-    pub(crate) async fn save(
-        &self,
-        place: &Place,
-        session: Option<&SessionId>,
-        state: StorageState,
-    ) -> Result<bool, Error> {
+    /// A state as a version has it.
+    /// Errors: `TooLarge`.
+    pub(crate) fn text(&self, state: &StorageState) -> Result<Vec<u8>, Error> {
         let text = state.lasting_json().map_err(Error::internal)?;
         let (size, limit) = (text.len() as u64, self.0.limits.max_size.bytes());
-        if size > limit {
-            return Err(Error::TooLarge { size, limit });
-        }
+        if size > limit { Err(Error::TooLarge { size, limit }) } else { Ok(text) }
+    }
+
+    /// Saves the text of a state as the newest version. Returns whether it differs from the one before. The caller carries it out.
+    pub(crate) async fn save(&self, place: &Place, session: Option<&SessionId>, text: Vec<u8>) -> Result<bool, Error> {
+        let size = text.len() as u64;
         let hash = hash(&text);
         let entry = self.make(place, ProfileKind::State).await?;
         let (id, kind) = {

@@ -216,11 +216,11 @@ impl Profiles {
             return Err(Error::ProfileExists { name: place.1 });
         }
         let writer = Writer::take(self, place)?;
-        let (profiles, state) = (self.clone(), state.cloned());
+        let (profiles, text) = (self.clone(), state.map(|state| self.text(state)).transpose()?);
         carry_out(async move {
             let entry = profiles.make(&writer.place, kind).await?;
-            if let Some(state) = state {
-                profiles.save(&writer.place, None, state).await?;
+            if let Some(text) = text {
+                profiles.save(&writer.place, None, text).await?;
             }
             drop(writer);
             Ok(profiles.view(&entry))
@@ -233,9 +233,9 @@ impl Profiles {
     pub async fn put(&self, owner: &KeyId, name: &str, state: &StorageState) -> Result<ProfileView, Error> {
         check_name("name", name)?;
         let writer = Writer::take(self, (owner.clone(), name.to_owned()))?;
-        let (profiles, state) = (self.clone(), state.clone());
+        let (profiles, text) = (self.clone(), self.text(state)?);
         carry_out(async move {
-            profiles.save(&writer.place, None, state).await?;
+            profiles.save(&writer.place, None, text).await?;
             let entry = profiles.entry(&writer.place)?;
             drop(writer);
             Ok(profiles.view(&entry))

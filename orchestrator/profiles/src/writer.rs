@@ -66,8 +66,8 @@ impl Writer {
     /// Errors: `TooLarge`, `Deleted`, `ProfileLimit`, `DiskNearlyFull`, `StoreBusy`: the version before is still the newest.
     pub async fn save(&self, state: &StorageState) -> Result<bool, Error> {
         let (profiles, place, session) = self.parts();
-        let state = state.clone();
-        carry_out(async move { profiles.save(&place, session.as_ref(), state).await }).await
+        let text = profiles.text(state)?;
+        carry_out(async move { profiles.save(&place, session.as_ref(), text).await }).await
     }
 
     /// Saves the folder of a browser that has ended, packed, in the same way. It is checked while it arrives.

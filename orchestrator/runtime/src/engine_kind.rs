@@ -133,8 +133,8 @@ impl EngineKind {
         }
     }
 
-    /// Gives a container without a network this file of the host as its `/etc/hosts`, if the engine need not look after the
-    /// network then. Returns whether it need not: it is to be told so, and writes no such file itself.
+    /// Mounts this file of the host as the `/etc/hosts` of a container without a network, if the engine can leave the network
+    /// out. Returns whether it can: it is to be told so, and writes no such file itself.
     pub(crate) fn leave_out_network(self, host: &mut HostConfig, hosts: String, labels: bool) -> bool {
         // Podman starts nothing for a network that is not there. With labels, the file would need the container's own.
         let leaves_out = self == Self::Docker && !labels;
