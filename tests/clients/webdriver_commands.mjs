@@ -356,7 +356,6 @@ async function wire() {
   await post('nothing at all', '/refresh', '');
   await post('in pieces', '/execute/sync', { script: 'return arguments[0].length', args: ['z'.repeat(200_000)] }, { headers: { chunked: true } });
   await step('a body with a GET', 'GET', '/title', {});
-  await get('/title?query=1');
   await get('//session/00000000-0000-4000-8000-000000000000/title', { ours: true });
 }
 

@@ -13,7 +13,7 @@ mod window;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -233,10 +233,14 @@ fn only(names: &[HeaderName], of: &HeaderMap) -> HeaderMap {
     names.iter().filter_map(|name| Some((name.clone(), of.get(name)?.clone()))).collect()
 }
 
-/// The head of an answer, which is JSON by the standard, whatever the worker calls it.
+/// The head of an answer: JSON by the standard. Geckodriver refuses an unknown method in plain text; a browser makes no page of
+/// either, and of all else that a worker may call it, it might.
 fn answer_headers(of: &HeaderMap) -> HeaderMap {
+    let plain = of.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    let kind = if plain { "text/plain; charset=utf-8" } else { "application/json; charset=utf-8" };
     let mut headers = only(&FOR_CLIENTS, of);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
 }
 
@@ -294,7 +298,19 @@ mod tests {
             ("cache-control", "no-cache"),
             ("content-length", "14"),
             ("content-type", "application/json; charset=utf-8"),
+            ("x-content-type-options", "nosniff"),
         ]);
         assert_eq!(answer_headers(&written), heard);
+    }
+
+    #[test]
+    fn a_driver_may_answer_in_plain_text() {
+        for (written, heard) in [
+            ("text/plain; charset=utf-8", "text/plain; charset=utf-8"),
+            ("text/plain; charset=utf-7", "text/plain; charset=utf-8"),
+            ("text/html; charset=utf-8", "application/json; charset=utf-8"),
+        ] {
+            assert_eq!(answer_headers(&headers(&[("content-type", written)]))[CONTENT_TYPE], heard);
+        }
     }
 }
