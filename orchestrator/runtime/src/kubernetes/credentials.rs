@@ -103,6 +103,19 @@ impl Credentials {
                 ));
             }
         }
+        // To leave one of these out would reach another server, or be another user, than the file says.
+        for (entry, whose, name, remedy) in [
+            (cluster, "cluster", "proxy-url", "let the daemon reach the API server itself"),
+            (cluster, "cluster", "tls-server-name", "name the API server in `server` as its certificate does"),
+            (user, "user", "as", "name the user itself"),
+            (user, "user", "as-uid", "name the user itself"),
+            (user, "user", "as-groups", "name a user of these groups"),
+            (user, "user", "as-user-extra", "name the user itself"),
+        ] {
+            if !entry[name].is_badvalue() {
+                return Err(format!("its {whose} has `{name}`, which is not supported: {remedy}"));
+            }
+        }
         let authority = bytes(cluster, "certificate-authority", folder)?;
         let certificate = bytes(user, "client-certificate", folder)?;
         let key = bytes(user, "client-key", folder)?;
@@ -213,6 +226,10 @@ users:
             ("token: abc", "other: abc", None, "neither token"),
             ("token: abc", "client-certificate: c.pem", None, "c.pem"),
             ("token: abc", "client-certificate-data: '%'", None, "no base64"),
+            ("server: ", "proxy-url: \"http://p:3128\", server: ", None, "its cluster has `proxy-url`"),
+            ("server: ", "tls-server-name: api, server: ", None, "its cluster has `tls-server-name`"),
+            ("token: abc", "as: admin\n      token: abc", None, "its user has `as`"),
+            ("token: abc", "as-groups: [g]\n      token: abc", None, "its user has `as-groups`"),
             ("server: ", "insecure-skip-tls-verify: true, server: ", None, "let anybody be the API server"),
             ("current-context", "other", None, "no current-context"),
             ("apiVersion: v1", "a: [", None, "no YAML"),
