@@ -289,6 +289,7 @@ fn a_registry_has_a_user_and_a_password() {
 fn settings_that_kubernetes_cannot_have_are_refused() {
     let on = ("kubernetes.enabled", "true");
     with(&[on]).unwrap();
+    with(&[on, ("kubernetes.timeout", "60s")]).unwrap();
     for (name, text, said) in [
         ("swarm.enabled", "true", "a swarm or on Kubernetes"),
         ("worker.agent_transport", "unix", "Pods are on other hosts"),
@@ -300,6 +301,7 @@ fn settings_that_kubernetes_cannot_have_are_refused() {
         ("kubernetes.tolerations", "a:b", "key=value:Effect"),
         ("kubernetes.seccomp_profile", "../a", "below the kubelet's folder"),
         ("kubernetes.lease", "5m", "worker.orphan_timeout"),
+        ("kubernetes.timeout", "61s", "a third of kubernetes.lease"),
         ("kubernetes.pull_policy", "sometimes", "if_not_present"),
     ] {
         let faults = with(&[on, (name, text)]).expect_err(name).to_string();

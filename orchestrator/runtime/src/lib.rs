@@ -36,7 +36,7 @@
 //!   setting does. Podman reads the seccomp profile from a file, which the daemon keeps in its data directory; it gives a tmpfs to
 //!   the container's user by an option of its own; and it asks for limits of processes that it may not have, unless it is told others.
 //! - **Exactly one daemon owns the workers of an instance**: on one host by the lock on its store, on a cluster by a lease.
-//! - **Kubernetes is spoken to by plain requests**, with the HTTP client that is here anyway: fifteen verbs on six resources, and one
+//! - **Kubernetes is spoken to by plain requests**, with the HTTP client that is here anyway: fourteen verbs on six resources, and one
 //!   watch. The crate `kube` would bring 46 others, and wants Rust 1.89.
 
 mod agent_folder;
@@ -53,6 +53,8 @@ mod labels;
 mod nodes;
 mod ownership;
 mod swarm;
+#[cfg(test)]
+mod test_log;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -62,7 +64,7 @@ pub use container_runtime::ContainerRuntime;
 pub use docker::RendererPipes;
 pub use engine_kind::EngineKind;
 pub use error::RuntimeError;
-pub use facts::{ClusterFacts, DockerFacts, ImageFact, MissingAccess, Refusal};
+pub use facts::{ClusterFacts, DockerFacts, ImageFact, LeaseFacts, MissingAccess, Refusal};
 pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeState, NodeUse};
 pub use ownership::Ownership;
 

@@ -62,6 +62,10 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     let leaves = profile.is_empty() || profile.starts_with('/') || profile.split('/').any(|part| part == "..");
     let what = leaves.then(|| format!("{profile:?} is no path below the kubelet's folder"));
     faults(layers, "kubernetes.seccomp_profile", "write a path such as warmpool.json", what);
+    if layers.sound(&["kubernetes.lease", "kubernetes.timeout"]) && kubernetes.timeout * 3 > kubernetes.lease {
+        let what = "is more than a third of kubernetes.lease: a request could end after another daemon has taken over";
+        layers.fault("kubernetes.timeout", what, "lower it, or raise kubernetes.lease");
+    }
     if layers.sound(&["kubernetes.lease", "worker.orphan_timeout"]) && kubernetes.lease >= config.worker.orphan_timeout
     {
         let what = "workers end before another daemon may take them over, by worker.orphan_timeout";

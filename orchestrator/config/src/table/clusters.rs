@@ -66,6 +66,8 @@ settings! {
         owner: Option<String> = Unset("warmpool");
         /// Timeout for a request to the API server, to the last byte of its response.
         timeout: Duration = Is("10s"), min "1s";
+        /// Timeout for a request that makes an object: the API server waits for each admission webhook, 30 seconds at most.
+        create_timeout: Duration = Is("35s"), min "1s";
         /// When a node pulls an image: always, if_not_present or never.
         pull_policy: PullPolicy = Is("if_not_present");
         /// Secrets of the namespace with which nodes pull images.
@@ -96,8 +98,9 @@ settings! {
         avoid_for: Duration = Is("1m"), min "1s";
         /// Time after a look at a node from inside during which no change of the node brings another one.
         recheck_after: Duration = Is("1m"), min "1s";
-        /// Time that the cluster takes to notice a lost node: the node-monitor-grace-period of its controller manager.
-        node_grace: Duration = Is("50s"), min "1s";
+        /// Time that the cluster may take to notice a lost node, from when its workers have been silent for 15 seconds: about the
+        /// node-monitor-grace-period of its controller manager. After that their sessions end as unresponsive.
+        node_grace: Duration = Is("44s"), min "1s";
         /// Time that a node gives a worker to end when its Pod is evicted. It must not be 0: the Pod of a node that is cut off would
         /// vanish while its container runs on.
         termination_grace: Duration = Is("5s"), min "1s";

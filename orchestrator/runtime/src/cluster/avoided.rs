@@ -38,9 +38,14 @@ impl Avoided {
         self.map(image, |id, _| id.to_owned())
     }
 
-    /// Returns the names of the same nodes, with the reasons.
+    /// Returns the names of the same nodes, with the reasons: those of the same reason together.
     pub(crate) fn described(&self, image: &str) -> String {
-        self.map(image, |_, failure| format!("{} ({})", failure.name, failure.why)).join(", ")
+        let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (why, name) in self.map(image, |_, failure| (failure.why.clone(), failure.name.clone())) {
+            by_reason.entry(why).or_default().push(name);
+        }
+        let described = by_reason.into_iter().map(|(why, names)| format!("{} ({why})", names.join(", ")));
+        described.collect::<Vec<_>>().join("; ")
     }
 
     /// Returns why a node is left out, for whatever image.
@@ -67,6 +72,9 @@ mod tests {
         avoided.add("a", "n1", "east", "No such image");
         assert_eq!(avoided.nodes("a"), ["n1"]);
         assert_eq!(avoided.described("a"), "east (No such image)");
+        avoided.add("a", "n2", "north", "the agent is silent");
+        avoided.add("a", "n3", "west", "No such image");
+        assert_eq!(avoided.described("a"), "east, west (No such image); north (the agent is silent)");
         assert_eq!(avoided.why("n1").as_deref(), Some("No such image"));
         assert!(avoided.nodes("b").is_empty());
         tokio::time::advance(Duration::from_secs(61)).await;

@@ -1,7 +1,8 @@
 //! The lease that keeps a second daemon from the same workers: an object of the cluster that changes by compare and swap.
 //!
 //! Its holder renews it. One that could not for two thirds of the lease's time stops itself; a watcher takes over once it saw no
-//! renewal for the whole of it. Each judges by its own clock, which never jumps, and no clocks are compared.
+//! renewal for the whole of it. Each judges by its own clock, which never jumps, and no clocks are compared. A holder's clock runs on while its
+//! machine sleeps.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -15,7 +16,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::ownership_term::OwnershipTerm;
+use super::ownership_term::{Moment, OwnershipTerm};
 use crate::RuntimeError;
 use warmpool_core::ids::random_bytes;
 
@@ -25,7 +26,7 @@ const LOCK: &str = "lease.lock";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Renewals in the time of a lease.
 const RENEWALS: u32 = 6;
-/// Between two looks at a lease that somebody else holds.
+/// Between two looks at a lease that somebody else holds, and of a holder at its clock.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Where a lease is kept.
@@ -89,13 +90,18 @@ impl Lease {
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let candidate = LeaseClaim { holder: hex::encode(random_bytes::<8>()), host, place };
         let mut watched: Option<(LeaseRecord, Instant)> = None;
-        let mut told = false;
+        // What the log says already: another failure is news.
+        let mut told: Option<String> = None;
+        let mut is_news = |error: &RuntimeError| {
+            let words = Some(error.to_string());
+            words != std::mem::replace(&mut told, words.clone())
+        };
         loop {
-            let begun = Instant::now();
+            let begun = term.now();
             let seen = match store.look().await {
                 Ok(seen) => seen,
                 Err(error) => {
-                    if !std::mem::replace(&mut told, true) {
+                    if is_news(&error) {
                         tracing::error!(%error, "waiting for the cluster, which keeps the lease of this instance");
                     }
                     sleep(LOOK).await;
@@ -128,7 +134,7 @@ impl Lease {
                         }
                         return Ok(Self::hold(store, term, duration, candidate, lock, begun));
                     }
-                    Err(error) if !std::mem::replace(&mut told, true) => {
+                    Err(error) if is_news(&error) => {
                         tracing::warn!(%error, "the lease could not be taken: trying again");
                     }
                     Err(error) => tracing::debug!(%error, "the lease could not be taken"),
@@ -145,17 +151,17 @@ impl Lease {
         duration: Duration,
         candidate: LeaseClaim,
         lock: Flock<File>,
-        since: Instant,
+        since: Moment,
     ) -> Self {
-        let until = since + holds_for(duration);
-        term.set(until);
+        term.set(since, holds_for(duration));
+        let until = since.instant + holds_for(duration);
         let (tell, lost) = watch::channel(None);
         let renewing = tokio::spawn({
             let (store, term) = (Arc::clone(&store), term.clone());
             async move {
                 let why = renew(&*store, &term, duration, &candidate, until).await;
                 // Whatever is still under way here must change nothing any more.
-                term.set(Instant::now());
+                term.end();
                 tell.send_replace(Some(why));
             }
         });
@@ -197,10 +203,14 @@ async fn renew(
 ) -> String {
     let mut failure = None;
     loop {
-        sleep_until(until.min(Instant::now() + duration / RENEWALS)).await;
-        let begun = Instant::now();
+        let next = until.min(Instant::now() + duration / RENEWALS);
+        // By short steps: a machine that slept is to hear soon that its time is over.
+        while Instant::now() < next && term.check().is_ok() {
+            sleep_until(next.min(Instant::now() + LOOK)).await;
+        }
+        let begun = term.now();
         // A process that was stopped for a while comes here too.
-        if begun >= until {
+        if begun.instant >= until || term.check().is_err() {
             let why =
                 failure.map_or_else(|| "this process did not run".to_owned(), |error: RuntimeError| error.to_string());
             return format!("its lease could not be renewed in time: {why}");
@@ -214,8 +224,8 @@ async fn renew(
         match timeout_at(until, renewal).await {
             Ok(Ok(None)) => {
                 failure = None;
-                until = begun + holds_for(duration);
-                term.set(until);
+                term.set(begun, holds_for(duration));
+                until = begun.instant + holds_for(duration);
             }
             Ok(Ok(Some(host))) => return format!("another daemon, on {host}, has taken its workers over"),
             Ok(Err(error)) => failure = Some(error),
@@ -235,6 +245,11 @@ fn lock(data_dir: &Path) -> Result<Flock<File>, RuntimeError> {
     })
 }
 
+/// The place of whoever holds the lease with this data directory, on this host; none where nobody ever did.
+pub(crate) fn place_of(data_dir: &Path) -> Option<String> {
+    File::open(data_dir.join(LOCK)).ok().map(|lock| place(&lock))
+}
+
 /// Names the locked file among all hosts, for as long as this kernel runs.
 fn place(lock: &File) -> String {
     let kernel = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
@@ -245,6 +260,7 @@ fn place(lock: &File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_log::TestLog;
 
     #[test]
     fn one_process_at_a_time_has_a_directory() {
@@ -340,6 +356,54 @@ mod tests {
         let why = lease.lost().await;
         assert!(why.contains("away") && begun.elapsed() < TIME * 5 / 6, "{why} {:?}", begun.elapsed());
         assert!(matches!(lease.term.check(), Err(RuntimeError::NotOwned(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_whose_machine_slept_stops_at_once() {
+        let store = Arc::new(Kept::default());
+        let data = tempfile::tempdir().unwrap();
+        let slept = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let term = OwnershipTerm::by({
+            let slept = Arc::clone(&slept);
+            move || warmpool_core::clock::Now::at(0, "boot", slept.load(std::sync::atomic::Ordering::Relaxed))
+        });
+        let lease = Lease::acquire(Arc::clone(&store) as _, term, TIME, data.path()).await.unwrap();
+        assert!(tokio::time::timeout(TIME / 2, lease.lost()).await.is_err());
+        slept.store(3_600_000, std::sync::atomic::Ordering::Relaxed);
+        assert!(matches!(lease.term.check(), Err(RuntimeError::NotOwned(_))), "nothing is changed from now on");
+        let begun = Instant::now();
+        let why = lease.lost().await;
+        assert!(why.contains("could not be renewed in time") && begun.elapsed() <= LOOK, "{why} {:?}", begun.elapsed());
+    }
+
+    /// Fails for another reason at each look, and lets itself be taken at the last.
+    struct Failing(parking_lot::Mutex<Vec<RuntimeError>>);
+
+    #[async_trait]
+    impl LeaseStore for Failing {
+        async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError> {
+            self.0.lock().pop().map_or(Ok(None), Err)
+        }
+
+        async fn take(&self, _: &LeaseClaim, _: Option<&LeaseRecord>) -> Result<(), RuntimeError> {
+            Ok(())
+        }
+
+        async fn release(&self) -> Result<(), RuntimeError> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_other_reason_to_wait_is_told_once() {
+        let (log, _guard) = TestLog::listen();
+        let away = || RuntimeError::Unreachable("connection refused".to_owned());
+        let refused = || RuntimeError::refused("create a lease", "no rule allows it");
+        let store = Arc::new(Failing(parking_lot::Mutex::new(vec![refused(), refused(), away(), away()])));
+        let data = tempfile::tempdir().unwrap();
+        let _lease = Lease::acquire(store, OwnershipTerm::default(), TIME, data.path()).await.unwrap();
+        assert_eq!(log.lines_with("connection refused").len(), 1);
+        assert_eq!(log.lines_with("no rule allows it").len(), 1, "another reason after the first");
     }
 
     #[tokio::test(start_paused = true)]
