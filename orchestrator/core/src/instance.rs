@@ -89,6 +89,17 @@ impl Instance {
         }
     }
 
+    /// Reads the identity in the data directory; none where no daemon has made one yet. Blocks.
+    /// Errors: every [`InstanceError`].
+    pub fn find(dir: &Path) -> Result<Option<Self>, InstanceError> {
+        let path = dir.join(FILE);
+        match fs::read(&path) {
+            Ok(bytes) => Self::read(&path, &bytes).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(io_error("read", &path)(source)),
+        }
+    }
+
     fn read(path: &Path, bytes: &[u8]) -> Result<Self, InstanceError> {
         let damaged = || InstanceError::Damaged { path: path.to_owned() };
         let metadata = fs::metadata(path).map_err(io_error("inspect", path))?;
@@ -224,6 +235,15 @@ mod tests {
         assert_eq!(mode.mode() & 0o777, 0o600);
         let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "no temporary file stays: {left:?}");
+    }
+
+    #[test]
+    fn who_only_looks_makes_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Instance::find(dir.path()).unwrap().is_none());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let made = Instance::load_or_create(dir.path()).unwrap();
+        assert_eq!(Instance::find(dir.path()).unwrap().unwrap().id(), made.id());
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub trait ContainerRuntime: Send + Sync {
     fn forget_others(&self, _workers: &[OwnedContainer]) {}
 
     /// Returns the id of the image that `name` means now.
-    /// Errors: [`RuntimeError::NoImage`] when there is none.
+    /// Errors: [`RuntimeError::NoImage`] or [`RuntimeError::NoRegistry`] when there is none.
     async fn image_id(&self, name: &str) -> Result<String, RuntimeError>;
 
     /// Waits until this process alone owns the workers of its instance, whose data is in this directory.
@@ -92,6 +92,16 @@ pub trait ContainerRuntime: Send + Sync {
     /// Errors: [`RuntimeError`]; `NoNodes` where there are no nodes.
     async fn check_nodes(&self, _image: &str, _engine: Engine) -> Result<Vec<NodeCheck>, RuntimeError> {
         Err(RuntimeError::NoNodes)
+    }
+
+    /// Has what is made from now on go with what this other instance owns, where a cluster knows such a thing: for a process that makes
+    /// a few containers of its own, and may be killed before it has removed them.
+    async fn belong_to(&self, _instance: &str) {}
+
+    /// Starts nothing any more, and removes what looks at nodes. For a process that is to end at once.
+    /// Errors: [`RuntimeError`]; something may be left.
+    async fn wind_down(&self) -> Result<(), RuntimeError> {
+        Ok(())
     }
 
     /// How long the runtime may take to notice that a worker's host is lost. While the worker's agent is out of reach for less,

@@ -1,7 +1,7 @@
 //! Why the container runtime did not do what it was asked.
 
 /// Why the container runtime did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum RuntimeError {
     /// The runtime does not answer at all.
     #[error("the container runtime does not answer: {0}")]
@@ -22,6 +22,12 @@ pub enum RuntimeError {
         "the image `{0}` is not on this host: build it with scripts/images, or load a packed one with `docker load` or `podman load`"
     )]
     NoImage(String),
+    /// No node has the worker image, and its name says nothing of where nodes could pull it: they would ask a public registry, for
+    /// whatever image has that name there.
+    #[error(
+        "no node has the image `{0}`, and its name has no registry: push it with `scripts/images --push`, and name it with the registry, such as registry.example/{0}, in worker.chromium_image and its like or world.image"
+    )]
+    NoRegistry(String),
     /// The folder in which a worker's agent listens cannot be used.
     #[error("the folder shared with the worker: {0}")]
     Folder(String),
@@ -133,7 +139,13 @@ impl RuntimeError {
     /// Whether waiting for a renderer is pointless: there is no image of one.
     #[must_use]
     pub const fn has_no_renderer(&self) -> bool {
-        matches!(self, Self::NoImage(_))
+        self.is_no_image()
+    }
+
+    /// Whether there is no image to start a container from.
+    #[must_use]
+    pub const fn is_no_image(&self) -> bool {
+        matches!(self, Self::NoImage(_) | Self::NoRegistry(_))
     }
 
     /// The refusal of an action, for this reason.

@@ -1,6 +1,7 @@
 //! What the container engine says of itself.
 
 use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use crate::EngineKind;
 use warmpool_core::browser::Engine;
@@ -49,7 +50,7 @@ pub struct ImageFact {
     pub engine: Engine,
     /// The image's name.
     pub name: String,
-    /// Whether the container engine has it.
+    /// Whether the container engine has it, or the nodes of a cluster get it.
     pub there: bool,
     /// Whether the configuration cannot do without.
     pub needed: bool,
@@ -68,6 +69,23 @@ pub struct ClusterFacts {
     pub asked: usize,
     /// Why the cluster would not take a worker's Pod now, if it would not.
     pub refusal: Option<Refusal>,
+    /// The workers' images; empty where nobody may see the nodes.
+    pub images: Vec<ImageFact>,
+    /// The lease of this instance; none where there is none, or it cannot be read.
+    pub lease: Option<LeaseFacts>,
+}
+
+/// Who has the workers of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseFacts {
+    /// The host of the daemon that has them; none where it was given up.
+    pub host: Option<String>,
+    /// Whether that daemon is the one of this host and this data directory.
+    pub is_ours: bool,
+    /// When it was last renewed, by its host's clock; none where it does not say.
+    pub renewed: Option<SystemTime>,
+    /// For how long it holds without a renewal.
+    pub holds_for: Duration,
 }
 
 /// Why a cluster would not take a worker's Pod.

@@ -1,7 +1,7 @@
 //! Kubernetes as the container runtime: each worker is a bare Pod that is never restarted. The scheduler chooses its node, and the
 //! daemon watches it.
 //!
-//! `pod` is what a worker asks for, `start` how it comes to a node, `state` what became of it; `renderer` is the same for scenes. `lease` keeps a second daemon out, and
+//! `pod` is what a worker asks for, `start` how it comes to a node, `pods` what is asked of it there, `state` what became of it; `renderer` is the same for scenes. `lease` keeps a second daemon out, and
 //! owns all that this one makes, so that nothing outlives it. `budget` keeps sessions' workers from eviction. `nodes`, `admission` and `probe` are Kubernetes' part of choosing nodes.
 //!
 //! `api` is the way to the API server, `credentials` as whom, `access` what the daemon has to be allowed, which `facts` asks about, `objects` what is read, and
@@ -21,10 +21,13 @@ mod api;
 mod budget;
 mod credentials;
 mod facts;
+#[cfg(test)]
+mod fake_server;
 mod lease;
 mod nodes;
 mod objects;
 mod pod;
+mod pods;
 mod probe;
 mod renderer;
 mod start;
@@ -32,22 +35,23 @@ mod state;
 mod watch;
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
-use warmpool_protocol::PORT;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use self::access::Access;
 use self::api::{Api, unless};
 use self::objects::{MetadataOnly, Node, Pod};
 use self::pod::Owner;
+use self::state::PodNode;
 use self::watch::Watched;
 use super::cluster::admission::{Admission, NodeAdmission as _};
 use super::cluster::avoided::Avoided;
@@ -55,8 +59,8 @@ use super::cluster::ownership_term::OwnershipTerm;
 use super::container::with_gateway;
 use super::labels;
 use super::{
-    AgentAddress, ClusterFacts, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer,
-    Ownership, RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
+    ClusterFacts, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership,
+    RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_config::{Config, PullPolicy};
 use warmpool_core::browser::Engine;
@@ -64,10 +68,8 @@ use warmpool_core::ids::{WorkerId, random_bytes};
 
 /// The version of the API server, which everybody may ask for.
 const VERSION: Access = Access { verb: "get", group: "", resource: "version", namespaced: false, only_with: None };
-/// So that a Pod is removed by its node, and not only from the API server's store.
-const REMOVAL_GRACE: u64 = 1;
-/// How long a watch may take to tell of the end of a Pod that is gone.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long what was asked for a moment ago may take to be there.
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 
 /// A client of one cluster, which connects when first needed. Clones share what they know.
 #[derive(Clone)]
@@ -87,6 +89,10 @@ pub(super) struct Kubernetes {
     /// Nodes that an operator drains, and those of them that are drained.
     drained: Arc<Mutex<Drained>>,
     limiting: Arc<Mutex<Limiting>>,
+    /// Why there is no budget, as the log says it.
+    budget_told: Arc<Mutex<Option<String>>>,
+    /// Whether nothing is started any more.
+    is_ending: Arc<AtomicBool>,
 }
 
 /// The version at which a node was last found to limit a Pod's processes, by the node's name. Locked while it is tried.
@@ -119,6 +125,8 @@ impl Kubernetes {
             owner: Arc::default(),
             drained: Arc::default(),
             limiting: Arc::default(),
+            budget_told: Arc::default(),
+            is_ending: Arc::default(),
             instance: instance.into(),
             process: hex::encode(random_bytes::<8>()).into(),
             config,
@@ -152,62 +160,6 @@ impl Kubernetes {
     fn limit(&self) -> Duration {
         self.config.kubernetes.timeout
     }
-
-    /// The Pods of a worker as they are now, the one that counts last. A start that was tried again may leave several.
-    async fn pods_of(&self, worker: &WorkerId) -> Result<Vec<Pod>, RuntimeError> {
-        let labels = format!("{},{}", labels::owned_by(&self.instance), pod::of_worker(worker));
-        let mut pods: Vec<Pod> = self.api()?.list(access::LIST_PODS, &labels).await?.items;
-        pods.sort_by_key(|pod| (!pod.is_going(), pod.metadata.creation_timestamp.clone(), pod.metadata.name.clone()));
-        Ok(pods)
-    }
-
-    /// The worker's Pod as it was when it was removed; waits a moment for the watch to tell.
-    async fn removed_pod(&self, worker: &WorkerId) -> Option<Pod> {
-        let pods = self.watches().ok()?.pods;
-        let mut changes = pods.changes();
-        let is = |pod: &Pod| pod.metadata.labels.get(labels::WORKER).is_some_and(|id| id == worker.as_str());
-        let told = async {
-            loop {
-                if let Some(pod) = pods.gone(is) {
-                    return pod;
-                }
-                if changes.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
-        timeout(LAST_WORD, told).await.ok()
-    }
-
-    async fn node(&self, name: &str) -> Result<Option<Node>, RuntimeError> {
-        let api = self.api()?;
-        let path = format!("{}/{name}", api.path("/api/v1", access::GET_NODES));
-        Ok(unless(404, api.get(access::GET_NODES, &path).await)?)
-    }
-
-    async fn create_pod(&self, object: &Value) -> Result<(), RuntimeError> {
-        self.term.check()?;
-        let api = self.api()?;
-        let path = api.path("/api/v1", access::CREATE_PODS);
-        // A conflict: our own earlier call made it, and its reply was lost.
-        unless(409, api.create::<MetadataOnly>(access::CREATE_PODS, &path, object).await)?;
-        Ok(())
-    }
-
-    async fn delete_pod(&self, name: &str) -> Result<(), RuntimeError> {
-        self.term.check()?;
-        let api = self.api()?;
-        let path = format!("{}/{name}", api.path("/api/v1", access::DELETE_PODS));
-        let options = json!({ "gracePeriodSeconds": REMOVAL_GRACE });
-        unless(404, api.delete(access::DELETE_PODS, &path, &options).await)?;
-        Ok(())
-    }
-
-    /// Where a Pod's agent listens.
-    fn place(pod: &Pod) -> Option<WorkerLocation> {
-        let address = AgentAddress::Tcp(SocketAddr::new(pod.status.pod_ip?, PORT));
-        Some(WorkerLocation { address, node: Some(pod.spec.node_name.clone()) })
-    }
 }
 
 #[async_trait]
@@ -219,7 +171,7 @@ impl ContainerRuntime for Kubernetes {
 
     /// The cluster has the network. What is to be there before the first worker is the budget.
     async fn ensure_network(&self) -> Result<(), RuntimeError> {
-        self.ensure_budget().await
+        self.want_budget().await
     }
 
     async fn start(&self, spec: &WorkerSpec) -> Result<WorkerLocation, RuntimeError> {
@@ -229,7 +181,10 @@ impl ContainerRuntime for Kubernetes {
     async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
         let Some(pod) = self.pods_of(worker).await?.pop() else { return Ok(None) };
         let Some(std::net::IpAddr::V4(address)) = pod.status.pod_ip else { return Ok(None) };
-        let range = self.node(&pod.spec.node_name).await?.and_then(|node| node.spec.pod_cidr?.parse().ok());
+        let range = match self.node(&pod.spec.node_name).await? {
+            PodNode::There(node) => node.spec.pod_cidr.and_then(|range| range.parse().ok()),
+            PodNode::Gone | PodNode::Hidden => None,
+        };
         let prefix = range.map_or(24, |range: ipnet::Ipv4Net| range.prefix_len());
         Ok(ipnet::Ipv4Net::new(address, prefix).ok().map(with_gateway))
     }
@@ -243,8 +198,17 @@ impl ContainerRuntime for Kubernetes {
                 None => return Ok(ContainerState::Missing),
             },
         };
-        let node = if pod.spec.node_name.is_empty() { None } else { self.node(&pod.spec.node_name).await? };
-        Ok(state::container_state(&pod, node.as_ref()))
+        let node = match pod.spec.node_name.as_str() {
+            "" => PodNode::Gone,
+            name => self.node(name).await?,
+        };
+        Ok(match state::container_state(&pod, &node) {
+            ContainerState::Evicted { node, why } if why.is_empty() => {
+                let told = self.told_eviction(&pod.metadata.name).await;
+                ContainerState::Evicted { node, why: told.unwrap_or_else(|| state::DELETED.to_owned()) }
+            }
+            state => state,
+        })
     }
 
     async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
@@ -281,12 +245,17 @@ impl ContainerRuntime for Kubernetes {
     }
 
     /// An image goes by its digest where all nodes that have it agree on one, so that all run the same. Otherwise the nodes
-    /// resolve its name.
+    /// resolve its name, where that has a registry: without one they would pull whatever a public registry has under the name.
     async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
-        if name.contains("@sha256:") || self.config.kubernetes.pull_policy == PullPolicy::Always {
+        let is_pulled = self.config.kubernetes.pull_policy == PullPolicy::Always;
+        let names_registry = nodes::names_registry(name);
+        if name.contains("@sha256:") || is_pulled && names_registry {
             return Ok(name.to_owned());
         }
         let nodes = self.watches()?.nodes.all(self.limit()).await?;
+        if !names_registry && (is_pulled || !nodes::is_there(&nodes, name)) {
+            return Err(RuntimeError::NoRegistry(name.to_owned()));
+        }
         Ok(nodes::digest(&nodes, name).unwrap_or_else(|| name.to_owned()))
     }
 
@@ -336,6 +305,23 @@ impl ContainerRuntime for Kubernetes {
         Ok(join_all(looks).await)
     }
 
+    async fn belong_to(&self, instance: &str) {
+        self.keep_owner_of(instance).await;
+    }
+
+    /// What was asked for a moment ago may come only now.
+    async fn wind_down(&self) -> Result<(), RuntimeError> {
+        self.is_ending.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        loop {
+            self.forget_probes().await?;
+            if begun.elapsed() > IN_FLIGHT {
+                return Ok(());
+            }
+            sleep(IN_FLIGHT / 4).await;
+        }
+    }
+
     fn notices_within(&self) -> Duration {
         self.config.kubernetes.node_grace
     }
@@ -376,3 +362,7 @@ async fn changed(changes: &mut tokio::sync::watch::Receiver<u64>) {
         () = sleep(Duration::from_secs(1)) => {}
     }
 }
+
+#[cfg(test)]
+#[path = "kubernetes/tests.rs"]
+mod tests;

@@ -64,7 +64,7 @@ pub struct NodeFacts {
 }
 
 /// The result of checking one node from inside a container there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCheck {
     /// The node's name.
     pub node: String,

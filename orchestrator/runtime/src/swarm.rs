@@ -45,7 +45,7 @@ use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
 use self::tasks::Task;
 use super::client::{CallError, unless};
-use super::cluster::admission::Admission;
+use super::cluster::admission::{Admission, NodeAdmission as _};
 use super::cluster::avoided::Avoided;
 use super::cluster::ownership_term::OwnershipTerm;
 use super::container::{container_name, with_gateway};
@@ -246,6 +246,10 @@ impl ContainerRuntime for Swarm {
 
     async fn check_nodes(&self, image: &str, engine: Engine) -> Result<Vec<NodeCheck>, RuntimeError> {
         self.probe_nodes(&self.image_id(image).await?, engine).await
+    }
+
+    async fn wind_down(&self) -> Result<(), RuntimeError> {
+        self.forget_probes().await
     }
 
     fn notices_within(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! The one way to the API server: each call has a deadline, to the last byte of its answer, and an error that names what was asked.
 //!
-//! These are plain requests with the HTTP client that the daemon has anyway: fifteen verbs on six resources.
+//! These are plain requests with the HTTP client that the daemon has anyway: fourteen verbs on six resources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +32,9 @@ const MOST: usize = 256 << 20;
 /// How long the API server keeps a watch open, and how much longer it may take to end it.
 const WATCH: u64 = 60;
 
+/// The words by which admission is known: of webhooks, of Pod security, and of policies in CEL.
+const ADMISSION: [&str; 3] = ["admission webhook", "violates PodSecurity", "ValidatingAdmissionPolicy"];
+
 /// A client of one API server. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Api(Arc<Parts>);
@@ -42,6 +45,8 @@ struct Parts {
     token: Token,
     namespace: String,
     limit: Duration,
+    /// For what makes an object, which waits for webhooks.
+    create_limit: Duration,
 }
 
 /// Why a call has no result.
@@ -99,9 +104,7 @@ impl From<CallError> for RuntimeError {
                 Self::QuotaUsedUp { namespace, message }
             }
             // Admission answers with any status that it likes.
-            _ if message.contains("admission webhook") || message.contains("violates PodSecurity") => {
-                Self::NotAdmitted { message }
-            }
+            _ if ADMISSION.iter().any(|words| message.contains(words)) => Self::NotAdmitted { message },
             500 if message.contains("failed calling webhook") => Self::NotAdmitted { message },
             403 if message.contains(" cannot ") => Self::NotAllowed {
                 action: access.to_string(),
@@ -150,6 +153,7 @@ impl Api {
             token: credentials.token,
             namespace: config.kubernetes.namespace.clone().unwrap_or(credentials.namespace),
             limit: config.kubernetes.timeout,
+            create_limit: config.kubernetes.create_timeout.max(config.kubernetes.timeout),
         })))
     }
 
@@ -201,6 +205,7 @@ impl Api {
         body: Option<(&'static str, &Value)>,
     ) -> Answer<T> {
         let unreachable = |why: String| CallError::Unreachable { access, why };
+        let creates = method == Method::POST;
         let whole = async {
             let response = self.send(access, method, path, body).await?;
             let status = response.status();
@@ -211,8 +216,9 @@ impl Api {
             }
             serde_json::from_slice(&body).map_err(|error| unreachable(format!("the answer cannot be read: {error}")))
         };
-        let slow = |_| unreachable(format!("no whole answer within {} s", self.0.limit.as_secs()));
-        timeout(self.0.limit, whole).await.map_err(slow)?
+        let limit = if creates { self.0.create_limit } else { self.0.limit };
+        let slow = |_| unreachable(format!("no whole answer within {} s", limit.as_secs()));
+        timeout(limit, whole).await.map_err(slow)?
     }
 
     async fn send(

@@ -6,11 +6,43 @@ use super::{Kubernetes, access, pod};
 use crate::RuntimeError;
 
 impl Kubernetes {
+    /// The same as [`Self::ensure_budget`] for a daemon that can do without: a cluster that refuses the budget keeps nobody from
+    /// taking over the workers, or from starting new ones. Whoever compares the pool with the cluster tries again.
+    /// Errors: where the cluster cannot be asked at all, or the namespace is gone.
+    pub(super) async fn want_budget(&self) -> Result<(), RuntimeError> {
+        let made = self.ensure_budget().await;
+        let mut told = self.budget_told.lock();
+        match made {
+            Ok(()) => {
+                *told = None;
+                Ok(())
+            }
+            Err(
+                error @ (RuntimeError::NotAllowed { .. }
+                | RuntimeError::NotAdmitted { .. }
+                | RuntimeError::QuotaUsedUp { .. }
+                | RuntimeError::Refused { .. }),
+            ) => {
+                let words = error.to_string();
+                if told.as_ref() != Some(&words) {
+                    tracing::warn!(
+                        error = %words,
+                        "without a PodDisruptionBudget, a drain ends workers that sessions have"
+                    );
+                }
+                *told = Some(words);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes the budget that keeps sessions' workers from eviction, where it is missing. Its API has had two names.
     pub(super) async fn ensure_budget(&self) -> Result<(), RuntimeError> {
-        let Some(owner) = self.owner.lock().clone() else { return Ok(()) };
-        let api = self.api()?;
         let name = self.lease_name();
+        // Who works under another instance's lease has no sessions.
+        let Some(owner) = self.owner.lock().clone().filter(|owner| owner.name == name) else { return Ok(()) };
+        let api = self.api()?;
         for version in ["policy/v1", "policy/v1beta1"] {
             let path = api.path(&format!("/apis/{version}"), access::CREATE_BUDGETS);
             let found = api.get::<MetadataOnly>(access::GET_BUDGETS, &format!("{path}/{name}")).await;

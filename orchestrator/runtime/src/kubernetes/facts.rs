@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::access::Access;
 use super::objects::{MetadataOnly, Review};
 use super::{Kubernetes, VERSION, access, pod};
-use crate::{ClusterFacts, MissingAccess, Refusal, RuntimeError, WorkerSpec};
+use crate::{ClusterFacts, ContainerRuntime as _, ImageFact, MissingAccess, Refusal, RuntimeError, WorkerSpec};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
 
@@ -26,7 +26,30 @@ impl Kubernetes {
         }
         let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
         let namespace = api.namespace().to_owned();
-        Ok(ClusterFacts { version, namespace, missing, asked: needed.len(), refusal: self.refusal().await? })
+        Ok(ClusterFacts {
+            version,
+            namespace,
+            missing,
+            asked: needed.len(),
+            refusal: self.refusal().await?,
+            images: self.images().await,
+            lease: self.lease_facts(&self.config.store.data_dir).await,
+        })
+    }
+
+    /// Whether nodes get the workers' images, as far as their names say.
+    async fn images(&self) -> Vec<ImageFact> {
+        let mut images = Vec::new();
+        for engine in Engine::ALL {
+            let name = self.config.image(engine);
+            let there = match self.image_id(name).await {
+                Ok(_) => true,
+                Err(error) if error.is_no_image() => false,
+                Err(_) => continue,
+            };
+            images.push(ImageFact { engine, name: name.to_owned(), there, needed: self.config.needs_engine(engine) });
+        }
+        images
     }
 
     /// Asks the API server whether it would take a worker's Pod. A missing permission is told elsewhere.

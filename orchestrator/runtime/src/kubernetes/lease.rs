@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::api::unless;
 use super::objects::{LeaseObject, MetadataOnly};
 use super::pod::Owner;
 use crate::cluster::lease::{Lease, LeaseClaim, LeaseRecord, LeaseStore};
-use crate::{RuntimeError, labels};
+use crate::{LeaseFacts, RuntimeError, cluster, labels};
 
 const API: &str = "/apis/coordination.k8s.io/v1";
 /// Annotation of a lease: the host of its holder, for people.
@@ -34,7 +34,40 @@ impl Kubernetes {
     }
 
     pub(super) fn lease_name(&self) -> String {
-        format!("warmpool-{}", self.instance)
+        name(&self.instance)
+    }
+
+    /// The lease of this instance as it is.
+    async fn lease(&self, name: &str) -> Result<Option<LeaseObject>, RuntimeError> {
+        let api = self.api()?;
+        let path = format!("{}/{name}", api.path(API, GET_LEASES));
+        Ok(unless(404, api.get(GET_LEASES, &path).await)?)
+    }
+
+    /// Has the lease of another instance own what this process makes, where that can be read.
+    pub(super) async fn keep_owner_of(&self, instance: &str) {
+        match self.lease(&name(instance)).await {
+            Ok(Some(lease)) => self.keep_owner(&lease),
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "the lease of the instance cannot be read"),
+        }
+    }
+
+    /// Who has the workers of this instance, as far as that can be read. `data_dir` is this process's.
+    pub(super) async fn lease_facts(&self, data_dir: &Path) -> Option<LeaseFacts> {
+        if self.instance.is_empty() {
+            return None;
+        }
+        let LeaseObject { metadata, spec } = self.lease(&self.lease_name()).await.ok().flatten()?;
+        let annotation = |name: &str| metadata.annotations.get(name).cloned().unwrap_or_default();
+        let is_held = spec.holder_identity.is_some_and(|holder| !holder.is_empty());
+        let place = cluster::lease::place_of(data_dir);
+        Some(LeaseFacts {
+            host: is_held.then(|| annotation(HOST)),
+            is_ours: is_held && place.is_some_and(|place| place == annotation(PLACE)),
+            renewed: spec.renew_time.and_then(|time| humantime::parse_rfc3339(&time).ok()),
+            holds_for: spec.lease_duration_seconds.map_or(self.config.kubernetes.lease, Duration::from_secs),
+        })
     }
 
     /// Writes which nodes are drained into the lease.
@@ -78,13 +111,15 @@ impl Kubernetes {
     }
 }
 
+/// The name of the lease of an instance.
+fn name(instance: &str) -> String {
+    format!("warmpool-{instance}")
+}
+
 #[async_trait]
 impl LeaseStore for Kubernetes {
     async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError> {
-        let api = self.api()?;
-        let path = format!("{}/{}", api.path(API, GET_LEASES), self.lease_name());
-        let found: Option<LeaseObject> = unless(404, api.get(GET_LEASES, &path).await)?;
-        let Some(lease) = found else { return Ok(None) };
+        let Some(lease) = self.lease(&self.lease_name()).await? else { return Ok(None) };
         let annotation = |name: &str| lease.metadata.annotations.get(name).cloned().unwrap_or_default();
         self.drained.lock().marked =
             annotation(DRAINED).split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();

@@ -114,6 +114,11 @@ pub(super) fn is_there(nodes: &[Node], name: &str) -> bool {
     images.flat_map(|image| &image.names).any(|known| is_named(known, &tagged) || is_named(known, name))
 }
 
+/// Whether an image's name has a registry, so that it means the same on every node.
+pub(super) fn names_registry(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(host, _)| host.contains(['.', ':']) || host == "localhost")
+}
+
 /// A name's repository, and the name with its tag.
 fn tagged(name: &str) -> (&str, String) {
     match name.rsplit_once(':') {
@@ -220,6 +225,20 @@ mod tests {
         assert_eq!(version(&before), version(&after), "what does not matter");
         after.status.conditions[0].last_transition_time = Some("t2".to_owned());
         assert_ne!(version(&before), version(&after));
+    }
+
+    #[test]
+    fn a_registry_is_told_from_a_folder() {
+        for (name, wanted) in [
+            ("registry.example/warmpool/chromium", true),
+            ("docker.io/warmpool/chromium:1", true),
+            ("r:5000/chromium", true),
+            ("localhost/chromium", true),
+            ("warmpool/chromium:latest", false),
+            ("chromium:1.2", false),
+        ] {
+            assert_eq!(names_registry(name), wanted, "{name}");
+        }
     }
 
     #[test]

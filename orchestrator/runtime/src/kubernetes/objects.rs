@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::pod::CONTAINER;
+
 /// An object that has metadata.
 pub(crate) trait Object: DeserializeOwned + Clone + Send + Sync + 'static {
     fn meta(&self) -> &Meta;
@@ -106,6 +108,7 @@ pub(crate) struct PodStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ContainerStatus {
+    pub name: String,
     pub state: ContainerStates,
 }
 
@@ -203,7 +206,8 @@ pub(crate) struct LeaseObject {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct LeaseSpec {
     pub holder_identity: Option<String>,
-    pub lease_transitions: Option<u64>,
+    pub lease_duration_seconds: Option<u64>,
+    pub renew_time: Option<String>,
 }
 
 /// Any object, of which only the metadata matter.
@@ -247,9 +251,11 @@ impl Pod {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// The state of its one container; none before there is any.
+    /// The state of the container that was asked for; none before there is any. Statuses stand in the order of their names, and a
+    /// mesh or a policy may have put containers of its own beside it.
     pub(crate) fn container(&self) -> Option<&ContainerStates> {
-        self.status.container_statuses.first().map(|container| &container.state)
+        let ours = self.status.container_statuses.iter().find(|container| container.name == CONTAINER);
+        ours.map(|container| &container.state)
     }
 }
 

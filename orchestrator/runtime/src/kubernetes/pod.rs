@@ -29,13 +29,14 @@ pub(super) const RENDERER: &str = "renderer";
 const PROBE: &str = "probe";
 /// Label of workers that sessions have.
 const LABEL_LEASED: &str = "warmpool.leased";
+/// Whether cluster-autoscaler may end a Pod. Without a word it would never take a node away from a bare Pod.
+const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 /// What keeps autoscalers from ending a Pod; only workers that sessions have ask for it.
-const KEEP: [(&str, &str); 2] =
-    [("karpenter.sh/do-not-disrupt", "true"), ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false")];
+const KEEP: [(&str, &str); 2] = [("karpenter.sh/do-not-disrupt", "true"), (SAFE_TO_EVICT, "false")];
 /// Where the kubelet takes the last words of a container from.
 pub(super) const LAST_WORDS: &str = "/dev/termination-log";
-/// The one container of a Pod.
-const CONTAINER: &str = "worker";
+/// The container of a Pod. Others may inject more beside it.
+pub(super) const CONTAINER: &str = "worker";
 /// More than there ever are Pods: none may be evicted.
 const ALL_PODS: i32 = 1_000_000;
 
@@ -120,7 +121,8 @@ impl Kubernetes {
         let sizes = Sizes::of_worker(config);
         let container = container(config, image, &sizes, Some(config.reserved_cpus()));
         let mut pod = pod(config, name, json!(labels), owner, &sizes, container);
-        pod["metadata"]["annotations"] = json!({ labels::IMAGE: image });
+        // Until a session has it, nothing is lost with it: see `leased`.
+        pod["metadata"]["annotations"] = json!({ labels::IMAGE: image, SAFE_TO_EVICT: "true" });
         pod["spec"]["topologySpreadConstraints"] = json!([{
             "maxSkew": 1,
             "topologyKey": config.kubernetes.spread_over,
@@ -148,6 +150,7 @@ impl Kubernetes {
         container["command"] = json!(command);
         container["terminationMessagePath"] = json!(LAST_WORDS);
         let mut pod = pod(config, name, labels, owner, &sizes, container);
+        pod["metadata"]["annotations"] = json!({ SAFE_TO_EVICT: "true" });
         pod["spec"]["activeDeadlineSeconds"] = json!(config.kubernetes.start_timeout.as_secs() + RUN_TIMEOUT.as_secs());
         pod["spec"]["affinity"] = affinity(&[json!({ "key": "metadata.name", "operator": "In", "values": [node] })]);
         // The image closes its shell to the worker's user, and not to this group.
@@ -427,13 +430,11 @@ mod tests {
 
     #[test]
     fn only_what_a_session_has_is_kept_from_autoscalers() {
-        assert!(
-            worker(&[], &[])["metadata"]["annotations"]
-                .as_object()
-                .unwrap()
-                .keys()
-                .all(|name| name == "warmpool.image")
-        );
+        // Of bare Pods, cluster-autoscaler ends those alone that say so.
+        let warm = worker(&[], &[])["metadata"]["annotations"].clone();
+        assert_eq!(warm, json!({ "warmpool.image": "registry.example/i@sha256:1", SAFE_TO_EVICT: "true" }));
+        let probe = cluster(&[]).probe_pod("p", "i", "n1", &[], None);
+        assert_eq!(probe["metadata"]["annotations"], json!({ SAFE_TO_EVICT: "true" }));
         let change = leased();
         assert_eq!(change["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"], "true");
         assert_eq!(change["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"], "false");

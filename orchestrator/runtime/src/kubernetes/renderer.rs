@@ -88,8 +88,7 @@ impl Kubernetes {
     /// Whether a renderer may start: a node has the image, or may pull it from the registry in its name.
     pub(super) async fn gets_renderer_image(&self) -> Result<bool, RuntimeError> {
         let name = &self.config.world.image;
-        let names_registry = name.split_once('/').is_some_and(|(host, _)| host.contains(['.', ':']));
-        if names_registry && self.config.kubernetes.pull_policy != PullPolicy::Never {
+        if nodes::names_registry(name) && self.config.kubernetes.pull_policy != PullPolicy::Never {
             return Ok(true);
         }
         Ok(nodes::is_there(&self.list_nodes().await?, name))

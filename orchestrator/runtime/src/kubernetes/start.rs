@@ -12,6 +12,9 @@ use crate::{ContainerRuntime as _, RuntimeError, WorkerLocation, WorkerSpec};
 /// Nodes tried at most for one worker.
 const NODES_TRIED: usize = 16;
 
+/// The reasons of events that tell why a Pod was taken away: the scheduler's, the kubelet's, and that of taints.
+const EVICTIONS: [&str; 3] = ["Preempted", "Evicted", "TaintManagerEviction"];
+
 /// What became of a Pod that was just made.
 pub(super) enum Start {
     Running(WorkerLocation),
@@ -80,6 +83,7 @@ impl Kubernetes {
                 }
                 Some(Progress::Preparing) => {}
                 None if waited > limits.placement_timeout + self.limit() => {
+                    link.pods.known()?;
                     return Err(RuntimeError::Unreachable(
                         "the API server does not tell of a Pod that it made".to_owned(),
                     ));
@@ -103,13 +107,32 @@ impl Kubernetes {
 
     /// What the cluster last complained of about a Pod.
     pub(super) async fn last_warning(&self, name: &str) -> Option<String> {
-        let api = self.api().ok()?;
+        self.last_event(name, |event| event.kind == "Warning").await
+    }
+
+    /// Why the cluster took a Pod away, where it did that for a reason. Clusters before 1.26 say so in an event alone.
+    pub(super) async fn told_eviction(&self, name: &str) -> Option<String> {
+        self.last_event(name, |event| EVICTIONS.contains(&event.reason.as_str())).await
+    }
+
+    /// The words of the last such event of a Pod.
+    async fn last_event(&self, name: &str, is: impl Fn(&ClusterEvent) -> bool) -> Option<String> {
+        let mut events = match self.events_of(name).await {
+            Ok(events) => events,
+            Err(error) => {
+                tracing::warn!(pod = name, %error, "what the cluster says of a Pod cannot be read");
+                return None;
+            }
+        };
+        events.retain(is);
+        let last = events.into_iter().max_by(|a, b| a.last_timestamp.cmp(&b.last_timestamp));
+        last.map(|event| format!("{}: {}", event.reason, event.message))
+    }
+
+    async fn events_of(&self, name: &str) -> Result<Vec<ClusterEvent>, RuntimeError> {
+        let api = self.api()?;
         let fields = encoded(&format!("involvedObject.name={name}"));
         let path = format!("{}?fieldSelector={fields}", api.path("/api/v1", access::LIST_EVENTS));
-        let events: List<ClusterEvent> = api.get(access::LIST_EVENTS, &path).await.ok()?;
-        let mut warnings: Vec<ClusterEvent> =
-            events.items.into_iter().filter(|event| event.kind == "Warning").collect();
-        warnings.sort_by(|a, b| a.last_timestamp.cmp(&b.last_timestamp));
-        warnings.pop().map(|event| format!("{}: {}", event.reason, event.message))
+        Ok(api.get::<List<ClusterEvent>>(access::LIST_EVENTS, &path).await?.items)
     }
 }

@@ -70,15 +70,41 @@ pub(super) fn progress(pod: &Pod) -> Progress {
     }
 }
 
-/// The state of a worker's container. `node` is its node; none where the cluster has no such node any more.
-pub(super) fn container_state(pod: &Pod, node: Option<&Node>) -> ContainerState {
+/// What is known of the node of a Pod.
+pub(super) enum PodNode {
+    There(Box<Node>),
+    /// The cluster has no such node any more.
+    Gone,
+    /// The cluster does not let the daemon see its nodes.
+    Hidden,
+}
+
+impl PodNode {
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::There(node) => !node.is_ready(),
+            Self::Gone => true,
+            Self::Hidden => false,
+        }
+    }
+
+    fn is_cordoned(&self) -> bool {
+        matches!(self, Self::There(node) if node.spec.unschedulable)
+    }
+}
+
+/// Said of an eviction where nobody says more.
+pub(super) const DELETED: &str = "its Pod was deleted, preempted or evicted";
+
+/// The state of a worker's container. The reason of an eviction is empty where the Pod itself does not say it.
+pub(super) fn container_state(pod: &Pod, node: &PodNode) -> ContainerState {
     let name = || pod.spec.node_name.clone();
     let ended = pod.container().and_then(|container| container.terminated.as_ref());
     let is_over = ended.is_some() || pod.is_going() || matches!(pod.status.phase.as_str(), "Failed" | "Succeeded");
     if pod.spec.node_name.is_empty() {
         return if is_over { ContainerState::Missing } else { ContainerState::Running };
     }
-    if ended.is_none() && node.is_none_or(|node| !node.is_ready()) {
+    if ended.is_none() && node.is_lost() {
         return ContainerState::NodeLost { node: name() };
     }
     if !is_over {
@@ -88,15 +114,16 @@ pub(super) fn container_state(pod: &Pod, node: Option<&Node>) -> ContainerState 
         return ContainerState::Exited { code: ended.exit_code, oom: true };
     }
     if let Some(why) = evicted(pod) {
-        return match node {
-            Some(node) if node.spec.unschedulable && is_by_request(pod) => ContainerState::NodeDrained { node: name() },
-            _ => ContainerState::Evicted { node: name(), why },
+        return if node.is_cordoned() && is_by_request(pod) {
+            ContainerState::NodeDrained { node: name() }
+        } else {
+            ContainerState::Evicted { node: name(), why }
         };
     }
     ContainerState::Exited { code: ended.map_or(-1, |ended| ended.exit_code), oom: false }
 }
 
-/// Why the cluster ended the Pod, if it did.
+/// Why the cluster ended the Pod, if it did; empty where the Pod does not say.
 fn evicted(pod: &Pod) -> Option<String> {
     // Newer clusters say so.
     if let Some(Condition { reason, message, .. }) =
@@ -108,7 +135,7 @@ fn evicted(pod: &Pod) -> Option<String> {
     if !pod.status.reason.is_empty() {
         return Some(words(&pod.status.reason, &pod.status.message));
     }
-    pod.is_going().then(|| "its Pod was deleted, preempted or evicted".to_owned())
+    pod.is_going().then(String::new)
 }
 
 /// Whether somebody asked for the end of the Pod, and not its node.
@@ -141,16 +168,16 @@ mod tests {
         .unwrap()
     }
 
-    fn node(ready: &str, unschedulable: bool) -> Node {
-        serde_json::from_value(json!({
+    fn node(ready: &str, unschedulable: bool) -> PodNode {
+        let node = json!({
             "spec": { "unschedulable": unschedulable },
             "status": { "conditions": [{ "type": "Ready", "status": ready }] },
-        }))
-        .unwrap()
+        });
+        PodNode::There(serde_json::from_value(node).unwrap())
     }
 
     fn container(state: Value) -> Value {
-        json!({ "phase": "Running", "containerStatuses": [{ "state": state }] })
+        json!({ "phase": "Running", "containerStatuses": [{ "name": "worker", "state": state }] })
     }
 
     fn running() -> Value {
@@ -165,20 +192,34 @@ mod tests {
     fn a_lost_node_an_eviction_and_an_end_are_told_apart() {
         let lost = |node: &str| ContainerState::NodeLost { node: node.to_owned() };
         let exited = |code, oom| ContainerState::Exited { code, oom };
-        let ready = node("True", false);
+        let ready = || node("True", false);
         for (status, going, node, wanted) in [
-            (running(), false, Some(ready.clone()), ContainerState::Running),
-            (running(), false, Some(node("Unknown", false)), lost("n1")),
-            (running(), true, Some(node("False", false)), lost("n1")),
-            (running(), false, None, lost("n1")),
-            (terminated(137, "OOMKilled"), false, Some(ready.clone()), exited(137, true)),
-            (terminated(3, "Error"), false, Some(ready.clone()), exited(3, false)),
+            (running(), false, ready(), ContainerState::Running),
+            (running(), false, node("Unknown", false), lost("n1")),
+            (running(), true, node("False", false), lost("n1")),
+            (running(), false, PodNode::Gone, lost("n1")),
+            // Who may not see the nodes still hears of the end.
+            (running(), false, PodNode::Hidden, ContainerState::Running),
+            (terminated(3, "Error"), false, PodNode::Hidden, exited(3, false)),
+            (terminated(137, "OOMKilled"), false, ready(), exited(137, true)),
+            (terminated(3, "Error"), false, ready(), exited(3, false)),
             // A container that ended says so, whatever became of its node.
-            (terminated(3, "Error"), false, None, exited(3, false)),
-            (running(), true, Some(node("True", true)), ContainerState::NodeDrained { node: "n1".to_owned() }),
+            (terminated(3, "Error"), false, PodNode::Gone, exited(3, false)),
+            (running(), true, node("True", true), ContainerState::NodeDrained { node: "n1".to_owned() }),
         ] {
-            assert_eq!(container_state(&pod(status.clone(), going), node.as_ref()), wanted, "{status}");
+            assert_eq!(container_state(&pod(status.clone(), going), &node), wanted, "{status}");
         }
+    }
+
+    #[test]
+    fn a_container_that_others_put_beside_it_is_not_read_in_its_place() {
+        let beside = json!({ "name": "istio-proxy", "state": { "running": {} } });
+        let mut status = terminated(137, "OOMKilled");
+        status["containerStatuses"].as_array_mut().unwrap().insert(0, beside.clone());
+        let state = container_state(&pod(status.clone(), false), &node("True", false));
+        assert_eq!(state, ContainerState::Exited { code: 137, oom: true });
+        status["containerStatuses"] = json!([beside]);
+        assert_eq!(progress(&pod(status, false)), Progress::Preparing, "it has not begun");
     }
 
     #[test]
@@ -194,10 +235,13 @@ mod tests {
         for (status, going, said) in [
             (under_pressure, false, "Evicted: The node was low on resource: memory."),
             (preempted, true, "PreemptionByScheduler"),
-            (running(), true, "deleted, preempted or evicted"),
+            // Then the events say it, if anything does.
+            (running(), true, ""),
         ] {
-            match container_state(&pod(status.clone(), going), Some(&ready)) {
-                ContainerState::Evicted { why, node } if node == "n1" => assert!(why.contains(said), "{why}"),
+            match container_state(&pod(status.clone(), going), &ready) {
+                ContainerState::Evicted { why, node } if node == "n1" => {
+                    assert!(why.contains(said) && why.is_empty() == said.is_empty(), "{why}");
+                }
                 other => panic!("{status}: {other:?}"),
             }
         }

@@ -35,7 +35,9 @@ struct Objects<T> {
     /// Those that were removed, as they were then; the oldest first.
     gone: VecDeque<T>,
     /// Why they are not known; none once they are.
-    unknown: Option<String>,
+    unknown: Option<RuntimeError>,
+    /// The failure that the log tells of, until one goes well again.
+    told: Option<String>,
 }
 
 impl<T> Drop for Watched<T> {
@@ -50,7 +52,8 @@ impl<T: Object> Watched<T> {
         let objects = Objects {
             by_name: HashMap::new(),
             gone: VecDeque::new(),
-            unknown: Some("they are being listed".to_owned()),
+            unknown: Some(RuntimeError::Unreachable("they are being listed".to_owned())),
+            told: None,
         };
         let known = Arc::new(Known { objects: Mutex::new(objects), changes: watch::channel(0).0 });
         let following = tokio::spawn(keep_up(api, Arc::clone(&known), list, watched, labels));
@@ -67,23 +70,26 @@ impl<T: Object> Watched<T> {
         self.known.objects.lock().gone.iter().rev().find(|object| is(object)).cloned()
     }
 
-    /// All objects; waits for the first list.
-    /// Errors: `Unreachable` when the cluster cannot be asked.
+    /// All objects; waits for the first list, unless the cluster refuses to give one.
+    /// Errors: `Unreachable` when the cluster cannot be asked, or why it refuses.
     pub(crate) async fn all(&self, limit: Duration) -> Result<Vec<T>, RuntimeError> {
         let mut changes = self.changes();
-        let listed = timeout(limit, changes.wait_for(|_| self.known.objects.lock().unknown.is_none())).await;
+        let is_decided = |_: &u64| {
+            let objects = self.known.objects.lock();
+            objects.unknown.as_ref().is_none_or(|why| !matches!(why, RuntimeError::Unreachable(_)))
+        };
+        let _ = timeout(limit, changes.wait_for(is_decided)).await;
         let objects = self.known.objects.lock();
         match &objects.unknown {
-            Some(why) if listed.is_err() => Err(RuntimeError::Unreachable(why.clone())),
-            _ => Ok(objects.by_name.values().cloned().collect()),
+            Some(why) => Err(why.clone()),
+            None => Ok(objects.by_name.values().cloned().collect()),
         }
     }
 
-    /// Fails while nobody knows how the objects are, because the cluster cannot be asked.
-    /// Errors: `Unreachable`.
+    /// Fails while nobody knows how the objects are.
+    /// Errors: `Unreachable` when the cluster cannot be asked, or why it refuses.
     pub(crate) fn known(&self) -> Result<(), RuntimeError> {
-        let why = self.known.objects.lock().unknown.clone();
-        why.map_or(Ok(()), |why| Err(RuntimeError::Unreachable(why)))
+        self.known.objects.lock().unknown.clone().map_or(Ok(()), Err)
     }
 
     /// What changes with each change.
@@ -137,14 +143,27 @@ impl<T: Object> Known<T> {
         Some(resource_version)
     }
 
-    fn failed(&self, why: &str) {
+    /// Records that a call failed, and tells the log whenever the reason is another. After a list nothing is known any more; a cluster
+    /// that refuses to be watched alone is listed again and again.
+    fn failed(&self, error: RuntimeError, listing: bool) {
+        let words = error.to_string();
         let mut objects = self.objects.lock();
-        let told = objects.unknown.as_deref() == Some(why);
-        objects.unknown = Some(why.to_owned());
-        drop(objects);
-        if !told {
-            tracing::debug!(why, "a watch of the cluster failed");
+        let is_news = objects.told.as_ref() != Some(&words);
+        if listing || matches!(error, RuntimeError::Unreachable(_)) {
+            objects.unknown = Some(error);
         }
+        objects.told = Some(words.clone());
+        drop(objects);
+        if is_news {
+            tracing::warn!(error = %words, "a watch of the cluster failed");
+            // Who waits need not wait to the end.
+            self.changed();
+        }
+    }
+
+    /// A watch went well: what fails from now on is news.
+    fn went_well(&self) {
+        self.objects.lock().told = None;
     }
 }
 
@@ -178,9 +197,14 @@ async fn keep_up<T: Object>(api: Api, known: Arc<Known<T>>, list: Access, watche
                         }
                     };
                     let begun = tokio::time::Instant::now();
-                    if let Err(error) = api.watch(watched, &labels, &from, each).await {
-                        known.failed(&error.to_string());
-                        break;
+                    match api.watch(watched, &labels, &from, each).await {
+                        Ok(()) => known.went_well(),
+                        // What happened since is not kept any more, as after a long outage.
+                        Err(error) if error.code() == Some(410) => break,
+                        Err(error) => {
+                            known.failed(error.into(), false);
+                            break;
+                        }
                     }
                     if !usable {
                         break;
@@ -190,7 +214,7 @@ async fn keep_up<T: Object>(api: Api, known: Arc<Known<T>>, list: Access, watche
                     }
                 }
             }
-            Err(error) => known.failed(&error.to_string()),
+            Err(error) => known.failed(error.into(), true),
         }
         sleep(PAUSE).await;
     }
@@ -202,7 +226,7 @@ mod tests {
     use crate::kubernetes::objects::Pod;
 
     fn known() -> Known<Pod> {
-        let objects = Objects { by_name: HashMap::new(), gone: VecDeque::new(), unknown: Some(String::new()) };
+        let objects = Objects { by_name: HashMap::new(), gone: VecDeque::new(), unknown: None, told: None };
         Known { objects: Mutex::new(objects), changes: watch::channel(0).0 }
     }
 

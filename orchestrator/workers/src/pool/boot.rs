@@ -64,7 +64,9 @@ impl BootError {
                 | RuntimeError::NotOwned(_),
             )
             | Self::Unwanted => None,
-            Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
+            Self::Runtime(RuntimeError::NoImage(_) | RuntimeError::NoRegistry(_)) => {
+                Some("there is no image".to_owned())
+            }
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
             }
@@ -76,9 +78,8 @@ impl BootError {
             Self::Runtime(RuntimeError::NoNamespace { .. }) => {
                 Some("the cluster's namespace for workers is gone".to_owned())
             }
-            Self::Runtime(RuntimeError::NoNode { why, asked, .. }) => {
-                Some(format!("no node of the cluster takes one that asks for {asked}: {why}"))
-            }
+            // With the nodes that are left out, and why: the same words.
+            Self::Runtime(error @ RuntimeError::NoNode { .. }) => Some(error.to_string()),
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
             Self::Silent | Self::Lost(_) | Self::Slow(_) | Self::Extension(_) => Some(self.to_string()),
         }
@@ -111,7 +112,7 @@ impl Pool {
                 tracing::warn!(worker = %id, kind = %key, %error, "worker did not start");
                 let failure = Failure { error: error.to_string(), reason: error.reason() };
                 self.lock().start_failed(key, failure);
-                if matches!(error, BootError::Runtime(RuntimeError::NoImage(_))) {
+                if matches!(&error, BootError::Runtime(error) if error.is_no_image()) {
                     self.look_for_image(key.engine).await;
                 }
             }
@@ -255,4 +256,22 @@ async fn claim_when_up(worker: &Worker, claim: &Claim) -> Result<(), AgentError>
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_hear_which_nodes_are_left_out() {
+        let error = RuntimeError::NoNode {
+            why: "of 2 nodes, 2 meet the constraints".to_owned(),
+            asked: "2GiB of memory".to_owned(),
+            avoided: "n1, n2 (ErrImagePull: no such image)".to_owned(),
+        };
+        let reason = BootError::Runtime(error).reason().unwrap();
+        for words in ["2GiB of memory", "of 2 nodes", "left out for now: n1, n2 (ErrImagePull"] {
+            assert!(reason.contains(words), "{reason}");
+        }
+    }
 }

@@ -6,7 +6,6 @@ use super::Pool;
 use super::state::PoolState;
 use crate::Error;
 use warmpool_core::browser::{Engine, PoolKey};
-use warmpool_runtime::RuntimeError;
 
 impl Pool {
     /// Asks the runtime for every engine's image.
@@ -18,9 +17,10 @@ impl Pool {
     /// what was known stays.
     pub(super) async fn look_for_image(&self, engine: Engine) {
         let name = self.parts.config.image(engine);
-        let there = match self.parts.runtime.image_id(name).await {
+        let found = self.parts.runtime.image_id(name).await;
+        let there = match &found {
             Ok(_) => true,
-            Err(RuntimeError::NoImage(_)) => false,
+            Err(error) if error.is_no_image() => false,
             Err(error) => return tracing::debug!(%engine, %error, "its image cannot be looked up"),
         };
         let news = {
@@ -31,13 +31,13 @@ impl Pool {
             }
             news
         };
-        match (news, there) {
-            (true, true) => tracing::info!(%engine, image = name, "the engine's image is here now"),
-            (true, false) if self.parts.config.needs_engine(engine) => {
-                tracing::error!(%engine, image = name, "the engine's image is missing: run scripts/images");
+        match (news, found) {
+            (true, Ok(_)) => tracing::info!(%engine, image = name, "the engine's image is here now"),
+            (true, Err(error)) if self.parts.config.needs_engine(engine) => {
+                tracing::error!(%engine, %error, "the engine's image is missing");
             }
-            (true, false) => {
-                tracing::info!(%engine, image = name, "without this image the engine's sessions are refused");
+            (true, Err(error)) => {
+                tracing::info!(%engine, %error, "without this image the engine's sessions are refused");
             }
             (false, _) => {}
         }

@@ -100,17 +100,18 @@ impl Pool {
         let pool = self.clone();
         self.parts.drain.spawn(async move {
             sleep(pool.parts.config.pool.refill_delay).await;
-            for pause in MARK_AGAIN {
-                match pool.parts.runtime.mark_leased(&worker).await {
-                    Ok(()) => return,
-                    Err(error) => tracing::debug!(%worker, %error, "a worker could not be marked as in use yet"),
-                }
+            let mut pauses = MARK_AGAIN.into_iter();
+            loop {
+                let Err(error) = pool.parts.runtime.mark_leased(&worker).await else { return };
+                let Some(pause) = pauses.next() else {
+                    return tracing::warn!(%worker, %error, "a worker could not be marked as in use: the cluster may evict it");
+                };
+                tracing::debug!(%worker, %error, "a worker could not be marked as in use yet");
                 sleep(pause).await;
                 if !pool.lock().workers.contains_key(&worker) {
                     return;
                 }
             }
-            tracing::warn!(%worker, "a worker could not be marked as in use: the cluster may evict it");
         });
     }
 

@@ -7,10 +7,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::kubernetes::access::{ALL, CREATE_PODS, GET_NODES, WATCH_PODS};
+use crate::kubernetes::access::{ALL, CREATE_PODS, LIST_NODES, WATCH_PODS};
+use crate::kubernetes::fake_server::config;
 use crate::{Runtime, WorkerSpec};
 use serde_json::json;
-use warmpool_config::{Flags, Host};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
 
@@ -42,36 +42,11 @@ async fn server(status: u16, body: String, length: usize) -> String {
     format!("http://{address}")
 }
 
-/// The configuration for a server, and the folder with its kubeconfig.
-fn config(server: &str) -> (Arc<Config>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubeconfig");
-    let file = json!({
-        "current-context": "c",
-        "clusters": [{ "name": "c", "cluster": { "server": server } }],
-        "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u", "namespace": "pool" } }],
-        "users": [{ "name": "u", "user": { "token": "t" } }],
-    });
-    std::fs::write(&path, file.to_string()).unwrap();
-    let (path, data) = (path.display().to_string(), folder.path().display().to_string());
-    let flags = [
-        ("kubernetes.enabled", "true"),
-        ("kubernetes.kubeconfig", &path),
-        ("kubernetes.timeout", "1s"),
-        ("kubernetes.placement_timeout", "1s"),
-        ("kubernetes.start_timeout", "2s"),
-        ("store.data_dir", &data),
-    ];
-    let flags = flags.into_iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, text));
-    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
-    (Arc::new(Config::resolve(None, [], &flags, &host).unwrap()), folder)
-}
-
 /// What the daemon makes of a refusal.
 async fn refused(access: Access, code: u16, status: Value) -> RuntimeError {
     let body = status.to_string();
     let length = body.len();
-    let (config, _folder) = config(&server(code, body, length).await);
+    let (config, _folder) = config(&server(code, body, length).await, &[]);
     let api = Api::new(&config).unwrap();
     let path = api.path("/api/v1", access);
     api.create::<Value>(access, &path, &json!({})).await.unwrap_err().into()
@@ -91,10 +66,10 @@ async fn each_refusal_has_its_name_and_remedy() {
             "create pods in the namespace pool: add to its Role the rule {apiGroups: [\"\"], resources: [\"pods\"], verbs: [\"create\"]}",
         ),
         (
-            GET_NODES,
+            LIST_NODES,
             403,
-            message(&format!("nodes \"n1\" is forbidden: {user} cannot get resource \"nodes\" at the cluster scope")),
-            "get nodes of the cluster: add to its ClusterRole the rule {apiGroups: [\"\"], resources: [\"nodes\"]",
+            message(&format!("nodes is forbidden: {user} cannot list resource \"nodes\" at the cluster scope")),
+            "list nodes of the cluster: add to its ClusterRole the rule {apiGroups: [\"\"], resources: [\"nodes\"]",
         ),
         (
             CREATE_PODS,
@@ -127,6 +102,14 @@ async fn each_refusal_has_its_name_and_remedy() {
                 "details": { "causes": [{ "reason": "NamespaceTerminating" }] } }),
             "the namespace `pool` is being deleted",
         ),
+        (
+            CREATE_PODS,
+            422,
+            message(
+                "pods \"p\" is forbidden: ValidatingAdmissionPolicy 'p.example' with binding 'b' denied request: no",
+            ),
+            "the cluster's admission refuses it",
+        ),
         (CREATE_PODS, 404, message("namespaces \"pool\" not found"), "the namespace `pool` does not exist"),
         (CREATE_PODS, 401, message("Unauthorized"), "the API server does not accept them: Unauthorized"),
         (CREATE_PODS, 422, message("Pod \"p\" is invalid: spec: x"), "refused to create: pods: Pod \"p\" is invalid"),
@@ -139,7 +122,7 @@ async fn each_refusal_has_its_name_and_remedy() {
 
 #[tokio::test]
 async fn every_call_ends_though_the_answer_does_not() {
-    let (config, _folder) = config(&server(200, "{\"items\":".to_owned(), 1000).await);
+    let (config, _folder) = config(&server(200, "{\"items\":".to_owned(), 1000).await, &[]);
     let runtime = Runtime::new(Arc::clone(&config), "0a1b".to_owned());
     let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
     let spec = WorkerSpec { worker: WorkerId::random(), key, image: "image".to_owned() };
@@ -172,7 +155,7 @@ async fn every_call_ends_though_the_answer_does_not() {
 #[tokio::test]
 async fn a_watch_hands_on_each_line_and_stops_when_told() {
     let body = "{\"n\":1}\n\n{\"n\":2}\n{\"n\":3}\n";
-    let (config, _folder) = config(&server(200, body.to_owned(), body.len()).await);
+    let (config, _folder) = config(&server(200, body.to_owned(), body.len()).await, &[]);
     let api = Api::new(&config).unwrap();
     let mut heard = Vec::new();
     let each = |line: &[u8]| {
