@@ -6,6 +6,7 @@
 mod check;
 mod egress;
 mod facts;
+mod interrupt;
 mod nodes;
 mod port;
 mod programs;

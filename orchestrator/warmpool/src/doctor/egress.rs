@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
 
+use super::facts::instance;
+use super::interrupt::unless_interrupted;
 use super::{Finding, Level, programs};
 use warmpool_config::{Config, EgressRules};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
@@ -50,6 +52,9 @@ pub(crate) enum ProbeError {
     /// No image of a worker is there.
     #[error("there is no image of a worker to try it from: build one with ./scripts/images")]
     NoImage,
+    /// Somebody ended this.
+    #[error("interrupted: the workers that were started are removed")]
+    Interrupted,
     /// The system's certificates cannot be used.
     #[error("the system's certificates: {0}")]
     Certificates(std::io::Error),
@@ -81,14 +86,22 @@ pub(crate) async fn probe_egress(config: Arc<Config>) -> Result<Vec<Finding>, Pr
     if let [only] = keys[..] {
         keys.push(only);
     }
+    if let Some(instance) = instance(&config).await {
+        runtime.belong_to(&instance).await;
+    }
     let keys: Vec<_> = keys.into_iter().map(|key| (WorkerId::random(), key)).collect();
-    let tried = probe(&config, &runtime, &keys).await;
+    let tried = unless_interrupted(probe(&config, &runtime, &keys)).await;
+    if tried.is_none()
+        && let Err(error) = runtime.wind_down().await
+    {
+        eprintln!("what looked at the nodes is left: {error}");
+    }
     for (id, _) in &keys {
         if let Err(error) = runtime.remove(id).await {
             eprintln!("the container of worker {id} is left: {error}");
         }
     }
-    tried
+    tried.unwrap_or(Err(ProbeError::Interrupted))
 }
 
 async fn probe(
@@ -96,14 +109,25 @@ async fn probe(
     runtime: &Runtime,
     keys: &[(WorkerId, PoolKey)],
 ) -> Result<Vec<Finding>, ProbeError> {
-    let [(id, _), (sibling, _), ..] = keys else { return Err(ProbeError::NoImage) };
     runtime.ensure_network().await?;
-    let started = keys.iter().map(|(id, key)| start(config, runtime, id, *key));
-    let workers = try_join_all(started).await?;
-    let worker = Arc::clone(&workers[0]);
+    let started = join_all(keys.iter().map(|(id, key)| start(config, runtime, id, *key))).await;
+    let (mut workers, mut findings, mut failed) = (Vec::new(), Vec::new(), None);
+    for ((_, key), started) in keys.iter().zip(started) {
+        match started {
+            Ok(worker) => workers.push(worker),
+            Err(error) => {
+                findings.push(not_started(key.engine, config.needs_engine(key.engine), &error));
+                failed = Some(error);
+            }
+        }
+    }
+    let Some(worker) = workers.first() else { return Err(failed.unwrap_or(ProbeError::NoImage)) };
     // Workers without a network have no addresses.
-    let gateway = runtime.addresses(id).await?.map_or(BRIDGE.0, |(_, gateway)| gateway);
-    let beside = runtime.addresses(sibling).await?.map_or(BRIDGE.1, |(address, _)| address);
+    let gateway = runtime.addresses(&worker.id).await?.map_or(BRIDGE.0, |(_, gateway)| gateway);
+    let beside = match workers.get(1) {
+        Some(sibling) => runtime.addresses(&sibling.id).await?.map_or(BRIDGE.1, |(address, _)| address),
+        None => BRIDGE.1,
+    };
 
     let context = EgressContext {
         upstreams: Upstreams::default(),
@@ -113,11 +137,11 @@ async fn probe(
     let rules =
         EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone(), ..EgressRules::default() };
     let policy = Policy::new(vec![rules]);
-    let egress = Egress::open(Arc::clone(&worker), policy.clone(), config, &context, None, None);
+    let egress = Egress::open(Arc::clone(worker), policy.clone(), config, &context, None, None);
     let tries = tries(config.server.listen.port(), gateway, beside);
-    let mut findings: Vec<Finding> = stream::iter(tries)
+    let tried: Vec<Finding> = stream::iter(tries)
         .map(|EgressTry { title, probe }| {
-            let (worker, policy) = (&worker, &policy);
+            let policy = &policy;
             async move {
                 let probed = worker.agent.probe(&probe).await?;
                 Ok::<_, ProbeError>(finding(title, &probe, &probed, policy))
@@ -129,8 +153,19 @@ async fn probe(
         .into_iter()
         .collect::<Result<_, _>>()?;
     egress.close();
+    findings.extend(tried);
     findings.extend(programs::probe(&workers).await?);
     Ok(findings)
+}
+
+/// What is said of an engine of which no worker could be tried.
+fn not_started(engine: Engine, needed: bool, error: &ProbeError) -> Finding {
+    Finding {
+        level: if needed { Level::Fail } else { Level::Warn },
+        title: "Worker",
+        detail: format!("{engine} was not tried: {error}"),
+        remedy: Some("mend that, and run this again".to_owned()),
+    }
 }
 
 /// Starts a worker and claims it; its browser need not be ready.

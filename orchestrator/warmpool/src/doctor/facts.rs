@@ -15,6 +15,7 @@ use nix::{
 
 use super::port::Port;
 use warmpool_config::{ByteSize, Config, SelinuxType, check_ca_certificates};
+use warmpool_core::instance::Instance;
 use warmpool_core::tls::Tls;
 use warmpool_runtime::{ClusterFacts, DockerFacts, Runtime};
 
@@ -156,7 +157,9 @@ pub(crate) struct RuntimeFacts {
 impl RuntimeFacts {
     /// Asks those that the configuration names.
     pub(crate) async fn ask(config: &Arc<Config>) -> Self {
-        let runtime = Runtime::new(Arc::clone(config), String::new());
+        // None before the first start, and what cannot be read the daemon itself complains of.
+        let instance = instance(config).await.unwrap_or_default();
+        let runtime = Runtime::new(Arc::clone(config), instance);
         let docker = runtime.engine_facts().await.map_err(|error| error.to_string());
         let cluster = match config.kubernetes.enabled {
             true => Some(runtime.cluster_facts().await.map_err(|error| error.to_string())),
@@ -164,6 +167,13 @@ impl RuntimeFacts {
         };
         Self { docker, cluster }
     }
+}
+
+/// The id of the instance whose data is here; none where no daemon has made one, or it cannot be read.
+pub(super) async fn instance(config: &Arc<Config>) -> Option<String> {
+    let config = Arc::clone(config);
+    let found = tokio::task::spawn_blocking(move || Instance::find(&config.store.data_dir)).await.ok()?;
+    Some(found.ok()??.id().to_owned())
 }
 
 fn certificate(config: &Config) -> Option<Result<(), String>> {
