@@ -95,6 +95,12 @@ impl Rendered {
     }
 }
 
+/// These values, and the least that the chart must be told.
+fn least(mut values: Value) -> Value {
+    values["image"] = json!({"repository": "registry.example/daemon"});
+    values
+}
+
 /// Values that turn on everything.
 fn everything() -> Value {
     json!({
@@ -133,7 +139,7 @@ async fn the_chart_makes_what_the_values_say(_: Stage) -> Result<()> {
     let Some(report) = helm(&["lint"], &json!({}), None).await? else { return Ok(()) };
     ensure!(report == json!({"problems": [], "charts": 1}), "{report}");
 
-    let Some(plain) = rendered("1.34", &json!({})).await? else { return Ok(()) };
+    let Some(plain) = rendered("1.34", &least(json!({}))).await? else { return Ok(()) };
     let expected = [
         "ClusterRole",
         "ClusterRoleBinding",
@@ -148,9 +154,19 @@ async fn the_chart_makes_what_the_values_say(_: Stage) -> Result<()> {
     ];
     ensure!(plain.kinds() == expected, "{:?}", plain.kinds());
     ensure!(plain.notes.contains("cat /var/lib/warmpool/first-key"), "{}", plain.notes);
+    ensure!(plain.notes.contains("-- warmpool doctor --nodes"), "{}", plain.notes);
     let version = env!("CARGO_PKG_VERSION");
     let pod = plain.pod()?;
-    ensure!(pod["containers"][0]["image"] == format!("warmpool/daemon:{version}"), "{pod}");
+    ensure!(pod["containers"][0]["image"] == format!("registry.example/daemon:{version}"), "{pod}");
+    // The daemon waits for as long as the Lease of a lost one may hold.
+    let startup =
+        |rendered: &Rendered| Ok::<_, anyhow::Error>(rendered.pod()?["containers"][0]["startupProbe"].clone());
+    ensure!(startup(&plain)?["failureThreshold"] == 300, "{}", startup(&plain)?);
+    for (lease, seconds) in [("10m", 720), ("1h 30m", 5520), ("400s", 520), ("10s", 300)] {
+        let values = least(json!({"settings": {"kubernetes.lease": lease, "worker.orphan_timeout": "2h"}}));
+        let Some(long) = rendered("1.34", &values).await? else { return Ok(()) };
+        ensure!(startup(&long)?["failureThreshold"] == seconds, "{lease}: {}", startup(&long)?);
+    }
     // The cluster would set variables that look like settings.
     ensure!(pod["enableServiceLinks"] == false, "{pod}");
     ensure!(pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == "pool-warmpool", "{pod}");
@@ -227,8 +243,9 @@ async fn wrong_values_are_refused_by_name(_: Stage) -> Result<()> {
         ensure!(error.contains(part), "{part} is not in: {error}");
     }
     for (values, remedy) in [
-        (json!({"ingress": {"enabled": true}}), "ingress.hosts is empty: name the host"),
-        (json!({"httpRoute": {"enabled": true}}), "httpRoute.parentRefs is empty: name the Gateway"),
+        (json!({}), "image.repository: name the registry"),
+        (least(json!({"ingress": {"enabled": true}})), "ingress.hosts is empty: name the host"),
+        (least(json!({"httpRoute": {"enabled": true}})), "httpRoute.parentRefs is empty: name the Gateway"),
     ] {
         let Some(answer) = helm(&["render", "1.34"], &values, None).await? else { return Ok(()) };
         ensure!(answer["error"].as_str().is_some_and(|error| error.contains(remedy)), "{answer}");
@@ -398,6 +415,7 @@ pub(crate) async fn the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod(
         "settings": {
             "pool.max_workers": 4, "pool.chromium_headless": 1, "pool.chromium_headed": 0, "pool.firefox_headed": 0,
             "pool.webkit_headed": 0, "worker.memory": "1GiB", "kubernetes.reserved_cpus": 0.1, "kubernetes.lease": "10s",
+            "kubernetes.timeout": "3s",
         },
     });
     let kubeconfig = cluster.kubeconfig();

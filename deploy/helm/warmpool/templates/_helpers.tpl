@@ -50,10 +50,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "warmpool.image" -}}
+{{- $repository := required "image.repository: name the registry and the repository to which you pushed the daemon's image, such as registry.example/warmpool/daemon" .Values.image.repository }}
 {{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
 {{- else }}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- end }}
 {{- end }}
 
@@ -64,6 +65,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.ingress.enabled }}{{- $hosts = concat $hosts .Values.ingress.hosts }}{{- end }}
 {{- if .Values.httpRoute.enabled }}{{- $hosts = concat $hosts .Values.httpRoute.hostnames }}{{- end }}
 {{- concat $hosts .Values.allowedHosts | uniq | join "," }}
+{{- end }}
+
+{{- /* The seconds of a time, such as 5m or 1h 30m. */ -}}
+{{- define "warmpool.seconds" -}}
+{{- $units := dict "m" 60 "min" 60 "mins" 60 "minute" 60 "minutes" 60 "h" 3600 "hr" 3600 "hrs" 3600 "hour" 3600 "hours" 3600 "d" 86400 "day" 86400 "days" 86400 }}
+{{- $seconds := 0 }}
+{{- range regexFindAll "[0-9]+ *[a-z]+" (toString .) -1 }}
+{{- $seconds = add $seconds (mul (atoi (regexFind "[0-9]+" .)) (get $units (regexFind "[a-z]+" .) | default 1)) }}
+{{- end }}
+{{- $seconds }}
+{{- end }}
+
+{{- /* How long the daemon may take until it serves: as long as the Lease of a lost one holds, 3m unless a setting says otherwise, and a little. */ -}}
+{{- define "warmpool.startupSeconds" -}}
+{{- $lease := get .Values.settings "kubernetes.lease" | default "3m" }}
+{{- add 120 (max 180 (include "warmpool.seconds" $lease | atoi)) }}
 {{- end }}
 
 {{- /* The text of a setting: numbers as they were written, lists with commas. */ -}}
