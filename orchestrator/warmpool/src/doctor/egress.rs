@@ -154,7 +154,7 @@ async fn probe(
         .collect::<Result<_, _>>()?;
     egress.close();
     findings.extend(tried);
-    findings.extend(programs::probe(&workers).await?);
+    findings.extend(programs::probe(&workers, !config.kubernetes.enabled).await?);
     Ok(findings)
 }
 

@@ -12,16 +12,18 @@ use warmpool_workers::worker::Worker;
 
 const TITLE: &str = "Programs";
 const LANDLOCK: &str = "Landlock";
+/// What is said of a program that the loader runs for another one: between what is executed, and a path.
+const BY_LOADER: &str = " by /";
 
-/// Tries it in a worker of each engine.
-pub(super) async fn probe(workers: &[Arc<Worker>]) -> Result<Vec<Finding>, ProbeError> {
+/// Tries it in a worker of each engine. `noexec` says whether the runtime can forbid execution where workers write: Kubernetes cannot.
+pub(super) async fn probe(workers: &[Arc<Worker>], noexec: bool) -> Result<Vec<Finding>, ProbeError> {
     let workers: BTreeMap<Engine, _> = workers.iter().map(|worker| (worker.key.engine, worker)).collect();
     let mut findings = Vec::new();
     let mut landlock = true;
     for worker in workers.into_values() {
         let probed = worker.agent.probe_programs().await?;
         landlock &= probed.landlock;
-        findings.extend(judge(&probed));
+        findings.extend(judge(&probed, noexec));
     }
     findings.insert(0, kernel(landlock));
     Ok(findings)
@@ -41,7 +43,7 @@ fn kernel(landlock: bool) -> Finding {
 }
 
 /// A line for each program that executed something, and one for all others.
-fn judge(probed: &ProgramsProbed) -> Vec<Finding> {
+fn judge(probed: &ProgramsProbed, noexec: bool) -> Vec<Finding> {
     let mut by_program: BTreeMap<&str, Vec<&ProgramTry>> = BTreeMap::new();
     for tried in &probed.tries {
         by_program.entry(&tried.from).or_default().push(tried);
@@ -49,13 +51,20 @@ fn judge(probed: &ProgramsProbed) -> Vec<Finding> {
     let finding = |(from, tries): (&str, Vec<&ProgramTry>)| {
         let executed: Vec<&str> =
             tries.iter().filter(|tried| tried.executed).map(|tried| tried.what.as_str()).collect();
-        let (level, detail, remedy) = if executed.is_empty() {
-            (Level::Ok, format!("{from} executes none of {} others", tries.len()), None)
+        if executed.is_empty() {
+            let detail = format!("{from} executes none of {} others", tries.len());
+            return Finding { level: Level::Ok, title: TITLE, detail, remedy: None };
+        }
+        let (level, remedy) = if !noexec && executed.iter().all(|what| what.contains(BY_LOADER)) {
+            let remedy = "a Pod cannot ask for volumes without execution: the guide on Kubernetes says what such a program may do; a \
+                          sandbox as kubernetes.runtime_class gives it a kernel of its own";
+            (Level::Warn, remedy)
         } else {
             let remedy = "build the images anew with scripts/images, and use the engine's default for tmpfs (noexec)";
-            (Level::Fail, format!("{from} executes {}", executed.join(", ")), Some(remedy.to_owned()))
+            (Level::Fail, remedy)
         };
-        Finding { level, title: TITLE, detail, remedy }
+        let detail = format!("{from} executes {}", executed.join(", "));
+        Finding { level, title: TITLE, detail, remedy: Some(remedy.to_owned()) }
     };
     by_program.into_iter().map(finding).collect()
 }
@@ -73,9 +82,27 @@ mod tests {
             detail: String::new(),
         };
         let tries = vec![tried("a", "/bin/sh", false), tried("b", "/bin/sh", true), tried("b", "/bin/ls", false)];
-        let findings = judge(&ProgramsProbed { landlock: true, tries });
+        let findings = judge(&ProgramsProbed { landlock: true, tries }, true);
         assert_eq!(findings.iter().map(|finding| finding.level).collect::<Vec<_>>(), [Level::Ok, Level::Fail]);
         assert!(findings[1].detail.contains("/bin/sh") && !findings[1].detail.contains("/bin/ls"));
         assert_eq!((kernel(true).level, kernel(false).level), (Level::Ok, Level::Warn));
+    }
+
+    #[test]
+    fn what_a_pod_cannot_forbid_is_a_warning() {
+        let level = |executed: &[&str], noexec| {
+            let tries = executed.iter().map(|what| ProgramTry {
+                from: "a".to_owned(),
+                what: (*what).to_owned(),
+                executed: true,
+                detail: String::new(),
+            });
+            judge(&ProgramsProbed { landlock: true, tries: tries.collect() }, noexec)[0].level
+        };
+        let by_loader = "a program in /tmp by /lib64/ld-linux-x86-64.so.2";
+        assert_eq!(level(&[by_loader], true), Level::Fail, "elsewhere it is forbidden");
+        assert_eq!(level(&[by_loader], false), Level::Warn);
+        assert_eq!(level(&[by_loader, "/bin/sh"], false), Level::Fail);
+        assert_eq!(level(&["a program in /tmp"], false), Level::Fail);
     }
 }
