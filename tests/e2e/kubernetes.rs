@@ -2,10 +2,12 @@
 //! group, and share one: each has a namespace of its own, and leaves nothing there.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::sleep;
@@ -132,9 +134,14 @@ async fn running_on(cluster: &Kubernetes, node: &str) -> Result<usize> {
 }
 
 async fn leaves_nothing(daemon: &mut Daemon, cluster: &Kubernetes) -> Result<()> {
+    leaves_nothing_within(60, daemon, cluster).await
+}
+
+/// The same where the cluster may take so many seconds to remove the Pods.
+async fn leaves_nothing_within(seconds: u64, daemon: &mut Daemon, cluster: &Kubernetes) -> Result<()> {
     daemon.signal(Signal::SIGTERM)?;
     ensure!(daemon.wait(60).await?.success());
-    eventually!("no Pod is left", 60, pods(cluster, "warmpool.role").await?.is_empty())?;
+    eventually!("no Pod is left", seconds, pods(cluster, "warmpool.role").await?.is_empty())?;
     for node in cluster.nodes() {
         eventually!("no container is left", 30, running_on(cluster, &node).await? == 0)?;
     }
@@ -162,6 +169,12 @@ async fn sessions_end_with_their_pod_or_node_alone_and_none_is_left(stage: Stage
     let all = pods(&cluster, "warmpool.role=worker").await?;
     let kept = all.iter().filter(|pod| pod["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true");
     ensure!(kept.count() == placed.len() && all.len() > placed.len(), "{all:#?}");
+    let may_go = |wanted: &str| {
+        let pods =
+            all.iter().map(|pod| &pod["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"]);
+        pods.filter(|said| **said == wanted).count()
+    };
+    ensure!(may_go("false") == placed.len() && may_go("true") == all.len() - placed.len(), "{all:#?}");
     let drained = cluster
         .command(&["drain", &placed[0].node, "--force", "--delete-emptydir-data", "--timeout", "8s"])
         .output()
@@ -284,8 +297,36 @@ async fn every_engine_runs(stage: Stage) -> Result<()> {
     tokio::try_join!(chromium, driven("firefox"), driven("webkit"))?;
     let report: Value = serde_json::from_str(&daemon.cli_ok(&["doctor", "--nodes", "--json"]).await?)?;
     ensure!(report["ok"] == true && report["findings"].as_array().is_some_and(|found| found.len() >= 2), "{report}");
+    // Nobody gets out of a Pod, and doctor's own go with it.
+    let report: Value = serde_json::from_str(&daemon.cli_ok(&["doctor", "--egress", "--json"]).await?)?;
+    let siblings =
+        report["findings"].as_array().into_iter().flatten().filter(|found| found["title"] == "Another worker");
+    ensure!(report["ok"] == true && siblings.count() == 4, "{report:#}");
+    doctor_leaves_nothing_when_it_is_interrupted(&daemon, &cluster).await?;
     leaves_nothing(&mut daemon, &cluster).await?;
     stage.keep(cluster);
+    Ok(())
+}
+
+/// Interrupts `doctor --nodes` once it has Pods, which belong to the instance's Lease until they are gone.
+async fn doctor_leaves_nothing_when_it_is_interrupted(daemon: &Daemon, cluster: &Kubernetes) -> Result<()> {
+    let mut doctor = Command::from(daemon.command(&["doctor", "--nodes"])).stderr(Stdio::piped()).spawn()?;
+    let instance = daemon.instance()?;
+    let theirs = async || {
+        let probes = pods(cluster, "warmpool.role=probe").await?.into_iter();
+        let of_doctor = |pod: &Value| pod["metadata"]["labels"]["warmpool.instance"] != instance.as_str();
+        Ok::<_, anyhow::Error>(probes.filter(of_doctor).collect::<Vec<_>>())
+    };
+    let probes = eventually!("doctor looks at a node", 20, Some(theirs().await?).filter(|probes| !probes.is_empty()))?;
+    for probe in &probes {
+        let owner = &probe["metadata"]["ownerReferences"][0];
+        ensure!(owner["kind"] == "Lease" && owner["name"] == format!("warmpool-{instance}"), "{owner}");
+    }
+    let id = Pid::from_raw(doctor.id().context("doctor runs")?.try_into()?);
+    kill(id, Signal::SIGINT)?;
+    let status = doctor.wait().await?;
+    ensure!(!status.success() && status.code().is_some(), "it ends by itself: {status}");
+    ensure!(theirs().await?.iter().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()), "a Pod is left");
     Ok(())
 }
 
@@ -359,6 +400,12 @@ async fn found(daemon: &Daemon, kubeconfig: Option<&Path>) -> Result<String> {
     if let Some(kubeconfig) = kubeconfig {
         doctor.env("WARMPOOL_KUBERNETES_KUBECONFIG", kubeconfig);
     }
+    found_by(doctor).await
+}
+
+async fn found_by(mut doctor: std::process::Command) -> Result<String> {
+    // It has the machine's clock, whichever the daemon has.
+    doctor.env_remove("LD_PRELOAD");
     let output = Command::from(doctor).output().await?;
     let report: Value = serde_json::from_slice(&output.stdout)?;
     let findings = report["findings"].as_array().into_iter().flatten().filter(|finding| finding["level"] != "ok");
@@ -383,6 +430,13 @@ async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: Stage) -> Re
 
     // A quota is used up.
     within(&["create", "quota", "few", "--hard=pods=1"]).await?;
+    // Until the cluster has counted, it refuses nothing.
+    let counted = ["get", "quota", "few", "--output", "jsonpath={.status.hard.pods}/{.status.used.pods}"];
+    eventually!(
+        "the quota is used up",
+        30,
+        within(&counted).await?.strip_prefix("1/").is_some_and(|used| used != "0")
+    )?;
     let why = refusal(&daemon, "chromium").await?;
     ensure!(why.contains("quota"), "{why}");
     ensure!(daemon.log_text().contains("the quota of the namespace `refusals` is used up"), "the log says so");
@@ -408,14 +462,22 @@ async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: Stage) -> Re
 
     // An image cannot be pulled, on any node.
     let why = refusal(&daemon, "firefox").await?;
-    ensure!(why.contains("fit for workers"), "{why}");
+    ensure!(why.contains("left out for now") && why.contains("ErrImagePull"), "{why}");
     let is_told = |line: &str| line.contains("a node gets no workers") && line.contains("ErrImagePull");
     ensure!(daemon.log_text().lines().any(is_told), "the log says so");
+    let wrong = found_by(daemon.command(&["doctor", "--nodes", "--json"])).await?;
+    let is_told = |line: &str| line.contains(", firefox was not looked at") && line.contains("ErrImagePull");
+    ensure!(wrong.lines().filter(|line| is_told(line)).count() == 2, "on each node: {wrong}");
+    ensure!(!wrong.contains(", chromium was not looked at"), "{wrong}");
     one.works(&site).await?;
 
     // A second daemon of the instance waits, also where the clock jumps to long after the lease.
     let twin = daemon.waiting_twin()?;
     eventually!("it waits", 20, twin.log_text().contains("another daemon has the workers of this instance"))?;
+    let wrong = found(&twin, None).await?;
+    ensure!(wrong.contains("another daemon, on ") && wrong.contains("end one of the two"), "{wrong}");
+    let wrong = found(&daemon, None).await?;
+    ensure!(!wrong.contains("another daemon"), "{wrong}");
     if let Some(clock) = &clock {
         let lease = format!("lease/warmpool-{}", daemon.instance()?);
         let beat = ["get", &lease, "--output", r"jsonpath={.metadata.annotations.warmpool\.lease\.beat}"];
@@ -424,6 +486,8 @@ async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: Stage) -> Re
         // Of the two that come, the second one surely began after that.
         eventually!("the lease is renewed", 60, within(&beat).await?.parse::<u64>()? > before + 1)?;
         ensure!(!twin.log_text().contains("taking over"), "{}", twin.log_text());
+        let wrong = found(&daemon, None).await?;
+        ensure!(wrong.contains("s from now: the clock there or here was set wrongly"), "{wrong}");
         one.works(&site).await?;
         clock.set(0)?;
     }
@@ -440,6 +504,7 @@ async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: Stage) -> Re
         ("Role", "pods", "patch"),
         ("Role", "leases", "create"),
         ("Role", "poddisruptionbudgets", "get"),
+        ("ClusterRole", "nodes", "list"),
         ("ClusterRole", "nodes", "watch"),
     ];
     for (role, resource, verb) in rules {
@@ -534,8 +599,8 @@ async fn scenes_are_rendered_and_creates_are_timed_beside_one_host(stage: Stage)
     Ok(())
 }
 
-/// Names the variable with the image of the worker without a browser, which `scripts/bench` builds.
-const BARE_WORKER: &str = "BENCH_WORKER_IMAGE";
+/// The image of the worker without a browser, which `scripts/bare-worker` builds.
+const BARE_WORKER: &str = "warmpool-test/bare-worker:latest";
 /// More workers than a node has room for.
 const TOO_MANY: usize = 150;
 /// When no worker has come for so long, no further one comes.
@@ -543,12 +608,14 @@ const NO_MORE: Duration = Duration::from_secs(30);
 
 /// Workers without browsers, on one node, until something is used up.
 async fn a_node_takes_as_many_workers_as_it_says(_: Stage) -> Result<()> {
-    let Ok(image) = std::env::var(BARE_WORKER) else {
-        eprintln!("left out, because it needs the worker without a browser: name its image in {BARE_WORKER}");
+    if !is_long() {
+        eprintln!("left out, because it takes minutes: set {LONG}");
         return Ok(());
-    };
-    let Some(cluster) = Kubernetes::start_nodes(&[&image], 1).await? else { return Ok(()) };
-    let settings = settings(&cluster, "full").await?.set("WORKER_CHROMIUM_IMAGE", &image);
+    }
+    let built = Command::new(stack::root().join("scripts/bare-worker")).arg(BARE_WORKER).output().await?;
+    ensure!(built.status.success(), "scripts/bare-worker: {}", String::from_utf8_lossy(&built.stderr));
+    let Some(cluster) = Kubernetes::start_nodes(&[BARE_WORKER], 1).await? else { return Ok(()) };
+    let settings = settings(&cluster, "full").await?.set("WORKER_CHROMIUM_IMAGE", BARE_WORKER);
     let settings = settings.set("WORKER_MEMORY", "256MiB").set("WORKER_SHM", "64MiB").set("WORKER_TMP", "64MiB");
     let settings = settings.set("WORKER_FILE_LIMIT", "16MiB").set("WORKER_PIDS", "128");
     let settings = settings.set("KUBERNETES_RESERVED_CPUS", "0").set("POOL_START_CONCURRENCY", "4");
@@ -577,5 +644,6 @@ async fn a_node_takes_as_many_workers_as_it_says(_: Stage) -> Result<()> {
         last.as_secs_f64()
     ));
     ensure!(most > 50 && ["Insufficient", "Too many pods"].iter().any(|words| why.contains(words)), "{most}: {why}");
-    leaves_nothing(&mut daemon, &cluster).await
+    // A kubelet needs a second or two for each.
+    leaves_nothing_within(300, &mut daemon, &cluster).await
 }

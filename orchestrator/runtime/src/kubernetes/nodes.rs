@@ -231,7 +231,7 @@ mod tests {
     fn a_registry_is_told_from_a_folder() {
         for (name, wanted) in [
             ("registry.example/warmpool/chromium", true),
-            ("docker.io/warmpool/chromium:1", true),
+            ("images.example/chromium:1", true),
             ("r:5000/chromium", true),
             ("localhost/chromium", true),
             ("warmpool/chromium:latest", false),
