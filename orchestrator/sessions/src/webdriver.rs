@@ -16,7 +16,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Incoming};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -26,7 +25,7 @@ use crate::net_errors;
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
-use warmpool_workers::worker::{AgentError, Body};
+use warmpool_workers::worker::{AgentError, Body, Content, unless_silent};
 
 use capabilities::Allowed;
 /// The parsers of this module, for the fuzzer.
@@ -44,7 +43,7 @@ pub use upload::upload;
 pub use window::fill_screen;
 
 /// A driver's answer, streamed.
-pub type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
+pub type Answer = Content;
 
 /// The largest answer of a driver that is searched for the name of an error, in bytes.
 const NAMED_LIMIT: u64 = 64 << 10;
@@ -133,7 +132,8 @@ pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
 }
 
 /// Forwards one command to the driver and streams its answer back. Nothing but `/session/<id>/<command>` can reach the
-/// driver this way. The command is under way until its answer has been read.
+/// driver this way. The command is under way until its answer has been read. The driver may pause no longer in its answer than before
+/// it: the body fails then.
 /// Errors: `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
 pub async fn forward(
     session: &Arc<Session>,
@@ -162,26 +162,26 @@ pub async fn forward(
         }
         Ok(Ok(mut response)) => {
             *response.headers_mut() = answer_headers(response.headers());
-            if closes {
-                return window::closed(session, response).await;
-            }
-            if let Some(size) = fills {
-                let filled = timeout(limit, window::filled(session, id, size, response)).await;
-                let filled = filled.map_err(|_| Error::WorkerTimeout { after: limit })?;
-                return filled.map_err(|error| Error::worker("the driver's answer broke off", error));
-            }
-            if let Some(name) = error_name(session, &response) {
-                return named(response, name)
-                    .await
-                    .map_err(|error| Error::worker("the driver's answer broke off", error));
-            }
-            Ok(response.map(|body| {
-                let held = move |frame| {
-                    let _ = &busy;
-                    frame
-                };
-                body.map_frame(held).boxed_unsync()
-            }))
+            let read = async {
+                if closes {
+                    return window::closed(session, response).await;
+                }
+                if let Some(size) = fills {
+                    return window::filled(session, id, size, response).await;
+                }
+                if let Some(name) = error_name(session, &response) {
+                    return named(response, name).await;
+                }
+                Ok(response.map(|body| {
+                    let held = move |frame| {
+                        let _ = &busy;
+                        frame
+                    };
+                    unless_silent(body.map_frame(held), limit)
+                }))
+            };
+            let read = timeout(limit, read).await.map_err(|_| Error::WorkerTimeout { after: limit })?;
+            read.map_err(|error| Error::worker("the driver's answer broke off", error))
         }
         Ok(Err(error)) => Err(explain_no_answer(session, error).await),
         Err(_) => Err(Error::WorkerTimeout { after: limit }),

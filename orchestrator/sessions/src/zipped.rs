@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use warmpool_core::error::Cause;
 use warmpool_protocol::File;
@@ -16,6 +15,7 @@ use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 use crate::Error;
 use crate::session::{CommandGuard, Session};
 use crate::webdriver::explain_no_answer;
+use warmpool_workers::worker::Content;
 
 /// Bytes that the zip writer has written and nobody has taken yet.
 #[derive(Clone, Default)]
@@ -93,7 +93,7 @@ struct Archive {
     session: Arc<Session>,
     /// The files that are not begun yet.
     names: VecDeque<String>,
-    file: Option<Incoming>,
+    file: Option<Content>,
     /// Gone once the zip is complete.
     encoder: Option<ZipEncoder>,
     _busy: CommandGuard,

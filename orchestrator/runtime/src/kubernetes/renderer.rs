@@ -61,10 +61,9 @@ impl Kubernetes {
             }
         };
         let broken = |error: io::Error| RuntimeError::Unreachable(format!("a renderer at {address}: {error}"));
-        let mut stream = timeout(CONNECT, connect(address))
-            .await
-            .map_err(|_| RuntimeError::Unreachable(format!("a renderer at {address} does not listen")))?;
-        stream.write_all(secret.as_bytes()).await.map_err(broken)?;
+        let silent = |_| RuntimeError::Unreachable(format!("a renderer at {address} does not listen"));
+        let mut stream = timeout(CONNECT, connect(address)).await.map_err(silent)?;
+        timeout(CONNECT, stream.write_all(secret.as_bytes())).await.map_err(silent)?.map_err(broken)?;
         let (read, write) = stream.into_split();
         Ok(RendererPipes { input: Box::pin(write), output: parts(read).boxed() })
     }

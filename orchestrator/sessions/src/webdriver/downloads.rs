@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use warmpool_core::error::{Cause, ServiceFault as _};
 use warmpool_protocol::{File, FileSource};
@@ -17,7 +16,7 @@ use super::{check_id, explain_no_answer};
 use crate::Error;
 use crate::session::{CommandGuard, Session};
 use crate::zipped::ZipEncoder;
-use warmpool_workers::worker::AgentError;
+use warmpool_workers::worker::{AgentError, Content};
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
 /// Errors: `UnknownSession`, `Worker`.
@@ -92,7 +91,7 @@ async fn list(session: &Arc<Session>) -> Result<Vec<File>, Error> {
 
 /// A reply on its way.
 struct Reply {
-    file: Incoming,
+    file: Content,
     /// Gone once the zip is complete.
     packer: Option<ZipEncoder>,
     head: Option<String>,

@@ -89,10 +89,10 @@ pub(super) fn closes(method: &Method, command: &Command) -> bool {
 
 /// Passes on the answer to a command that closed a window. The last one takes the driver's session with it, by the
 /// standard, and so it takes ours, whether or not the browser stays.
-/// Errors: `Worker` when the answer broke off.
-pub(super) async fn closed(session: &Session, response: Response<Incoming>) -> Result<Response<Answer>, Error> {
+/// Errors: when the answer broke off.
+pub(super) async fn closed(session: &Session, response: Response<Incoming>) -> Result<Response<Answer>, AgentError> {
     let (parts, body) = response.into_parts();
-    let body = whole(body).await.map_err(|error| Error::worker("the driver's answer broke off", error))?;
+    let body = whole(body).await?;
     let left: Value = serde_json::from_slice(&body).unwrap_or_default();
     if parts.status.is_success() && left["value"].as_array().is_some_and(Vec::is_empty) {
         session.end(Ending::DriverQuit);

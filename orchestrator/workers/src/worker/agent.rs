@@ -2,6 +2,7 @@
 
 mod error;
 mod extensions;
+mod files;
 mod pages;
 
 use std::time::Duration;
@@ -20,13 +21,13 @@ use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{
-    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Probe,
-    Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, StoredFile, Window, WorkerEvent,
-    longest_state,
+    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, Launch, Launched, NewDriverSession, Probe, Probed,
+    ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, Window, WorkerEvent, longest_state,
 };
 
 pub use self::error::AgentError;
 use super::connection::{AgentStream, Connector};
+use super::idle::{Content, unless_silent};
 use super::lines::Lines;
 use super::upgrade::{Upgrade, upgrade};
 use crate::ads::AdRules;
@@ -38,7 +39,8 @@ pub type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// The deadline of a small call, which an agent answers at once or not at all.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for an answer that a browser or a program may take its time for, and for the begin of a file.
+/// Time for an answer that a browser or a program may take its time for, for the begin of a file or a recording, and for each pause
+/// in a file, either way.
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for a launch before which a browser compiles rules of ads: seconds of a whole core. Also for fetching what it compiled.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -146,9 +148,10 @@ impl Agent {
 
     /// Ends the browser, and returns its packed profile folder, as a stream. Fails with `Refused` and 413 where its files have
     /// more than the limit.
-    pub async fn take_folder(&self, FolderQuery { limit }: FolderQuery) -> Result<Incoming, AgentError> {
+    pub async fn take_folder(&self, FolderQuery { limit }: FolderQuery) -> Result<Content, AgentError> {
         let path = format!("/folder?limit={limit}");
-        self.succeed(Method::POST, &path, full("")).await.map(Response::into_body)
+        let response = within(STORAGE_TIMEOUT, self.succeed(Method::POST, &path, full(""))).await?;
+        Ok(unless_silent(response.into_body(), STORAGE_TIMEOUT))
     }
 
     /// Returns the rules of ads as this worker's browser has compiled them. The agent has them once.
@@ -214,33 +217,6 @@ impl Agent {
         within(ASK_TIMEOUT, self.succeed(Method::PUT, "/clipboard", full(text))).await.map(drop)
     }
 
-    /// Lists the files that the session uploaded or downloaded.
-    pub async fn files(&self) -> Result<Vec<File>, AgentError> {
-        self.ask("/files").await
-    }
-
-    /// The content of a file, as a stream. Fails with `Refused` and 404 when there is no such file.
-    pub async fn read_file(&self, name: &str) -> Result<Incoming, AgentError> {
-        within(ASK_TIMEOUT, self.succeed(Method::GET, &file_path(name), full(""))).await.map(Response::into_body)
-    }
-
-    /// Puts a file where pages can upload it from.
-    pub async fn store_file(&self, name: &str, content: Body) -> Result<StoredFile, AgentError> {
-        let response = self.succeed(Method::PUT, &file_path(name), content).await?;
-        read(&collect(response).await?)
-    }
-
-    /// Puts the one file of a zip there.
-    pub async fn store_zip(&self, zip: Body) -> Result<StoredFile, AgentError> {
-        let response = self.succeed(Method::POST, "/files/archive", zip).await?;
-        read(&collect(response).await?)
-    }
-
-    /// Removes a file. Fails with `Refused` and 404 when there is no such file.
-    pub async fn remove_file(&self, name: &str) -> Result<(), AgentError> {
-        self.succeed(Method::DELETE, &file_path(name), full("")).await.map(drop)
-    }
-
     /// The targets of a debugging port: what its `/json/list` answers.
     pub async fn targets<T: DeserializeOwned>(&self) -> Result<Vec<T>, AgentError> {
         self.ask("/json/list").await
@@ -251,9 +227,10 @@ impl Agent {
         self.ask("/json/protocol").await
     }
 
-    /// A video of the display from now on, as IVF with VP8.
+    /// A video of the display from now on, as IVF with VP8. A display that does not change sends nothing, for however long.
     pub async fn recording(&self, rate: u32) -> Result<Incoming, AgentError> {
-        self.succeed(Method::GET, &format!("/recording?rate={rate}"), full("")).await.map(Response::into_body)
+        let path = format!("/recording?rate={rate}");
+        within(ASK_TIMEOUT, self.succeed(Method::GET, &path, full(""))).await.map(Response::into_body)
     }
 
     /// Passes a driver's command on, which the agent has to see; `path` is the driver's. The body streams both ways, and
@@ -284,16 +261,14 @@ impl Agent {
         self.call(Method::POST, &format!("/captchas/{id}"), Some(action)).await.map(drop)
     }
 
-    /// Tells the agent to try to reach an address, for as long as that takes.
+    /// Tells the agent to try to reach an address, for which it gives itself some seconds.
     pub async fn probe(&self, probe: &Probe) -> Result<Probed, AgentError> {
-        let response = success(self.send("/probe", json_request(Method::POST, Some(probe))?).await?).await?;
-        read(&collect(response).await?)
+        read(&self.call_within(ASK_TIMEOUT, Method::POST, "/probe", Some(probe)).await?)
     }
 
-    /// Tells the agent to try to execute what nobody may, for as long as that takes.
+    /// Tells the agent to try to execute what nobody may.
     pub async fn probe_programs(&self) -> Result<ProgramsProbed, AgentError> {
-        let response = success(self.send("/probe/programs", json_request(Method::POST, None::<&()>)?).await?).await?;
-        read(&collect(response).await?)
+        read(&self.call_within(ASK_TIMEOUT, Method::POST, "/probe/programs", None::<&()>).await?)
     }
 
     async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
@@ -388,38 +363,90 @@ pub(super) fn uri(text: &str) -> Result<Uri, AgentError> {
     text.parse().map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))
 }
 
-/// The agent's path of a file: its name as one segment.
-fn file_path(name: &str) -> String {
-    // Two names of dots alone mean a folder to some readers of paths.
-    if matches!(name, "." | "..") {
-        return format!("/files/{}", name.replace('.', "%2E"));
-    }
-    format!("/files/{}", warmpool_core::address::path_segment(name))
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::pin::Pin;
 
     use tokio::net::TcpListener;
+    use warmpool_protocol::{PageAction, ProbeWay};
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn an_agent_that_never_answers_keeps_nobody_waiting() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let agent = Agent::new(AgentAddress::Tcp(listener.local_addr().unwrap()), &Secret::new("ab".repeat(32)));
-        let is_late = |error: AgentError| matches!(error, AgentError::Timeout(_));
-        assert!(agent.targets::<Value>().await.is_err_and(is_late));
-        assert!(agent.read_file("a").await.is_err_and(is_late));
-        assert!(agent.compiled_ads().await.is_err_and(is_late));
-        assert!(agent.clipboard().await.is_err_and(is_late));
+    type Call<'a> = (&'static str, Pin<Box<dyn Future<Output = Result<(), AgentError>> + 'a>>);
+
+    fn claim() -> Claim {
+        let claim = serde_json::json!({
+            "secret": "ab".repeat(32), "headless": true, "sandbox": true, "freeze": false, "display": {"width": 1, "height": 1},
+            "orphan_timeout_ms": 1, "unresponsive_timeout_ms": 1, "file_limit": 1,
+        });
+        serde_json::from_value(claim).unwrap()
     }
 
-    #[test]
-    fn a_name_stays_one_segment() {
-        assert_eq!(file_path("a b/../c.txt"), "/files/a%20b%2F..%2Fc.txt");
-        assert_eq!(file_path("é"), "/files/%C3%A9");
-        assert_eq!(file_path(".."), "/files/%2E%2E");
+    fn probe() -> Probe {
+        Probe { host: "a".to_owned(), port: 1, way: ProbeWay::Direct }
+    }
+
+    /// Each call.
+    fn calls(agent: &Agent) -> Vec<Call<'_>> {
+        macro_rules! calls {
+            ($($name:literal: $call:expr),+ $(,)?) => {
+                vec![$(($name, Box::pin(async { $call.await.map(drop) }) as Pin<Box<dyn Future<Output = _>>>)),+]
+            };
+        }
+        fn launch() -> Launch {
+            Launch::default()
+        }
+        fn bytes() -> Bytes {
+            Bytes::from_static(b"x")
+        }
+        fn folder() -> (Body, FolderQuery) {
+            (full("folder"), FolderQuery { limit: 1 })
+        }
+        calls!(
+            "claim": agent.claim(&claim()),
+            "health": agent.health(),
+            "launch": agent.launch(&launch(), None, None, None),
+            "launch with a folder": agent.launch(&launch(), None, None, Some(folder())),
+            "launch with a state": agent.launch(&launch(), None, Some(bytes()), None),
+            "launch with rules": agent.launch(&launch(), Some(AdRules::Plain(bytes())), None, None),
+            "read_storage": agent.read_storage(StorageQuery { limit: 1, everywhere: true }),
+            "take_folder": agent.take_folder(FolderQuery { limit: 1 }),
+            "compiled_ads": agent.compiled_ads(),
+            "open_context": agent.open_context(),
+            "open_window": agent.open_window(),
+            "close_context": agent.close_context(),
+            "driver_session": agent.driver_session(DriverMode::Warm, Value::Null, ASK_TIMEOUT),
+            "clipboard": agent.clipboard(),
+            "set_clipboard": agent.set_clipboard(bytes()),
+            "files": agent.files(),
+            "read_file": agent.read_file("a"),
+            "store_file": agent.store_file("a", full("x")),
+            "store_zip": agent.store_zip(full("x")),
+            "remove_file": agent.remove_file("a"),
+            "targets": agent.targets::<Value>(),
+            "devtools_protocol": agent.devtools_protocol(),
+            "recording": agent.recording(10),
+            "upgrade": agent.upgrade("/port", HeaderMap::new()),
+            "events": agent.events(),
+            "act_on_captcha": agent.act_on_captcha(1, &CaptchaAction::Leave { solved: false }),
+            "probe": agent.probe(&probe()),
+            "probe_programs": agent.probe_programs(),
+            "pages": agent.pages(),
+            "act": agent.act("a", &PageAction::Reload {}),
+            "log": agent.log(),
+            "begin_log": agent.begin_log(),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_never_answers_keeps_nobody_waiting() {
+        // It takes the connection and what it is sent, and says nothing.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let agent = Agent::new(AgentAddress::Tcp(listener.local_addr().unwrap()), &Secret::new("ab".repeat(32)));
+        for (name, call) in calls(&agent) {
+            let ended = timeout(Duration::from_secs(3600), call).await;
+            assert!(matches!(ended, Ok(Err(AgentError::Timeout(_)))), "{name}: {ended:?}");
+        }
     }
 }
