@@ -8,15 +8,17 @@ use serde_json::Value;
 
 use super::hosted::{browserbase, kernel, steel};
 use super::{CreateBody, browserless, grid, playwright};
+use crate::http::error as http_error;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, Fault as _, read_json};
 use warmpool_sessions::Error;
 use warmpool_sessions::session::Kind;
 
-static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
+static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
-    Config::resolve(None, std::iter::empty(), &Flags::default(), &host).ok()
+    Config::resolve(None, std::iter::empty(), &Flags::default(), &host)
+        .unwrap_or_else(|error| panic!("without settings, there is nothing to check: {error}"))
 });
 
 /// The first byte of an input sets whose client it is.
@@ -50,7 +52,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ),
         (
             4,
-            r#"{"headless":true,"stealth":true,"timeout_seconds":60,"viewport":{"width":800,"height":600},"profile":{"name":"p","save_changes":true}}"#,
+            r#"{"headless":true,"stealth":false,"timeout_seconds":60,"viewport":{"width":800,"height":600},"profile":{"name":"p","save_changes":true}}"#,
         ),
     ];
     inputs.map(|(whose, text)| [&[whose], text.as_bytes()].concat()).into()
@@ -58,8 +60,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 
 /// Panics when a client's request is our own fault.
 pub(crate) fn check(bytes: &[u8]) {
-    let ([whose, text @ ..], Some(config)) = (bytes, &*CONFIG) else { return };
-    let outcome = match whose % 6 {
+    if let Some(Err(error)) = accepted(bytes) {
+        assert_ne!(error.code(), Code::Internal, "{error:?} is our fault");
+    }
+}
+
+/// Whether a request makes a session; nothing for bytes that are no such request.
+fn accepted(bytes: &[u8]) -> Option<Result<(), http_error::Error>> {
+    let [whose, text @ ..] = bytes else { return None };
+    let config = &*CONFIG;
+    let made = match whose % 6 {
         0 => String::from_utf8(text.to_vec()).ok().map(|query| {
             let query = browserless::read(&query, Engine::Chromium)?;
             query.options(config).map(drop)
@@ -72,18 +82,13 @@ pub(crate) fn check(bytes: &[u8]) {
         3 => made(text, config, steel::CreateSession::create_body),
         4 => made(text, config, |body: kernel::CreateBrowser| body.create_body(config)),
         _ => {
-            let query = String::from_utf8(text.to_vec()).ok();
-            let read = query.map(|query| playwright::read(None, &query, &http::HeaderMap::new()));
-            let outcome = read.map(|wanted| wanted?.options("1.65".to_owned(), config));
-            if let Some(Err(error)) = outcome {
-                assert_ne!(error.code(), Code::Internal, "{error:?} is our fault");
-            }
-            None
+            return String::from_utf8(text.to_vec()).ok().map(|query| {
+                let wanted = playwright::read(None, &query, &http::HeaderMap::new())?;
+                wanted.options("1.65".to_owned(), config).map(drop)
+            });
         }
     };
-    if let Some(Err(error)) = outcome {
-        assert_ne!(error.code(), Code::Internal, "{error:?} is our fault");
-    }
+    made.map(|made| Ok(made?))
 }
 
 fn made<T: DeserializeOwned>(
@@ -93,4 +98,19 @@ fn made<T: DeserializeOwned>(
 ) -> Option<Result<(), Error>> {
     let body: T = read_json(serde_json::from_slice::<Value>(text).ok()?).ok()?;
     Some(create_body(body).and_then(|body| body.options(Kind::DevTools, config).map(drop)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_makes_a_session() {
+        for seed in seeds() {
+            let made = accepted(&seed).expect("a request");
+            // There is no upstream proxy.
+            let lacks = made.as_ref().is_err_and(|error| error.field() == Some("proxies"));
+            assert!(made.is_ok() || lacks, "{}: {made:?}", String::from_utf8_lossy(&seed));
+        }
+    }
 }

@@ -10,9 +10,10 @@ use crate::Error;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::{Code, Fault as _, read_json};
 
-static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
+static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
-    Config::resolve(None, std::iter::empty(), &Flags::default(), &host).ok()
+    Config::resolve(None, std::iter::empty(), &Flags::default(), &host)
+        .unwrap_or_else(|error| panic!("without settings, there is nothing to check: {error}"))
 });
 
 /// Bodies of both calls. The first byte of an input sets which.
@@ -25,16 +26,32 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 /// Panics when options are others after they were written, or a body is an internal error.
 pub fn check(bytes: &[u8]) {
-    let ([kind, body @ ..], Some(config)) = (bytes, &*CONFIG) else { return };
+    if let Some(Err(error)) = accepted(bytes) {
+        assert_ne!(error.code(), Code::Internal, "{error:?} is our fault");
+    }
+}
+
+/// Whether a body makes a session; nothing for bytes that are no such body.
+fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
+    let [kind, body @ ..] = bytes else { return None };
     let kind = if kind & 1 == 0 { Kind::DevTools } else { Kind::WebDriver };
-    let Ok(body) = serde_json::from_slice::<Value>(body) else { return };
-    let Ok(request) = read_json::<CreateRequest, _>(body) else { return };
-    let options: Result<Options, Error> = request.options(kind, config);
-    let options = match options {
-        Ok(options) => options,
-        Err(error) => return assert_ne!(error.code(), Code::Internal, "{error:?} is our fault"),
-    };
-    let stored = serde_json::to_vec(&options).unwrap_or_default();
-    let again = serde_json::from_slice::<Options>(&stored).ok().and_then(|again| serde_json::to_vec(&again).ok());
-    assert!(again == Some(stored), "{options:?} are others from the disk");
+    let request = read_json::<CreateRequest, _>(serde_json::from_slice::<Value>(body).ok()?).ok()?;
+    Some(request.options(kind, &CONFIG).map(|options: Options| {
+        let stored = serde_json::to_vec(&options).unwrap_or_default();
+        let again = serde_json::from_slice::<Options>(&stored).ok().and_then(|again| serde_json::to_vec(&again).ok());
+        assert!(again == Some(stored), "{options:?} are others from the disk");
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_makes_a_session() {
+        for seed in seeds() {
+            let made = accepted(&seed);
+            assert!(matches!(made, Some(Ok(()))), "{}: {made:?}", String::from_utf8_lossy(&seed));
+        }
+    }
 }

@@ -10,9 +10,10 @@ use warmpool_api::Members;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::{Code, Fault as _, read_json};
 
-static CONFIG: LazyLock<Option<Config>> = LazyLock::new(|| {
+static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
-    Config::resolve(None, std::iter::empty(), &Flags::default(), &host).ok()
+    Config::resolve(None, std::iter::empty(), &Flags::default(), &host)
+        .unwrap_or_else(|error| panic!("without settings, there is nothing to check: {error}"))
 });
 
 /// Bodies of all three calls. The first byte of an input sets which.
@@ -33,7 +34,8 @@ pub fn check(bytes: &[u8]) {
 
 /// Whether a body makes a task; nothing for bytes that are no such body.
 fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
-    let ([kind, body @ ..], Some(config)) = (bytes, &*CONFIG) else { return None };
+    let [kind, body @ ..] = bytes else { return None };
+    let config = &*CONFIG;
     let kind = [Kind::Run, Kind::Extract, Kind::Fleet][usize::from(*kind) % 3];
     let members = read_json::<Members, _>(serde_json::from_slice::<Value>(body).ok()?).ok()?;
     Some(SubmitRequest::read(kind, members).and_then(|request| request.check(config)).and_then(|(spec, secrets)| {
@@ -47,4 +49,17 @@ fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
         // A fleet's items bring values of their own.
         if kind == Kind::Fleet { Ok(()) } else { work.templates().check(&spec.values(None, &secrets.values), u64::MAX) }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_makes_a_task() {
+        for seed in seeds() {
+            let made = accepted(&seed);
+            assert!(matches!(made, Some(Ok(()))), "{}: {made:?}", String::from_utf8_lossy(&seed));
+        }
+    }
 }
