@@ -374,7 +374,7 @@ async fn a_socket_session_is_a_session(stage: Stage) -> Result<()> {
     let shown = api.get(&format!("/sessions/{id}")).await?.ok()?;
     ensure!(shown["livestream_url"].is_string(), "{shown}");
     api.delete(&format!("/sessions/{id}")).await?.ok()?;
-    let (code, _) = cdp.ended().await.context("a Close frame")?;
+    let (code, _) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1001, "{code}");
     Ok(())
 }

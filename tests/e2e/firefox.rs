@@ -206,7 +206,7 @@ async fn a_crash_is_a_failure_and_the_pool_is_refilled(stage: Stage) -> Result<(
     let session = daemon.session(firefox(json!({}))).await?;
     let mut client = bidi(&session).await?;
     daemon.docker().signal_browser(&container, Signal::SIGSEGV).await?;
-    let (code, _) = client.ended().await.context("a Close frame")?;
+    let (code, _) = client.ended().await?.context("a Close frame")?;
     ensure!(code == 1011, "{code}");
     let record = session.becomes("failure", 20).await?;
     ensure!(record["reason"] == "browser_crashed", "{record}");

@@ -54,7 +54,7 @@ async fn are_created_rotated_and_revoked(_: Stage) -> Result<()> {
     let session = Session::create(&api, &json!({"headless": true})).await?;
     let mut cdp = session.cdp().await?;
     daemon.cli_ok(&["key", "revoke", "press"]).await?;
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1008 && reason.contains("revoked"), "{code} {reason}");
     ensure!(!works(&daemon, &rotated).await?, "a revoked key is refused");
     ensure!(works(&daemon, daemon.key()).await?, "the others stay");

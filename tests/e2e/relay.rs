@@ -46,7 +46,7 @@ async fn a_long_message_closes_1009(stage: Stage) -> Result<()> {
     let mut cdp = session.cdp().await?;
     // The daemon may close before it has taken all of it.
     let _ = cdp.send_text("z".repeat((32 << 20) + 1)).await;
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1009 && reason.contains("relay.max_message"), "{code} {reason}");
     // The session goes on.
     let mut again = session.cdp().await?;
@@ -148,7 +148,7 @@ async fn two_clients_share_a_browser(stage: Stage) -> Result<()> {
     ensure!(two.evaluate(&same, "1 + 1").await? == 2);
     ensure!(session.status().await? == "running");
     session.delete().await?.ok()?;
-    let (code, reason) = two.ended().await.context("a Close frame")?;
+    let (code, reason) = two.ended().await?.context("a Close frame")?;
     ensure!(code == 1001 && !reason.is_empty(), "{code} {reason}");
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(crate) fn group() -> Group {
 async fn the_hard_timeout_ends_it(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.session(json!({"session_timeout": 2})).await?;
     let mut cdp = session.cdp().await?;
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1001 && reason.contains("session_timeout"), "{code} {reason}");
     let record = session.becomes("terminated", 10).await?;
     ensure!(record["reason"] == "session_timeout" && record["session_timeout"] == 2, "{record}");
@@ -49,7 +49,7 @@ async fn the_idle_timeout_ends_it(stage: Stage) -> Result<()> {
         poll().await;
     }
     ensure!(session.status().await? == "running");
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1001 && reason.contains("idle_timeout"), "{code} {reason}");
     let record = session.becomes("terminated", 10).await?;
     ensure!(record["reason"] == "idle_timeout", "{record}");
@@ -114,7 +114,7 @@ async fn closing_the_browser_completes_it(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.session(json!({})).await?;
     let mut cdp = session.cdp().await?;
     cdp.call("Browser.close", json!({})).await?;
-    let end = cdp.ended().await;
+    let end = cdp.ended().await?;
     ensure!(end.as_ref().is_none_or(|(code, _)| *code == 1000 || *code == 1005), "{end:?}");
     let record = session.becomes("completed", 15).await?;
     ensure!(record["reason"] == "browser_closed", "{record}");
@@ -126,7 +126,7 @@ async fn delete_may_be_repeated(stage: Stage) -> Result<()> {
     let mut cdp = session.cdp().await?;
     session.delete().await?.ok()?;
     session.delete().await?.ok()?;
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1001 && !reason.is_empty(), "{code} {reason}");
     let record = session.record().await?;
     ensure!(record["status"] == "terminated" && record["reason"] == "deleted", "{record}");

@@ -135,7 +135,7 @@ async fn a_raw_socket_speaks_to_the_first_page(stage: Stage) -> Result<()> {
     // A second client takes the page over, and the first gets a Close frame.
     let mut second = session.cdp().await?;
     second.call("Target.setPauseOnStart", json!({"pauseOnStart": false})).await?;
-    let (code, _) = first.ended().await.context("a Close frame")?;
+    let (code, _) = first.ended().await?.context("a Close frame")?;
     ensure!(code == 1001, "{code}");
     let wrong = evaluate(&mut second, "page-none", 1, "1").await;
     ensure!(wrong.is_err(), "there is no such target");
@@ -202,7 +202,7 @@ async fn a_killed_browser_is_a_failure(stage: Stage) -> Result<()> {
     let session = daemon.session(webkit(json!({}))).await?;
     let mut socket = session.cdp().await?;
     daemon.docker().signal_browser(&container, Signal::SIGKILL).await?;
-    let (code, said) = socket.ended().await.context("a Close frame")?;
+    let (code, said) = socket.ended().await?.context("a Close frame")?;
     ensure!(code == 1011 && !said.is_empty(), "{code} {said}");
     session.becomes("failure", 15).await?;
     daemon.warm().await.context("the pool is filled again")

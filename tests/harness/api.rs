@@ -1,6 +1,7 @@
 //! The REST client: one connection for each request, so that no test depends on an earlier one.
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -15,6 +16,11 @@ use crate::wire::{self, Target, Trusted};
 
 /// Name of the header that carries the key.
 pub const KEY_HEADER: &str = "service-secret-key";
+
+/// After this time, an answer that waits for nothing counts as hung.
+const HUNG: Duration = Duration::from_secs(30);
+/// The same for an answer that waits for a worker: it may stand in the queue, and then start.
+const HUNG_WORKER: Duration = Duration::from_secs(180);
 
 /// A caller of the daemon's API.
 #[derive(Clone)]
@@ -83,8 +89,21 @@ impl Api {
     }
 
     /// Any request. Headers given here win over the caller's own.
+    /// Errors: no connection, and no whole answer long after there should be one.
     pub async fn send(&self, method: Method, path: &str, headers: HeaderMap, body: Bytes) -> Result<Reply> {
-        let what = format!("{method} {path}");
+        let (what, limit) = (format!("{method} {path}"), patience(&method, path, &body));
+        let answered = tokio::time::timeout(limit, self.exchange(what.clone(), method, path, headers, body)).await;
+        answered.with_context(|| format!("{what} hung: no whole answer within {limit:?}"))?
+    }
+
+    async fn exchange(
+        &self,
+        what: String,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply> {
         let target = Target::parse(&format!("{}{path}", self.base))?;
         let mut request = Request::builder().method(method).uri(&target.path).body(Full::new(body))?;
         request.headers_mut().insert(HOST, target.authority().parse()?);
@@ -102,6 +121,16 @@ impl Api {
         let body = body.collect().await.with_context(|| format!("{what}: body"))?.to_bytes();
         driver.abort();
         Ok(Reply { what, status: head.status.as_u16(), headers: head.headers, body })
+    }
+}
+
+/// How long an answer may take that does not hang: tasks and worlds say how long they wait, and other POSTs may start a worker.
+fn patience(method: &Method, path: &str, body: &[u8]) -> Duration {
+    let waits = serde_json::from_slice::<Value>(body).ok().and_then(|body| body["wait"].as_u64());
+    match waits {
+        Some(seconds) => HUNG_WORKER + Duration::from_secs(seconds.min(600)),
+        None if *method == Method::POST && !path.starts_with("/lam/") => HUNG_WORKER,
+        None => HUNG,
     }
 }
 

@@ -18,6 +18,8 @@ const EMPTY: &str = "about:blank";
 
 /// How long to wait for an event.
 const EVENT_LIMIT: Duration = Duration::from_secs(20);
+/// After this time, a command or an end that does not come counts as hung.
+const HUNG: Duration = Duration::from_secs(60);
 const MOST_EVENTS: usize = 1000;
 
 /// A client of one browser.
@@ -61,6 +63,11 @@ impl Cdp {
             message["sessionId"] = page.into();
         }
         self.socket.send(Message::text(message.to_string())).await.with_context(|| method.to_owned())?;
+        let answered = tokio::time::timeout(HUNG, self.answer(id, method)).await;
+        answered.with_context(|| format!("{method} hung: no answer within {HUNG:?}"))?
+    }
+
+    async fn answer(&mut self, id: u64, method: &str) -> Result<Value> {
         loop {
             let Some(message) = self.socket.next().await else { bail!("{method}: socket ended") };
             let text = match message.with_context(|| method.to_owned())? {
@@ -172,31 +179,44 @@ impl Cdp {
     }
 
     async fn text_of(&mut self, id: u64) -> Result<String> {
-        loop {
-            match self.socket.next().await.context("the socket ended")?? {
-                Message::Text(text) if serde_json::from_str::<Value>(&text)?["id"] == id => return Ok(text.to_string()),
-                Message::Close(frame) => bail!("closed with {frame:?}"),
-                _ => {}
+        let found = async {
+            loop {
+                match self.socket.next().await.context("the socket ended")?? {
+                    Message::Text(text) if serde_json::from_str::<Value>(&text)?["id"] == id => {
+                        return Ok(text.to_string());
+                    }
+                    Message::Close(frame) => bail!("closed with {frame:?}"),
+                    _ => {}
+                }
             }
-        }
+        };
+        tokio::time::timeout(HUNG, found).await.with_context(|| format!("message {id} hung"))?
     }
 
     /// Waits until the other side ends the socket, and tells how.
-    pub async fn ended(&mut self) -> End {
-        loop {
-            match self.socket.next().await {
-                Some(Ok(Message::Close(frame))) => return frame.map(close),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return None,
+    /// Errors: it does not, long after it should.
+    pub async fn ended(&mut self) -> Result<End> {
+        self.ended_within(HUNG).await
+    }
+
+    /// The same where the end may take longer.
+    pub async fn ended_within(&mut self, limit: Duration) -> Result<End> {
+        let ended = async {
+            loop {
+                match self.socket.next().await {
+                    Some(Ok(Message::Close(frame))) => return frame.map(close),
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return None,
+                }
             }
-        }
+        };
+        tokio::time::timeout(limit, ended).await.with_context(|| format!("the socket does not end within {limit:?}"))
     }
 
     /// Sends a Close frame and waits for the answer.
     pub async fn disconnect(mut self) -> Result<()> {
         self.socket.close(None).await?;
-        self.ended().await;
-        Ok(())
+        self.ended().await.map(drop)
     }
 }
 

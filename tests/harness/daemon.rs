@@ -1,6 +1,6 @@
 //! The daemon as a process: starts, kills and restarts it, and checks that it has given everything back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -506,8 +506,8 @@ impl Daemon {
         Ok(listed.read::<SessionPage>()?.sessions)
     }
 
-    /// Waits until everything is given back: no live session, no caller waiting, the pool full, and not one container or folder
-    /// of a worker more than the pool's warm ones.
+    /// Waits until everything is given back: no live session, no task, world, viewer, MCP session or message under way, no caller
+    /// waiting, the pool full, not one container more than the pool's warm ones, and no folder of a worker without a container.
     pub async fn assert_idle(&self) -> Result<()> {
         let mut seen;
         let idle = eventually!("all is given back", IDLE_WITHIN, {
@@ -516,24 +516,39 @@ impl Daemon {
             let containers = self.containers().await?;
             let ready: usize = kinds.iter().map(|kind| kind.counts.ready).sum();
             let metrics = self.metrics().await?;
-            let gauges = [metrics.sum(SESSIONS_LIVE, &[]), metrics.sum(QUEUE_LENGTH, &[])];
+            // Those of what never happened are not there yet.
+            let busy: Vec<_> = IDLE_GAUGES
+                .iter()
+                .filter(|(name, labels)| metrics.sum(name, labels).unwrap_or_default() != 0.0)
+                .collect();
+            let known = [SESSIONS_LIVE, QUEUE_LENGTH].iter().all(|name| metrics.has(name));
+            let workers: BTreeSet<&str> = containers.iter().filter_map(worker_of).collect();
+            let folders = self.worker_folders()?;
+            let ownerless: Vec<String> =
+                folders.into_iter().filter(|folder| !workers.contains(folder.as_str())).collect();
             let idle = live == 0
-                && gauges.iter().all(|gauge| *gauge == Some(0.0))
+                && known
+                && busy.is_empty()
                 && kinds.iter().all(full)
                 && containers.len() == ready
-                && self.worker_folders()? <= ready
+                && workers.len() == ready
+                && ownerless.is_empty()
                 && containers.iter().all(|container| container.state == "running");
-            seen = (live, gauges, kinds, containers);
+            seen = format!(
+                "{live} live; gauges that are not 0: {busy:?}; folders without a container: {ownerless:?}; {kinds:?}; {containers:?}"
+            );
             idle
         });
-        idle.with_context(|| format!("live, gauges, kinds, containers: {seen:?}"))
+        idle.with_context(|| seen)
     }
 
-    /// How many workers have a folder in the data directory. Those of a swarm have none.
-    pub fn worker_folders(&self) -> Result<usize> {
+    /// The workers that have a folder in the data directory. Those of a swarm have none.
+    pub fn worker_folders(&self) -> Result<BTreeSet<String>> {
         match fs::read_dir(self.data.path().join("agents")) {
-            Ok(folders) => Ok(folders.count()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Ok(folders) => {
+                folders.map(|folder| Ok(folder?.file_name().to_string_lossy().into_owned())).collect::<Result<_>>()
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
             Err(error) => Err(error.into()),
         }
     }
@@ -541,7 +556,7 @@ impl Daemon {
     /// Checks what an ended daemon leaves: no container and no folder of a worker.
     pub async fn assert_nothing_left(&self) -> Result<()> {
         let (containers, folders) = (self.containers().await?, self.worker_folders()?);
-        ensure!(containers.is_empty() && folders == 0, "{folders} folders of workers and {containers:?} are left");
+        ensure!(containers.is_empty() && folders.is_empty(), "folders {folders:?} and {containers:?} are left");
         Ok(())
     }
 
@@ -588,6 +603,26 @@ pub const SESSIONS_LIVE: &str = "warmpool_sessions_live";
 
 /// Gauge: callers who wait for a worker.
 pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
+
+/// Label that names the worker in a container.
+const WORKER_LABEL: &str = "warmpool.worker";
+
+/// The gauges of what is under way, with their labels. The first two are always there.
+const IDLE_GAUGES: &[(&str, &[(&str, &str)])] = &[
+    (SESSIONS_LIVE, &[]),
+    (QUEUE_LENGTH, &[]),
+    ("warmpool_tasks", &[("state", "queued")]),
+    ("warmpool_tasks", &[("state", "running")]),
+    ("warmpool_worlds_queued", &[]),
+    ("warmpool_webhooks_pending", &[]),
+    ("warmpool_live_viewers", &[]),
+    ("warmpool_mcp_sessions", &[]),
+];
+
+/// The worker in a container.
+fn worker_of(container: &Container) -> Option<&str> {
+    container.labels.get(WORKER_LABEL).map(String::as_str)
+}
 
 /// Whether as many workers of a kind are ready as wanted, and none is on its way.
 fn full(kind: &KindStatus) -> bool {

@@ -27,7 +27,7 @@ use crate::site::Site;
 /// After this time, a case counts as hung.
 const CASE_LIMIT: Duration = Duration::from_secs(400);
 
-/// The same for a case that makes a fault in many rounds.
+/// The same for a case that makes a fault in many rounds, unless its group says more.
 const ROW_LIMIT: Duration = Duration::from_secs(3600);
 
 /// What took less is not listed at the end.
@@ -91,6 +91,7 @@ type Run = Box<dyn Fn(Stage) -> Pin<Box<dyn Future<Output = Result<()>> + Send>>
 pub struct Group {
     name: &'static str,
     settings: Option<Settings>,
+    row_limit: Duration,
     cases: Vec<Case>,
 }
 
@@ -104,7 +105,14 @@ impl Group {
     /// A module's group, whose cases share a daemon with these settings, or each start their own.
     #[must_use]
     pub fn new(module: &'static str, settings: Option<Settings>) -> Self {
-        Self { name: module.rsplit("::").next().unwrap_or(module), settings, cases: Vec::new() }
+        let name = module.rsplit("::").next().unwrap_or(module);
+        Self { name, settings, row_limit: ROW_LIMIT, cases: Vec::new() }
+    }
+
+    /// The same where `scripts/faults` gives each case so many hours before it counts as hung.
+    #[must_use]
+    pub fn hours(self, hours: u64) -> Self {
+        Self { row_limit: Duration::from_secs(3600 * hours), ..self }
     }
 
     /// Adds a case; `quick` ones also run when `WARMPOOL_TEST_QUICK` is set.
@@ -176,7 +184,16 @@ struct TestLane {
 struct Batch {
     group: &'static str,
     settings: Option<Settings>,
+    limit: Duration,
     cases: Vec<(&'static str, Run, Outcome)>,
+}
+
+/// What the cases of a group have in common.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    settings: Option<&'a Settings>,
+    kept: &'a Kept,
+    limit: Duration,
 }
 
 type Outcome = Sender<Result<(), Failed>>;
@@ -200,7 +217,8 @@ pub fn run(groups: Vec<Group>) -> Outcomes {
         } else {
             group
         };
-        let mut batch = Batch { group: group.name, settings: group.settings, cases: Vec::new() };
+        let limit = case_limit(group.row_limit);
+        let mut batch = Batch { group: group.name, settings: group.settings, limit, cases: Vec::new() };
         for case in group.cases {
             let (sender, outcome) = channel();
             let title = format!("{}::{}", group.name, case.name);
@@ -266,16 +284,16 @@ impl TestLane {
     /// Runs a group; returns how long each of its cases took.
     fn run(&self, batch: Batch) -> Durations {
         let (mut shared, mut durations, kept) = (None, Durations::new(), Kept::default());
-        let settings = batch.settings.as_ref();
+        let shape = Shape { settings: batch.settings.as_ref(), kept: &kept, limit: batch.limit };
         for (name, case, outcome) in batch.cases {
             let (title, began) = (format!("{}::{name}", batch.group), Instant::now());
             drop(evidence::take());
-            let mut ended = self.try_case((settings, &kept), &mut shared, &case);
+            let mut ended = self.try_case(shape, &mut shared, &case);
             if let (Err(first), true) = (&ended, tries_again()) {
                 let first = first.clone();
                 // With another daemon: the first one may be what was at fault.
                 shared = None;
-                ended = self.try_case((settings, &kept), &mut shared, &case);
+                ended = self.try_case(shape, &mut shared, &case);
                 if ended.is_ok() {
                     UNSTEADY.lock().push((title.clone(), first));
                 }
@@ -291,19 +309,14 @@ impl TestLane {
         durations
     }
 
-    fn try_case(
-        &self,
-        group: (Option<&Settings>, &Kept),
-        shared: &mut Option<Arc<Daemon>>,
-        run: &Run,
-    ) -> Result<(), String> {
+    fn try_case(&self, group: Shape, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
         let run = AssertUnwindSafe(|| self.run_case(group, shared, run));
         catch_unwind(run).unwrap_or_else(|_| Err(format!("it panicked\n{}", shown_logs())))
     }
 
     fn run_case(
         &self,
-        (settings, kept): (Option<&Settings>, &Kept),
+        Shape { settings, kept, limit }: Shape,
         shared: &mut Option<Arc<Daemon>>,
         run: &Run,
     ) -> Result<(), String> {
@@ -314,7 +327,7 @@ impl TestLane {
                 *shared = Some(Arc::new(daemon));
             }
             let stage = Stage { site: Arc::clone(&self.site), daemon: shared.clone(), kept: Arc::clone(kept) };
-            let outcome = tokio::time::timeout(case_limit(), run(stage)).await.context("the case hung")?;
+            let outcome = tokio::time::timeout(limit, run(stage)).await.context("the case hung")?;
             if let Some(daemon) = shared {
                 daemon.log_is_shown();
                 let tidied = daemon.end_all().await;
@@ -334,8 +347,9 @@ fn causes(error: &anyhow::Error) -> String {
     lines.fold(first, |text, cause| format!("{text}\n  caused by: {cause}"))
 }
 
-fn case_limit() -> Duration {
-    if std::env::var_os(evidence::ROWS).is_some() { ROW_LIMIT } else { CASE_LIMIT }
+/// After which time a case counts as hung, in a group whose rows have this limit.
+fn case_limit(row_limit: Duration) -> Duration {
+    if std::env::var_os(evidence::ROWS).is_some() { row_limit } else { CASE_LIMIT }
 }
 
 /// Cases that failed first and passed then, and how they failed.

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::docker::{Docker, INSPECTOR};
 use crate::seed::{self, Seed};
-use crate::{eventually, suite};
+use crate::{eventually, evidence, suite};
 
 /// Runs that can have a swarm at the same time.
 const RUNS: u8 = 8;
@@ -100,7 +100,7 @@ impl Swarm {
     async fn start_engines(images: &[&str], count: usize, nodes: Nodes) -> Result<Option<Self>> {
         ensure!((1..=MAX_NODES).contains(&count), "1 to {MAX_NODES} nodes are possible");
         if let Err(why) = possible() {
-            eprintln!("skipped, as there are no namespaces to put nodes in: {why}");
+            evidence::cannot(format!("there are no namespaces to put nodes in: {why}"));
             return Ok(None);
         }
         let parent = suite::target_dir().join("e2e-swarm");
