@@ -32,6 +32,7 @@ pub(crate) fn group() -> Group {
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
             an_end_in_the_middle_of_a_start_leaves_nothing,
+            a_second_daemon_on_the_same_data_is_refused,
             sigusr2_runs_the_program_anew,
             the_control_socket_waits_for_descriptors,
         ],
@@ -50,7 +51,7 @@ async fn attached(settings: Settings) -> Result<(Daemon, String, Session, Cdp)> 
 
 /// The client gets the reason, the session ends once as a failure for it, and everything is given back.
 async fn fails(daemon: &Daemon, session: &Session, cdp: &mut Cdp, reason: &str) -> Result<()> {
-    let (code, said) = cdp.ended().await.context("a Close frame")?;
+    let (code, said) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1011 && !said.is_empty(), "{code} {said}");
     let record = session.becomes("failure", 15).await?;
     ensure!(record["reason"] == reason, "{record}");
@@ -77,7 +78,7 @@ async fn sessions_outlive_a_killed_daemon(stage: Stage) -> Result<()> {
     let unwanted = daemon.session(json!({})).await?;
 
     daemon.kill9().await?;
-    ensure!(cdp.ended().await.is_none(), "a crash sends no Close frame");
+    ensure!(cdp.ended().await?.is_none(), "a crash sends no Close frame");
     // It listens, and does not know yet which workers there are.
     engine.all(Fault::Silence);
     daemon.restart().await?;
@@ -174,7 +175,7 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
         // An engine that is killed ends its containers when it is back.
         let went_with_it = signal == Signal::SIGTERM;
         if went_with_it {
-            let (code, reason) = cdp.ended().await.context("a Close frame")?;
+            let (code, reason) = cdp.ended().await?.context("a Close frame")?;
             ensure!(code == 1011 && !reason.is_empty(), "{code} {reason}");
         }
         eventually!("readiness says so", 30, api.get("/readyz").await?.status == 503)?;
@@ -300,17 +301,20 @@ async fn sigterm_drains(_: Stage) -> Result<()> {
     ensure!(cdp.evaluate(&page, "6 * 7").await? == 42, "running work goes on");
     session.delete().await?.ok()?;
     ensure!(daemon.wait(30).await?.success(), "with the last session the daemon ends");
-    ensure!(daemon.containers().await?.is_empty(), "and leaves nothing");
-    Ok(())
+    daemon.assert_nothing_left().await?;
+    daemon.restart().await?;
+    daemon.warm().await?;
+    ensure!(session.record().await?["reason"] == "deleted", "{}", session.record().await?);
+    daemon.assert_idle().await
 }
 
 async fn drain_has_an_end(_: Stage) -> Result<()> {
     let (mut daemon, _, session, mut cdp) = attached(Settings::new().set("DRAIN_TIMEOUT", "1s")).await?;
     daemon.signal(Signal::SIGTERM)?;
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1012 && !reason.is_empty(), "{code} {reason}");
     ensure!(daemon.wait(30).await?.success());
-    ensure!(daemon.containers().await?.is_empty());
+    daemon.assert_nothing_left().await?;
     daemon.restart().await?;
     daemon.warm().await?;
     let record = session.record().await?;
@@ -319,14 +323,20 @@ async fn drain_has_an_end(_: Stage) -> Result<()> {
 }
 
 async fn a_second_sigterm_ends_at_once(_: Stage) -> Result<()> {
-    let (mut daemon, _, _session, _cdp) = attached(Settings::new().set("DRAIN_TIMEOUT", "10m")).await?;
+    let (mut daemon, _, session, mut cdp) = attached(Settings::new().set("DRAIN_TIMEOUT", "10m")).await?;
     daemon.signal(Signal::SIGTERM)?;
     let api = daemon.api();
     eventually!("the first is taken", 10, api.get("/readyz").await?.status == 503)?;
     daemon.signal(Signal::SIGTERM)?;
-    daemon.wait(30).await?;
-    ensure!(daemon.containers().await?.is_empty(), "it still leaves nothing");
-    Ok(())
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
+    ensure!(code == 1012 && !reason.is_empty(), "{code} {reason}");
+    ensure!(daemon.wait(30).await?.success(), "nothing is left, so this is no failure");
+    daemon.assert_nothing_left().await?;
+    daemon.restart().await?;
+    daemon.warm().await?;
+    let record = session.record().await?;
+    ensure!(record["status"] == "terminated" && record["reason"] == "drained", "{record}");
+    daemon.assert_idle().await
 }
 
 async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> {
@@ -346,6 +356,18 @@ async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> 
         ensure!(late.is_err(), "a container is left, having begun with {containers}");
     }
     Ok(())
+}
+
+async fn a_second_daemon_on_the_same_data_is_refused(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let mut second = tokio::process::Command::from(daemon.command(&["serve"]));
+    // The port is not what keeps it away.
+    second.env("WARMPOOL_SERVER_LISTEN", "127.0.0.1:0").kill_on_drop(true);
+    let ended = tokio::time::timeout(Duration::from_secs(60), second.output()).await.context("it hung")??;
+    let said = String::from_utf8_lossy(&ended.stderr) + String::from_utf8_lossy(&ended.stdout);
+    ensure!(!ended.status.success() && said.contains("another process uses the store"), "{}: {said}", ended.status);
+    ensure!(daemon.api().get("/sessions").await?.status == 200, "the first goes on");
+    daemon.assert_idle().await
 }
 
 async fn sigusr2_runs_the_program_anew(_: Stage) -> Result<()> {

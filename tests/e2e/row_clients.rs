@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use warmpool_tests::docker::INSPECTOR;
 use warmpool_tests::wire::Target;
@@ -88,6 +88,11 @@ fn attached(session: &Session, messages: &[&str]) -> Result<String> {
     Ok(messages.iter().fold(head, |bytes, message| bytes + &frame(message)))
 }
 
+/// How many sessions have ended.
+async fn ended(daemon: &Daemon) -> Result<f64> {
+    Ok(daemon.metrics().await?.sum("warmpool_sessions_ended_total", &[]).unwrap_or_default())
+}
+
 async fn clients_vanish_in_six_phases(_: Stage) -> Result<()> {
     let _: IpAddr = host_address().parse()?;
     let settings = Settings::new()
@@ -146,26 +151,33 @@ async fn clients_vanish_in_six_phases(_: Stage) -> Result<()> {
     let targets = json!({"id": 2, "method": "Target.setAutoAttach",
         "params": {"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true}});
     let endless = json!({"id": 3, "method": "Target.createTarget", "params": {"url": "data:text/html,<script>while(1);</script>"}});
-    // Messages without end: the browser tells of each request of a page that never stops asking.
-    let noisy =
-        "data:text/html,<script>setInterval(()=>{for(let i=0;i<99;i++)window.open('about:blank','w')},1)</script>";
-    let discover = json!({"id": 4, "method": "Target.setDiscoverTargets", "params": {"discover": true}}).to_string();
-    let stream = json!({"id": 5, "method": "Target.createTarget", "params": {"url": noisy}}).to_string();
+    // Messages without end: the browser tells how full the buffer of a trace is.
+    let stream =
+        json!({"id": 4, "method": "Tracing.start", "params": {"bufferUsageReportingInterval": 20}}).to_string();
     let (targets, endless) = (targets.to_string(), endless.to_string());
     for (phase, messages) in [
         ("idle", vec![version.as_str()]),
         ("amid a command", vec![version.as_str(), &targets, &endless]),
-        ("amid a stream", vec![version.as_str(), &discover, &targets, &stream]),
+        ("amid a stream", vec![version.as_str(), &stream]),
     ] {
         let session = daemon.session(json!({})).await?;
         let client = Client::start(&daemon, &attached(&session, &messages)?).await?;
         let client_said = eventually!("it is attached", 30, client.said(&daemon).await?.contains("protocolVersion"));
         ensure!(client_said.is_ok(), "{phase}: {}", client.said(&daemon).await?);
+        if phase == "amid a stream" {
+            let told =
+                async || Ok::<_, anyhow::Error>(client.said(&daemon).await?.matches("Tracing.bufferUsage").count());
+            let so_far = told().await?;
+            let goes_on = eventually!("messages come without end", 30, told().await? > so_far + 5);
+            goes_on.with_context(|| format!("{so_far} at first"))?;
+        }
+        let ends = ended(&daemon).await?;
         client.vanishes(&daemon).await?;
         let record = session.becomes("completed", 60).await?;
         ensure!(record["reason"] == "disconnected", "{phase}: {record}");
         client.remove(&daemon).await?;
         daemon.assert_idle().await?;
+        ensure!(ended(&daemon).await? == ends + 1.0, "{phase}: it ended more than once");
     }
     evidence::made(6);
     Ok(())

@@ -14,6 +14,18 @@ pub(crate) fn group() -> Group {
 
 const REMOVE: &str = "DELETE /containers/{}";
 
+/// What a daemon on one host asks its engine for while it starts, has workers and replaces them.
+const CALLS: [&str; 8] = [
+    "GET /_ping",
+    "GET /containers/json",
+    "GET /containers/{}/json",
+    "GET /images/{}/json",
+    "GET /networks",
+    "POST /containers/create",
+    "POST /containers/{}/start",
+    REMOVE,
+];
+
 fn impatient(engine: &FaultyEngine) -> Settings {
     Settings::new()
         .set("DOCKER_HOST", engine.url())
@@ -61,6 +73,8 @@ async fn each_call_is_spoiled_in_each_way(_: Stage) -> Result<()> {
         }
         calls.insert(call);
     }
+    let unseen: Vec<&str> = CALLS.iter().copied().filter(|call| !calls.contains(*call)).collect();
+    ensure!(unseen.is_empty(), "the daemon never made {unseen:?}, but {calls:?}");
     evidence::made((calls.len() * Fault::ALL.len()) as u64);
     evidence::saw(format!("{} kinds of calls, each spoiled in {} ways", calls.len(), Fault::ALL.len()));
     daemon.signal(Signal::SIGTERM)?;

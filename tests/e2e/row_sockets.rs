@@ -165,13 +165,16 @@ async fn a_thousand_slow_senders(_: Stage) -> Result<()> {
     });
     let senders: Vec<_> = senders.collect();
     let (usual, worst) = starts(&daemon, 3).await?;
-    let mut latest = Duration::ZERO;
+    let (mut earliest, mut latest) = (Duration::MAX, Duration::ZERO);
     for sender in senders {
-        latest = latest.max(sender.await??);
+        let stayed = sender.await??;
+        (earliest, latest) = (earliest.min(stayed), latest.max(stayed));
     }
-    ensure!(latest < Duration::from_secs(15), "a slow sender was there for {latest:?}");
+    // The header's limit is ten seconds: none was refused before.
+    ensure!(earliest >= Duration::from_secs(9), "a slow sender was there for {earliest:?} only");
     evidence::saw(format!(
-        "{SLOW} slow senders: all hung up on after {:.1} s at most, a session started meanwhile in {} ms as a rule and {} ms at worst, {} MiB more",
+        "{SLOW} slow senders: all hung up on after {:.1} to {:.1} s, a session started meanwhile in {} ms as a rule and {} ms at worst, {} MiB more",
+        earliest.as_secs_f64(),
         latest.as_secs_f64(),
         usual.as_millis(),
         worst.as_millis(),

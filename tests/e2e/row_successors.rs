@@ -9,7 +9,7 @@ use warmpool_tests::private_site::PrivateSite;
 use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, evidence, group};
 
 pub(crate) fn group() -> Group {
-    group!(None, quick: [], full: [nothing_is_left_to_the_next_session])
+    group!(None, quick: [], full: [nothing_is_left_to_the_next_session]).hours(5)
 }
 
 /// Leaves something in each place where a page can; names the places.
@@ -127,8 +127,10 @@ async fn visit(
     ensure!(files.as_array().is_some_and(Vec::is_empty), "{files}");
 
     let mut places = answer(&driver, LEAVE).await?;
-    let leave = "touch /tmp/left ~/left /dev/shm/left; setsid sleep 4711 > /dev/null 2>&1 &";
+    let leave = "setsid sleep 4711 > /dev/null 2>&1 & touch /tmp/left ~/left /dev/shm/left; ls -d /tmp/left ~/left /dev/shm/left; true";
     daemon.docker().inspect(&container, &["sh", "-c", leave]).await?;
+    let left = inside(daemon, &container).await?;
+    ensure!(left.contains("sleep 4711") && left.contains("/tmp/left"), "nothing was left, so nothing is tried: {left}");
     let downloaded =
         eventually!("the download is there", 5, session.get_file("").await?.ok()?.to_string().contains("left.bin"));
     if downloaded.is_ok() {

@@ -75,24 +75,34 @@ impl Neighbours {
     }
 }
 
+fn worst(of: &[Duration]) -> Duration {
+    of.iter().copied().max().unwrap_or_default()
+}
+
+/// With the timeout as it is by default.
 async fn a_hanging_worker_delays_no_other(_: Stage) -> Result<()> {
-    let settings = Settings::new().set("WORKER_UNRESPONSIVE_TIMEOUT", "6s");
-    let mut here = Neighbours::start(settings).await?;
-    let before = here.p99(500).await?;
+    const BATCH: usize = 100;
+    let mut here = Neighbours::start(Settings::new()).await?;
     here.daemon.docker().pause(&here.container).await?;
-    let mut meanwhile = Duration::ZERO;
-    let began = Instant::now();
+    let (mut batches, began) = (Vec::new(), Instant::now());
     while here.session.status().await? == "running" {
-        meanwhile = meanwhile.max(here.p99(100).await?);
-        ensure!(began.elapsed() < Duration::from_secs(30), "it hangs, and nobody notices");
+        batches.push(here.p99(BATCH).await?);
+        ensure!(began.elapsed() < Duration::from_secs(300), "it hangs, and nobody notices");
     }
+    // As many afterwards, with nothing that hangs: the worst of more batches is worse by chance alone.
+    let mut without = Vec::new();
+    while without.len() < batches.len() {
+        without.push(here.p99(BATCH).await?);
+    }
+    let (before, meanwhile) = (worst(&without), worst(&batches));
     ensure!(here.session.record().await?["reason"] == "unresponsive", "{}", here.session.record().await?);
     evidence::saw(format!(
-        "the neighbour's p99 was {:.1} ms before and {:.1} ms meanwhile",
-        before.as_secs_f64() * 1e3,
-        meanwhile.as_secs_f64() * 1e3
+        "the neighbour's worst p99 of {} batches of {BATCH} commands was {:.1} ms, {:.1} times that of as many without the hanging worker",
+        batches.len(),
+        meanwhile.as_secs_f64() * 1e3,
+        meanwhile.as_secs_f64() / before.as_secs_f64()
     ));
-    ensure!(meanwhile < before * 4 + Duration::from_millis(50), "{before:?} before, {meanwhile:?} meanwhile");
+    ensure!(meanwhile < before * 4 + Duration::from_millis(50), "{before:?} without, {meanwhile:?} meanwhile");
     here.end().await
 }
 
@@ -112,7 +122,7 @@ async fn a_browser_that_is_killed_for_memory_says_so(_: Stage) -> Result<()> {
     }
     let hoard = "all = []; setInterval(() => all.push(new Uint8Array(32 << 20).fill(7)), 10); 1";
     cdp.evaluate(&page, hoard).await?;
-    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1011 && !reason.is_empty(), "{code} {reason}");
     let record = here.session.becomes("failure", 30).await?;
     ensure!(record["reason"] == "out_of_memory", "{record}");
@@ -154,12 +164,13 @@ async fn a_hundred_thousand_files_stay_inside(_: Stage) -> Result<()> {
     let free_before = warmpool_tests::disk::free(std::path::Path::new("/var/lib/docker")).ok();
     let made = here.daemon.docker().inspect(&here.container, &["sh", "-c", fill]).await?;
     let free = warmpool_tests::disk::free(std::path::Path::new("/var/lib/docker")).ok();
+    let files: u64 = made.trim().parse().with_context(|| made.clone())?;
+    ensure!(files < 100_000, "nothing stopped it: {files} files");
     if let Some((before, after)) = free_before.zip(free) {
-        evidence::saw(format!(
-            "{} files; the host's disk has {} MiB less",
-            made.trim(),
-            before.saturating_sub(after) >> 20
-        ));
+        let less = before.saturating_sub(after) >> 20;
+        evidence::saw(format!("{files} files; the host's disk has {less} MiB less"));
+        // What the worker may have there is far more than this, and it has only what is in memory.
+        ensure!(less < 256, "the files are on the host's disk: it has {less} MiB less");
     }
     ensure!(here.session.status().await? == "running");
     here.p99(50).await?;

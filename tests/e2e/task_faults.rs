@@ -1,6 +1,7 @@
 //! Tasks that go wrong: each ends once, says where and why, and gives its worker back.
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use warmpool_tests::task::{artifact, ended, engines, fails};
 use warmpool_tests::upstream::{Scheme, Upstream};
@@ -201,7 +202,7 @@ async fn a_browser_that_dies_ends_its_task(stage: Stage) -> Result<()> {
     let accepted = api.post("/lam/run", &json!({"steps": [open, sleep]})).await?.ok()?;
     let id = accepted["taskId"].as_str().context("taskId")?.to_owned();
     eventually!("its browser is driven", 20, !stage.site().hits("/tab/dies").is_empty())?;
-    daemon.docker().run(&["kill", &container]).await?;
+    daemon.docker().signal_browser(&container, Signal::SIGKILL).await?;
     let task = eventually!("it has ended", 30, {
         let task = api.get(&format!("/lam/tasks/{id}")).await?.ok()?;
         (task["status"] == "failure").then_some(task)

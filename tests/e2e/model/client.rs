@@ -14,12 +14,15 @@ use warmpool_tests::{Api, Daemon, Driver, Session, Stage, eventually};
 
 use super::known::{Known, Live, Task};
 use crate::history::{id, visit};
+use crate::row_crashes::containers_are_the_daemons;
 use crate::task_durability::endless;
 
 /// Sessions at once. With a task there is still room for those that are being replaced.
 const MOST_LIVE: usize = 3;
 /// Tasks that wait at once, so that the end is near.
 const MOST_OPEN: usize = 12;
+/// Records of each kind that a check in the middle of a walk looks at.
+const SOME: usize = 100;
 /// Steps that a failure tells of.
 const REMEMBERED: usize = 12;
 
@@ -80,7 +83,7 @@ impl Client {
             88..92 => self.quit_or_close().await?,
             92..95 => self.kill_a_worker().await?,
             95..97 => self.kill_the_daemon().await?,
-            _ => self.check_all().await?,
+            _ => self.check(SOME).await?,
         }
         Ok(())
     }
@@ -244,12 +247,12 @@ impl Client {
             own.filter_map(|session| session["session_id"].as_str().map(str::to_owned)).collect();
         let live = self.known.live_ids();
         ensure!(live.is_subset(&found), "{live:?} run, and the list has {found:?}");
-        ensure!(self.known.may_have_more || found == live, "{live:?} run, and the list has {found:?}");
+        ensure!(found == live, "{live:?} run, and the list has {found:?}");
         ensure!(found.iter().all(|id| !self.known.ended.contains_key(id)), "the list has one that ended: {found:?}");
         let listed = self.api.get("/lam/tasks?limit=1").await?.ok()?;
         let (total, known) =
             (listed["meta"]["totalRecords"].as_u64().unwrap_or_default(), self.known.tasks.len() as u64);
-        ensure!(total >= known && (self.known.may_have_more || total == known), "{total} tasks are listed of {known}");
+        ensure!(total == known, "{total} tasks are listed of {known}");
         Ok(())
     }
 
@@ -302,23 +305,58 @@ impl Client {
         self.is_closed(&live).await
     }
 
-    /// All that was ever acknowledged is there, as it was.
-    async fn check_all(&mut self) -> Result<()> {
-        self.note("check all", "");
+    /// What was acknowledged is there, as it was: all that goes on, and so many of what has ended, at random. The engine has the
+    /// daemon's containers, and no others.
+    async fn check(&mut self, most: usize) -> Result<()> {
+        self.note("check", most);
         for live in &self.known.live {
             live.is_there().await?;
         }
-        let ended: Vec<String> = self.known.ended.keys().rev().take(200).cloned().collect();
-        for session in ended {
+        let ended = self.known.ended.keys().cloned().collect();
+        for session in self.some(most, ended) {
             let record = self.api.get(&format!("/sessions/{session}")).await?.ok()?;
             self.known.ends(&session, &record)?;
         }
+        containers_are_the_daemons(&self.daemon).await?;
         let mut tasks = self.known.open_tasks();
-        tasks.extend(self.known.tasks.keys().rev().take(200).cloned());
+        let all = self.known.tasks.keys().cloned().collect();
+        tasks.extend(self.some(most, all));
         for task in tasks {
             let record = self.api.get(&format!("/lam/tasks/{task}")).await?.ok()?;
             self.known.task(&task, &record)?;
         }
+        Ok(())
+    }
+
+    /// At most so many of these, at random.
+    fn some(&mut self, most: usize, mut of: Vec<String>) -> Vec<String> {
+        while of.len() > most {
+            let gone = usize::try_from(self.random.below(of.len() as u64)).unwrap_or_default();
+            of.swap_remove(gone);
+        }
+        of
+    }
+
+    /// Takes in what a killed daemon made and told nobody of: a task that opens this page at most, and sessions, which end.
+    pub(super) async fn adopt(&mut self, page: u64) -> Result<()> {
+        let listed = self.api.get("/sessions?status=running&status=starting&limit=100").await?.ok()?;
+        let sessions = listed["sessions"].as_array().context("sessions")?.clone();
+        let live = self.known.live_ids();
+        for session in sessions.iter().filter(|session| session["kind"] != "task") {
+            let id = session["session_id"].as_str().context("session_id")?;
+            if !live.contains(id) {
+                ensure!(!self.known.ended.contains_key(id), "a session that had ended is back: {session}");
+                let ended = self.api.delete(&format!("/sessions/{id}")).await?.ok()?;
+                self.known.ends(id, &ended)?;
+            }
+        }
+        let listed = self.api.get("/lam/tasks?limit=100").await?.ok()?;
+        let tasks = listed["tasks"].as_array().context("tasks")?;
+        let unknown: Vec<String> = tasks.iter().map(id).collect::<Result<_>>()?;
+        let unknown: Vec<String> = unknown.into_iter().filter(|id| !self.known.tasks.contains_key(id)).collect();
+        ensure!(unknown.len() <= 1, "one task was ordered while the daemon died, and these are there: {unknown:?}");
+        let task = Task { page: Some(page), disturbed: true, ..Task::default() };
+        self.known.tasks.extend(unknown.into_iter().map(|id| (id, task.clone())));
         Ok(())
     }
 
@@ -345,7 +383,7 @@ impl Client {
         while !self.known.live.is_empty() {
             self.delete().await?;
         }
-        self.check_all().await?;
+        self.check(usize::MAX).await?;
         self.daemon.end_all().await?;
         self.daemon.warm().await?;
         self.daemon.assert_idle().await

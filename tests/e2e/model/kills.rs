@@ -76,7 +76,6 @@ impl Client {
         self.daemon.kill9().await?;
         let (ordered, made) = calls.await?;
         let answered = |reply: Result<Reply>| reply.ok().filter(|reply| reply.status < 300);
-        self.known.may_have_more = true;
         if let Some(reply) = answered(ordered) {
             let task = Task { page: Some(page), disturbed: true, ..Task::default() };
             self.known.tasks.insert(id(&reply.json()?)?, task);
@@ -91,6 +90,7 @@ impl Client {
             ensure!(record["reason"] == "session_timeout", "{record}");
             self.known.ends(&session.id, &record)?;
         }
+        self.adopt(page).await?;
         // Not one: they outlive their daemon.
         self.survey(0, &[]).await
     }

@@ -35,8 +35,9 @@ pub(super) struct Known {
     /// How each session ended: status, reason and time.
     pub(super) ended: BTreeMap<String, [Value; 3]>,
     pub(super) tasks: BTreeMap<String, Task>,
-    /// Whether an answer was lost, so that there may be more than was acknowledged.
-    pub(super) may_have_more: bool,
+    /// How often something was killed, and how many tasks have failed of it.
+    kills: u64,
+    failures: u64,
     /// How often each thing was done.
     pub(super) counts: BTreeMap<&'static str, u64>,
 }
@@ -74,7 +75,17 @@ impl Known {
         let code = record["error"]["code"].as_str().unwrap_or_default();
         match status {
             "cancelled" => ensure!(task.cancelled, "nobody cancelled {id}: {record}"),
-            "failure" => ensure!(task.disturbed && DISTURBANCES.contains(&code), "{id} failed, {task:?}: {record}"),
+            "failure" => {
+                ensure!(task.disturbed && DISTURBANCES.contains(&code), "{id} failed, {task:?}: {record}");
+                // One worker is for tasks, so a kill takes one at most.
+                self.failures += 1;
+                ensure!(
+                    self.failures <= self.kills,
+                    "{} tasks failed of {} kills: {record}",
+                    self.failures,
+                    self.kills
+                );
+            }
             _ => ensure!(task.page.is_some() && !task.cancelled, "{id} cannot succeed, {task:?}: {record}"),
         }
         task.ended = Some(record.clone());
@@ -83,6 +94,7 @@ impl Known {
 
     /// Something was killed: what is open may fail of it.
     pub(super) fn disturb(&mut self) {
+        self.kills += 1;
         self.tasks.values_mut().filter(|task| task.ended.is_none()).for_each(|task| task.disturbed = true);
     }
 

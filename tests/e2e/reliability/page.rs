@@ -17,7 +17,8 @@ const HEAD: &str = "# Reliability
 `scripts/faults` makes each of these faults: in the real daemon, with real containers and browsers. After each, the cases check that
 the gauges are idle, that no container and no folder of a worker is left that the daemon does not own, and that the pool is full
 again. `scripts/faults --row N` repeats a row; `--rounds` and `--seed` set what it prints. A line says what its last run saw, and
-with which commit and build; a row without a run says so, and what a machine cannot do is not counted. Many runs are of debug builds,
+with which commit and build: it stays while the row does, and later changes of the daemon are not in it. A row without a run says so, and
+what a machine cannot do is not counted. Many runs are of debug builds,
 which are slower and larger: [Performance](orchestrator/docs/performance.md) has the figures of the optimised one.
 
 ";
