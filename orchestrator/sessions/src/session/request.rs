@@ -105,7 +105,7 @@ impl JsonSchema for CreateSession {
     }
 }
 
-/// What pages see of the browser. Overrides of the client's own win.
+/// What pages see of the browser. Overrides of the client's own win. The names that Playwright's options have are taken as well.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -113,16 +113,20 @@ pub struct Settings {
     #[schemars(length(min = 1), extend("examples" = [["de-DE", "en-US"]]))]
     pub(super) locales: Option<Vec<String>>,
     /// The user agent in the request header and in the page.
+    #[serde(alias = "userAgent")]
     pub(super) user_agent: Option<String>,
     pub(super) viewport: Option<Object<Viewport>>,
     /// The time zone of dates and `Intl`, by its name in the IANA database.
     #[schemars(extend("examples" = ["Europe/Berlin"]))]
+    #[serde(alias = "timezoneId", alias = "timeZone")]
     pub(super) timezone: Option<String>,
     /// The media feature `prefers-color-scheme`; browsers take `no-preference` for `light`, as the standard says.
     #[schemars(with = "Option<String>", extend("enum" = ["light", "dark", "no-preference", null]))]
+    #[serde(alias = "colorScheme")]
     pub(super) color_scheme: Option<ColorScheme>,
     /// The media feature `prefers-reduced-motion`.
     #[schemars(with = "Option<String>", extend("enum" = ["reduce", "no-preference", null]))]
+    #[serde(alias = "reducedMotion")]
     pub(super) reduced_motion: Option<ReducedMotion>,
     /// Where pages find themselves, once they may know it: see `permissions`.
     pub(super) geolocation: Option<Object<Geolocation>>,
@@ -421,6 +425,17 @@ mod tests {
         let settings = check(json!({"settings": settings}), Kind::DevTools).unwrap().launch.settings;
         assert_eq!((settings.locales[0].as_str(), settings.timezone.as_deref()), ("de-DE", Some("Europe/Berlin")));
         assert_eq!(settings.color_scheme, Some(ColorScheme::Dark));
+    }
+
+    #[test]
+    fn settings_have_the_names_of_playwrights_options_too() {
+        let theirs = json!({"userAgent": "Me/1", "timezoneId": "Europe/Berlin", "colorScheme": "dark",
+            "reducedMotion": "reduce", "viewport": {"width": 800, "height": 600}});
+        let ours = json!({"user_agent": "Me/1", "timezone": "Europe/Berlin", "color_scheme": "dark",
+            "reduced_motion": "reduce", "viewport": {"width": 800, "height": 600}});
+        let [theirs, ours] =
+            [theirs, ours].map(|settings| check(json!({"settings": settings}), Kind::DevTools).unwrap().launch);
+        assert_eq!(theirs, ours);
     }
 
     #[test]

@@ -254,7 +254,7 @@ fn launch_option(create_body: &mut CreateBody, name: &str, place: &str, value: &
 }
 
 /// A folder for a browser's data, which is a profile here, by its name.
-fn profile(create_body: &mut CreateBody, place: &str, value: &Value, mode: &str) -> Result<(), Error> {
+pub(super) fn profile(create_body: &mut CreateBody, place: &str, value: &Value, mode: &str) -> Result<(), Error> {
     let name = value.as_str().filter(|name| check_name(place, name).is_ok());
     let Some(name) = name else {
         return Err(Error::invalid(
@@ -359,6 +359,9 @@ mod tests {
             (r#"launch={"args":["--window-size=big"]}"#, "launch.args[0]"),
             (r#"launch={"args":[1]}"#, "launch.args[0]"),
             (r#"launch={"userDataDir":"/tmp/x"}"#, "launch.userDataDir"),
+            (r#"launch={"args":["--user-data-dir=/tmp/x"]}"#, "launch.args[0]"),
+            ("--user-data-dir=/tmp/x", "--user-data-dir"),
+            ("--user-data-dir", "--user-data-dir"),
             (r#"launch={"headless":7}"#, "launch.headless"),
             (r#"launch={"defaultViewport":{"isMobile":true}}"#, "launch.defaultViewport.isMobile"),
             ("--proxy-server=http://x", "--proxy-server"),

@@ -31,6 +31,7 @@ const MAX_TEXT: usize = 4096;
 const CHANNELS: [&str; 4] = ["", "chromium", "chromium-headless-shell", "chrome"];
 /// Parameters of browserless about a browser that outlives its connection, or that others may join.
 const SHARED: [&str; 5] = ["session", "sessionId", "keep_alive", "userDataDir", "profile"];
+const ONE_CONNECTION: &str = "is not served on this path, where each connection has a browser of its own: leave it out";
 
 /// What a client asks for.
 #[derive(Debug, Default, PartialEq)]
@@ -97,9 +98,7 @@ pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Resu
             "proxy" => expose = Some(value.into_owned()),
             "slowMo" => slow_mo = Some(value.into_owned()),
             shared if SHARED.contains(&shared) => {
-                let problem =
-                    "is not served on this path, where each connection has a browser of its own: leave it out";
-                return Err(Error::not_supported(shared, problem));
+                return Err(Error::not_supported(shared, ONE_CONNECTION));
             }
             _ => {
                 others.append_pair(&name, &value);
@@ -130,6 +129,10 @@ pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Resu
         for (name, value) in options {
             option(&mut wanted, &name, &format!("{place}.{name}"), &value)?;
         }
+    }
+    // Playwright's pages are in contexts of their own, which a profile's logins do not reach.
+    if let Some(place) = wanted.create_body.given("profile") {
+        return Err(Error::not_supported(place, ONE_CONNECTION));
     }
     Ok(wanted)
 }

@@ -41,7 +41,8 @@ pub(super) fn read(create_body: &mut CreateBody, place: &str, switch: &str) -> R
                 _ => wrong("must be as in --window-size=1280,720"),
             }
         }
-        ("user-agent" | "lang" | "accept-lang" | "window-size", None) => wrong("needs a value"),
+        ("user-data-dir", Some(name)) => super::browserless::profile(create_body, place, &json!(name), "write"),
+        ("user-agent" | "lang" | "accept-lang" | "window-size" | "user-data-dir", None) => wrong("needs a value"),
         _ if class.is_harmless() => Ok(()),
         ("proxy-server" | "proxy-bypass-list" | "proxy-pac-url", _) => Err(Error::not_supported(
             place,

@@ -84,6 +84,7 @@ fn what_would_weaken_isolation_is_refused_by_name() {
         "--remote-debugging-address=0.0.0.0",
         "--proxy-server=http://x",
         "--load-extension=/x",
+        "--user-data-dir=shop",
     ] {
         let error = launched(&json!({"args": ["--mute-audio", switch]})).unwrap_err();
         assert_eq!(error.field(), Some(format!("{LAUNCH_OPTIONS}.args[1]").as_str()), "{switch}");
@@ -106,6 +107,8 @@ fn query_and_headers_are_read() {
     let field = |path: Option<&str>, query: &str, pairs: &[(&'static str, &str)]| {
         read(path, query, &headers(pairs)).unwrap_err().field().unwrap_or_default().to_owned()
     };
+    assert_eq!(field(None, "--user-data-dir=shop", &[]), "--user-data-dir");
+    assert_eq!(field(None, r#"launch={"userDataDir":"shop"}"#, &[]), "launch.userDataDir");
     assert!(read(None, "browser=chromium&launch-options={}", &headers(&[(BROWSER, "chromium")])).is_ok());
     assert!(read(Some("chrome"), "proxy=", &headers(&[(EXPOSE, ""), (LAUNCH_OPTIONS, "")])).is_ok());
     assert!(read(Some("edge"), "", &headers(&[])).is_ok());
