@@ -186,10 +186,18 @@ async fn is_there_before_the_first_page_and_leaves_no_trace(stage: Stage) -> Res
 async fn is_read_of_origins_that_no_tab_shows(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
+    let files = json!([{"path": "notes", "type": "directory"}, {"path": "notes/a.txt", "type": "file", "base64": "AP8="},
+        {"path": "z", "type": "file", "base64": ""}]);
+    let mut given = of_two(&site, "http://other.invalid:8080");
+    let private = json!({"origin": "https://files.invalid", "opfs": files});
+    given["origins"].as_array_mut().context("origins")?.push(private);
     for (engine, name) in ENGINES {
-        let body = json!({"browser_type": engine, "headless": true, "url": "about:blank",
-            "state": of_two(&site, "http://other.invalid:8080")});
+        let body = json!({"browser_type": engine, "headless": true, "url": "about:blank", "state": given});
         let session = daemon.webdriver(body).await?;
+        let warnings = session.body["warnings"].to_string();
+        // Pages of this WebKit have no private files.
+        let has_files = engine != "webkit";
+        ensure!(has_files == (warnings == "null") && has_files != warnings.contains("private files"), "{warnings}");
         let driver = drive(&session, name).await?;
         driver.goto(&format!("{site}/")).await?;
         driver.execute("localStorage.setItem('later', '3')").await?;
@@ -201,6 +209,8 @@ async fn is_read_of_origins_that_no_tab_shows(stage: Stage) -> Result<()> {
             kept("http://other.invalid:8080") == Some(json!([{"name": "from", "value": "two"}])),
             "{engine}: {state}"
         );
+        let private = origins.iter().find(|at| at["origin"] == "https://files.invalid").map(|at| &at["opfs"]);
+        ensure!(private == has_files.then_some(&files), "{engine}: {state}");
         let own = kept(&site).with_context(|| format!("{engine}: {state}"))?;
         ensure!(own.as_array().map(Vec::len) == Some(2), "{engine}: {own}");
         ensure!(state["cookies"][0]["httpOnly"] == true, "{engine}: {state}");

@@ -25,9 +25,10 @@ const tabs = () =>
 
 const principalOf = origin => Services.scriptSecurityManager.createContentPrincipalFromOrigin(origin);
 
-/** {script, limit, path}: writes {cookies, origins, warnings} to the file. */
+/** {script, limit, path}: writes {cookies, origins, warnings, unread} to the file. */
 export async function readStorage({ script, limit, path }) {
   const warnings = [];
+  const unread = [];
   const sessions = await readSessions();
   const origins = [];
   for (const origin of new Set([...(await storedOrigins()), ...visitedOrigins(), ...Object.keys(sessions)])) {
@@ -41,21 +42,22 @@ export async function readStorage({ script, limit, path }) {
       warnings.push(...skipped.map(what => `${origin}: left out: ${what}`));
     } catch (error) {
       warnings.push(`${origin}: left out: ${error.message ?? error}`);
+      unread.push(origin);
     }
   }
-  await IOUtils.writeJSON(path, { cookies: readCookies(), origins: origins.filter(isFilled), warnings });
+  await IOUtils.writeJSON(path, { cookies: readCookies(), origins: origins.filter(isFilled), warnings, unread });
 }
 
 /** {script, path}: puts the state in the file into the browser; gives sentences of what was left out. */
 export async function writeStorage({ script, path }) {
   const { cookies, origins } = await IOUtils.readJSON(path);
   const leftOut = cookies.flatMap(writeCookie);
-  for (const { origin, localStorage = [], indexedDB = [] } of origins) {
+  for (const { origin, localStorage = [], indexedDB = [], opfs = [] } of origins) {
     try {
       const storage = localStorage.length ? localStorageOf(origin) : null;
       for (const { name, value } of localStorage) storage.setItem(name, value);
-      if (indexedDB.length) {
-        const asked = JSON.stringify({ write: { indexedDB }, session: false });
+      if (indexedDB.length + opfs.length) {
+        const asked = JSON.stringify({ write: { indexedDB, opfs }, session: false });
         const { skipped } = JSON.parse(await runInSandbox(origin, script, asked));
         leftOut.push(...skipped.map(what => `${origin}: left out: ${what}`));
       }
@@ -95,8 +97,8 @@ function siteOf(partitionKey) {
 }
 
 function partitionKeyOf(site) {
-  const [, scheme, host] = /^(https?):\/\/([^:/]+)/.exec(site ?? "") ?? [];
-  return host ? `(${scheme},${host})` : "";
+  const [, scheme, host, port] = /^(https?):\/\/([^:/]+)(?::(\d+))?$/.exec(site ?? "") ?? [];
+  return host ? `(${scheme},${host}${port ? `,${port}` : ""})` : "";
 }
 
 /** Sets a cookie; gives why it was left out, if it was. */
@@ -154,8 +156,10 @@ const sizeOf = items => items.reduce((sum, { name, value }) => sum + name.length
 async function runInSandbox(origin, script, asked) {
   const sandbox = new Cu.Sandbox(principalOf(origin), {
     sandboxName: "warmpool storage",
-    wantGlobalProperties: ["indexedDB", "atob", "btoa"],
+    wantGlobalProperties: ["indexedDB", "storage", "atob", "btoa"],
     wantComponents: false,
+    // As a page of the origin is. A sandbox would not be one by itself.
+    forceSecureContext: principalOf(origin).isOriginPotentiallyTrustworthy,
   });
   try {
     sandbox.asked = asked;
@@ -183,8 +187,8 @@ function visitedOrigins() {
   return urls.map(url => URL.parse(url)?.origin).filter(origin => origin && isPlain(origin));
 }
 
-const isFilled = ({ localStorage, sessionStorage, indexedDB }) =>
-  localStorage.length + sessionStorage.length + indexedDB.length > 0;
+const isFilled = ({ localStorage, sessionStorage, indexedDB, opfs }) =>
+  localStorage.length + sessionStorage.length + indexedDB.length + opfs.length > 0;
 
 const isPlain = origin => /^https?:\/\/[^^]+$/.test(origin);
 

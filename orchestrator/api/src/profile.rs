@@ -125,6 +125,9 @@ pub struct OriginContents {
     pub session_storage: u64,
     /// The names of its databases.
     pub databases: Vec<String>,
+    /// How many private files it has.
+    #[serde(default)]
+    pub files: u64,
     /// The size of all that, in bytes.
     pub size: u64,
 }

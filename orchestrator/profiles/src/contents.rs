@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use warmpool_api::profile::{HeldCookie, HostCookies, OriginContents};
-use warmpool_protocol::{Cookie, Item, OriginStorage, StorageState};
+use warmpool_protocol::{Cookie, Item, OriginStorage, PrivateFileKind, StorageState};
 
 /// The cookies of each host, by their names.
 pub(crate) fn cookies(state: &StorageState) -> Vec<HostCookies> {
@@ -31,11 +31,13 @@ pub(crate) fn origins(state: &StorageState) -> Vec<OriginContents> {
 fn contents(origin: &OriginStorage) -> OriginContents {
     let bytes = |items: &[Item]| items.iter().map(|item| item.name.len() + item.value.len()).sum::<usize>();
     let databases = serde_json::to_vec(&origin.indexed_db).map_or(0, |text| text.len());
+    let files = origin.opfs.iter().map(|file| file.base64.as_ref().map_or(0, String::len)).sum::<usize>();
     OriginContents {
         origin: origin.origin.clone(),
         local_storage: origin.local_storage.len() as u64,
         session_storage: origin.session_storage.len() as u64,
         databases: origin.indexed_db.iter().map(|database| database.name.clone()).collect(),
-        size: (bytes(&origin.local_storage) + bytes(&origin.session_storage) + databases) as u64,
+        files: origin.opfs.iter().filter(|file| file.kind == PrivateFileKind::File).count() as u64,
+        size: (bytes(&origin.local_storage) + bytes(&origin.session_storage) + databases + files) as u64,
     }
 }

@@ -72,8 +72,8 @@ pub use settings::{
 };
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 pub use storage::{
-    Cookie, Database, Entry, Index, Item, ObjectStore, OriginStorage, SameSite, StorageError, StorageQuery,
-    StorageState, longest_state,
+    Cookie, Database, Entry, Index, Item, ObjectStore, OriginStorage, PrivateFile, PrivateFileKind, SameSite,
+    StorageError, StorageQuery, StorageState, longest_state,
 };
 
 /// The number of a worker's user, and of that user's group, in its image and in its container.

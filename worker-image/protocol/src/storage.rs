@@ -5,6 +5,8 @@
 mod database;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod private_file;
+mod size;
 
 use std::collections::HashSet;
 
@@ -13,6 +15,8 @@ use serde_json::Value;
 use url::Url;
 
 pub use database::{Database, Entry, Index, ObjectStore};
+pub use private_file::{PrivateFile, PrivateFileKind};
+use size::length;
 
 /// The most cookies of one state. Chromium itself keeps 3,300 at most.
 const MAX_COOKIES: usize = 10_000;
@@ -38,6 +42,9 @@ pub struct StorageState {
     /// What could not be read, each as a sentence. Nothing comes of them where a state is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Origins that keep something which could not be read; a warning says why. Nothing comes of them where a state is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 /// A cookie.
@@ -105,9 +112,9 @@ pub struct OriginStorage {
     /// Its databases.
     #[serde(rename = "indexedDB", default, skip_serializing_if = "Vec::is_empty")]
     pub indexed_db: Vec<Database>,
-    /// Its private files, which Playwright may write. They are left out.
+    /// Its private files (OPFS), each directory before what is in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub opfs: Vec<Value>,
+    pub opfs: Vec<PrivateFile>,
 }
 
 /// An entry of local or session storage.
@@ -161,8 +168,14 @@ impl StorageState {
     /// The state as JSON, without its warnings.
     /// Errors: never, as long as it is made of texts and numbers.
     pub fn lasting_json(&self) -> serde_json::Result<Vec<u8>> {
-        let Self { cookies, origins, credentials, warnings: _ } = self;
+        let Self { cookies, origins, credentials, warnings: _, unread: _ } = self;
         serde_json::to_vec(&Lasting { cookies, origins, credentials })
+    }
+
+    /// Notes that an origin could not be read, and why.
+    pub fn leave_unread(&mut self, origin: String, reason: &dyn std::fmt::Display) {
+        self.warnings.push(format!("{origin}: left out: {reason}"));
+        self.unread.push(origin);
     }
 
     /// Whether there is nothing in it.
@@ -205,10 +218,28 @@ impl StorageState {
         if !self.credentials.is_empty() {
             left_out.push("state.credentials: passkeys are left out".to_owned());
         }
-        for (at, _) in self.origins.iter().enumerate().filter(|(_, origin)| !origin.opfs.is_empty()) {
-            left_out.push(format!("state.origins[{at}].opfs: private files of an origin are left out"));
-        }
         left_out
+    }
+
+    /// Leaves out the origins that are too many, or too large as JSON together, for a state that is given; a warning names each.
+    pub fn bound(&mut self, limit: u64) {
+        // What is around the two lists.
+        const FRAME: u64 = 64;
+        let mut left = limit.saturating_sub(length(&self.cookies) + FRAME);
+        let mut kept = Vec::with_capacity(self.origins.len().min(MAX_ORIGINS));
+        for origin in std::mem::take(&mut self.origins) {
+            // With the comma behind it.
+            let size = length(&origin) + 1;
+            if kept.len() >= MAX_ORIGINS {
+                self.leave_unread(origin.origin, &format_args!("a state may have {MAX_ORIGINS} origins at most"));
+            } else if size > left {
+                self.leave_unread(origin.origin, &format_args!("with it the state would be larger than it may be"));
+            } else {
+                left -= size;
+                kept.push(origin);
+            }
+        }
+        self.origins = kept;
     }
 }
 
@@ -236,6 +267,11 @@ impl Cookie {
         }
         if !self.path.starts_with('/') || self.path.contains(';') || self.path.contains(is_control) {
             return wrong("path", "must begin with `/`, and may hold neither `;` nor control characters");
+        }
+        if let Some(site) = &self.partition_key
+            && !is_origin(site)
+        {
+            return wrong("partitionKey", "must be a site, such as https://example.com");
         }
         if !self.expires.is_finite() {
             return wrong("expires", "must be a number of seconds since 1970, or -1");
@@ -269,15 +305,17 @@ impl OriginStorage {
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.local_storage.is_empty() && self.session_storage.is_empty() && self.indexed_db.is_empty()
+        self.session_storage.is_empty() && !self.has_shared()
+    }
+
+    /// Whether there is something that all tabs of the origin share.
+    #[must_use]
+    pub fn has_shared(&self) -> bool {
+        !(self.local_storage.is_empty() && self.indexed_db.is_empty() && self.opfs.is_empty())
     }
 
     fn check(&self) -> Result<(), Wrong> {
-        let parsed = Url::parse(&self.origin).ok();
-        let is_origin = parsed.is_some_and(|url| {
-            matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == self.origin
-        });
-        if !is_origin {
+        if !is_origin(&self.origin) {
             let reason = "must be scheme, host and port alone, such as https://example.com";
             return wrong("origin", format!("{reason}, and is {:?}", self.origin));
         }
@@ -295,36 +333,22 @@ impl OriginStorage {
             }
             database.check().map_err(|(member, reason)| (format!("{place}.{member}"), reason))?;
         }
+        let mut paths = HashSet::new();
+        for (at, file) in self.opfs.iter().enumerate() {
+            let place = format!("opfs[{at}]");
+            if !paths.insert(&file.path) {
+                return wrong(format!("{place}.path"), "is there twice: write each path once");
+            }
+            file.check().map_err(|(member, reason)| (format!("{place}.{member}"), reason))?;
+        }
         Ok(())
     }
 }
 
-impl Database {
-    fn check(&self) -> Result<(), Wrong> {
-        if self.version == 0 {
-            return wrong("version", "must be 1 or more");
-        }
-        let mut names = HashSet::new();
-        for (at, store) in self.stores.iter().enumerate() {
-            let place = format!("stores[{at}]");
-            if !names.insert(&store.name) {
-                return wrong(format!("{place}.name"), "is there twice: write each name once");
-            }
-            let has_path = store.key_path.is_some() || store.key_path_array.is_some();
-            for (number, record) in store.records.iter().enumerate() {
-                let has_key = record.key.is_some() || record.key_encoded.is_some();
-                let place = format!("{place}.records[{number}]");
-                if record.value.is_none() == record.value_encoded.is_none() {
-                    return wrong(place, "must have either value or valueEncoded");
-                }
-                if has_key == has_path {
-                    let reason = if has_path { "must have no key, which is in its value" } else { "must have a key" };
-                    return wrong(place, reason);
-                }
-            }
-        }
-        Ok(())
-    }
+/// Whether a text is the origin of a site of the web, and nothing more.
+fn is_origin(text: &str) -> bool {
+    let parsed = Url::parse(text).ok();
+    parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.origin().ascii_serialization() == text)
 }
 
 #[cfg(test)]
@@ -419,8 +443,61 @@ mod tests {
 
     #[test]
     fn what_no_engine_takes_is_named() {
-        let state = json!({"credentials": [{}], "origins": [{"origin": "https://a.b", "opfs": [{}]}]});
-        let state: StorageState = serde_json::from_value(state).unwrap();
-        assert_eq!(state.left_out().len(), 2);
+        let state: StorageState = serde_json::from_value(json!({"credentials": [{}]})).unwrap();
+        assert_eq!(state.left_out().len(), 1);
+    }
+
+    #[test]
+    fn wrong_private_files_are_found_at_their_place() {
+        let files = |files: Value| json!({"origins": [{"origin": "https://a.b", "opfs": files}]});
+        let file = |path: &str, base64: &str| json!({"path": path, "type": "file", "base64": base64});
+        for path in ["", "/a", "a/", "a//b", ".", "a/..", "a\\b"] {
+            assert_eq!(place(files(json!([file(path, "")]))), "origins[0].opfs[0].path", "{path}");
+        }
+        for base64 in ["a", "a===", "=", "ab=", "a b=", "ab-_"] {
+            assert_eq!(place(files(json!([file("a", base64)]))), "origins[0].opfs[0].base64", "{base64}");
+        }
+        let directory = json!({"path": "a", "type": "directory"});
+        assert_eq!(place(files(json!([directory, file("a/b", "YQ=="), file("c", "YWI"), file("d", "")]))), "");
+        assert_eq!(place(files(json!([directory, directory]))), "origins[0].opfs[1].path");
+        assert_eq!(place(files(json!([{"path": "a", "type": "file"}]))), "origins[0].opfs[0].base64");
+        assert_eq!(
+            place(files(json!([{"path": "a", "type": "directory", "base64": ""}]))),
+            "origins[0].opfs[0].base64"
+        );
+    }
+
+    #[test]
+    fn a_partition_is_a_site() {
+        let cookie = |site: &str| json!({"cookies": [{"name": "a", "value": "b", "domain": "a.b", "path": "/", "partitionKey": site}]});
+        for wrong in ["nonsense", "", "example.com", "https://example.com/", "file:///"] {
+            assert_eq!(place(cookie(wrong)), "cookies[0].partitionKey", "{wrong}");
+        }
+        assert_eq!(place(cookie("https://example.com")), "");
+        assert_eq!(place(cookie("http://localhost:3000")), "");
+    }
+
+    #[test]
+    fn what_is_read_may_be_given() {
+        let origin = |number: usize, bytes: usize| OriginStorage {
+            origin: format!("https://s{number}.example"),
+            local_storage: vec![Item { name: "a".to_owned(), value: "x".repeat(bytes) }],
+            ..OriginStorage::default()
+        };
+        let mut many =
+            StorageState { origins: (0..MAX_ORIGINS + 3).map(|at| origin(at, 1)).collect(), ..StorageState::default() };
+        many.bound(1 << 20);
+        assert_eq!((many.origins.len(), many.warnings.len(), many.unread.len()), (MAX_ORIGINS, 3, 3));
+        let origins = vec![origin(0, 600), origin(1, 600), origin(2, 10)];
+        let mut large = StorageState { origins, ..StorageState::default() };
+        large.bound(1024);
+        assert_eq!(
+            large.origins.iter().map(|at| at.origin.as_str()).collect::<Vec<_>>(),
+            ["https://s0.example", "https://s2.example"]
+        );
+        assert_eq!(large.unread, ["https://s1.example"]);
+        large.check().unwrap();
+        let bytes = serde_json::to_vec(&StorageState { warnings: Vec::new(), unread: Vec::new(), ..large }).unwrap();
+        assert!(bytes.len() < 1024, "{}", bytes.len());
     }
 }

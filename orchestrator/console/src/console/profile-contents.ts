@@ -27,11 +27,12 @@ function cookieRow({ name, path, expires }: HeldCookie): HTMLElement {
   return make('li', {}, make('code', { class: 'name' }, name || '(no name)'), make('span', { class: 'hint' }, `${where}${ends}`));
 }
 
-function storage({ local_storage: local, session_storage: session, databases }: OriginContents): string {
+function storage({ local_storage: local, session_storage: session, databases, files }: OriginContents): string {
   const parts = [
     local ? `local storage: ${counted(local, 'entry', 'entries')}` : '',
     session ? `session storage: ${counted(session, 'entry', 'entries')}` : '',
     databases.length ? `${counted(databases.length, 'database', 'databases')}: ${databases.join(', ')}` : '',
+    files ? counted(files, 'private file', 'private files') : '',
   ];
   return parts.filter(Boolean).join('; ');
 }

@@ -36,6 +36,7 @@ export interface OriginContents {
   local_storage: number;
   session_storage: number;
   databases: string[];
+  files: number;
   size: number;
 }
 

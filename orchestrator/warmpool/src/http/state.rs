@@ -39,6 +39,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
 async fn read(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
     let _busy = session.busy();
-    let state = session.read_state(app.config.session.max_state.bytes(), true).await?;
+    let limit = app.config.session.max_state.bytes();
+    let mut state = session.read_state(limit, true).await?;
+    state.bound(limit);
     Ok(json_reply(StatusCode::OK, &state))
 }

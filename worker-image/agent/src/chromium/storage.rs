@@ -70,7 +70,7 @@ impl Browser {
                         origins.insert(origin, kept);
                     }
                     Err(CdpError::Closed) => return Err(CdpError::Closed),
-                    Err(error) => read.warnings.push(format!("{origin}: left out: {error}")),
+                    Err(error) => read.leave_unread(origin, &error),
                 }
             }
             tab.close().await?;
@@ -94,8 +94,7 @@ impl Browser {
     /// Writes what all tabs of an origin share, one origin after another.
     async fn write_shared_storage(&self, origins: &[OriginStorage]) -> Result<Vec<String>, CdpError> {
         let mut left_out = Vec::new();
-        let shared: Vec<&OriginStorage> =
-            origins.iter().filter(|at| !at.local_storage.is_empty() || !at.indexed_db.is_empty()).collect();
+        let shared: Vec<&OriginStorage> = origins.iter().filter(|at| at.has_shared()).collect();
         if shared.is_empty() {
             return Ok(left_out);
         }

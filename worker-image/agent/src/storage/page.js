@@ -4,9 +4,9 @@
 //   {"read": {"session": bool, "limit": bytes}}  -> {"origin": …, "skipped": [sentence]}
 //   {"write": origin, "session": bool}           -> {"skipped": [sentence]}
 //
-// "origin" has the members of Playwright's storageState, and "sessionStorage"; the agent knows which origin it is. What JSON cannot hold is encoded as Playwright
-// encodes it: {d} is a date, {bi} a big integer, {a}, {o}, {m}, {s} are lists, objects, maps and sets, {ref} is one of these
-// that came before, and so on.
+// "origin" has the members of Playwright's storageState, and "sessionStorage"; the agent knows which origin it is. What JSON cannot
+// hold is encoded as Playwright encodes it: {d} is a date, {bi} a big integer, {a}, {o}, {m}, {s} are lists, objects, maps and sets,
+// {ref} is one of these that came before, and so on.
 (async text => {
   const request = JSON.parse(text);
   const skipped = [];
@@ -224,11 +224,61 @@
     }
   }
 
+  /** The root of the origin's private files; null where there are none: in a page that came by plain http, or in an old engine. */
+  async function privateRoot() {
+    const manager = globalThis.navigator?.storage ?? globalThis.storage;
+    return manager?.getDirectory ? manager.getDirectory() : null;
+  }
+
+  /** Private files below a directory, each directory before what is in it. */
+  async function readFiles(directory, above, read) {
+    const entries = [];
+    for await (const entry of directory.entries()) entries.push(entry);
+    entries.sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [name, handle] of entries) {
+      const path = above + name;
+      spend(path.length);
+      if (handle.kind === "directory") {
+        read.push({ path, type: "directory" });
+        await readFiles(handle, `${path}/`, read);
+        continue;
+      }
+      try {
+        const file = await handle.getFile();
+        spend(Math.ceil(file.size / 3) * 4);
+        read.push({ path, type: "file", base64: toBase64(new Uint8Array(await file.arrayBuffer())) });
+      } catch (error) {
+        if (error instanceof RangeError) throw error;
+        skipped.push(`the private file ${path}: ${error.message}`);
+      }
+    }
+    return read;
+  }
+
+  async function writeFiles(entries) {
+    const root = await privateRoot();
+    if (!root) throw new Error("this page may have none");
+    for (const { path, type, base64 } of entries) {
+      const names = path.split("/");
+      const name = names.pop();
+      let directory = root;
+      for (const above of names) directory = await directory.getDirectoryHandle(above, { create: true });
+      if (type === "directory") {
+        await directory.getDirectoryHandle(name, { create: true });
+        continue;
+      }
+      const handle = await directory.getFileHandle(name, { create: true });
+      const writable = await handle.createWritable();
+      await writable.write(fromBase64(base64));
+      await writable.close();
+    }
+  }
+
   const local = () => globalThis.localStorage;
   const session = () => globalThis.sessionStorage;
 
   if (request.write) {
-    const { localStorage: items = [], sessionStorage: own = [], indexedDB: databases = [] } = request.write;
+    const { localStorage: items = [], sessionStorage: own = [], indexedDB: databases = [], opfs: files = [] } = request.write;
     if (request.session) {
       for (const { name, value } of own) session().setItem(name, value);
     } else {
@@ -236,6 +286,7 @@
       for (const database of databases) {
         await writeDatabase(database).catch(error => skipped.push(`the database ${database.name}: ${error.message}`));
       }
+      if (files.length > 0) await writeFiles(files).catch(error => skipped.push(`private files: ${error.message}`));
     }
     return JSON.stringify({ skipped });
   }
@@ -244,5 +295,7 @@
   if (request.read.session) origin.sessionStorage = readItems(session());
   const databases = await indexedDB.databases();
   origin.indexedDB = await Promise.all(databases.map(readDatabase));
+  const root = await privateRoot().catch(() => null);
+  origin.opfs = root ? await readFiles(root, "", []) : [];
   return JSON.stringify({ origin, skipped });
 })

@@ -1,6 +1,8 @@
 //! What WebKit keeps for sites, by the shell.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageState};
 
@@ -29,7 +31,7 @@ impl Webkit {
                     read.origins.extend(Some(kept).filter(|kept| !kept.is_empty()));
                 }
                 Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
-                Err(ShellError::Refused(reason)) => read.warnings.push(format!("{origin}: left out: {reason}")),
+                Err(ShellError::Refused(reason)) => read.leave_unread(origin, &reason),
             }
         }
         Ok(read)
@@ -60,11 +62,13 @@ impl Webkit {
         }
         if !cookies.is_empty() {
             commands.set_cookies(&write_cookies(&cookies)).await.map_err(failed)?;
+            // WebKit says of none that it did not take it.
+            let taken = read_cookies(&commands.cookies().await.map_err(failed)?);
+            left_out.extend(refused(&cookies, &taken, now()));
         }
         let mut visited_in_first = false;
         for origin in &state.origins {
-            let shared = !origin.local_storage.is_empty() || !origin.indexed_db.is_empty();
-            let wanted = [shared.then_some(Request::Write(origin)), session(origin)];
+            let wanted = [origin.has_shared().then_some(Request::Write(origin)), session(origin)];
             for request in wanted.into_iter().flatten() {
                 visited_in_first |= matches!(request, Request::WriteSession(_));
                 match ask(commands, &origin.origin, request).await {
@@ -79,6 +83,21 @@ impl Webkit {
         }
         Ok(left_out)
     }
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// Sentences about the cookies that are not among those which the browser has, but for the expired ones.
+fn refused(given: &[&Cookie], taken: &[Cookie], now: f64) -> Vec<String> {
+    let key = |cookie: &Cookie| (cookie.name.clone(), cookie.host().to_owned(), cookie.path.clone());
+    let taken: HashSet<_> = taken.iter().map(key).collect();
+    let is_refused = |cookie: &&&Cookie| !taken.contains(&key(cookie)) && !(0.0..=now).contains(&cookie.expires);
+    let told =
+        |cookie: &&Cookie| format!("the cookie {} of {}: left out: WebKit refused it", cookie.name, cookie.domain);
+    given.iter().filter(is_refused).map(told).collect()
 }
 
 fn session(origin: &OriginStorage) -> Option<Request<'_>> {

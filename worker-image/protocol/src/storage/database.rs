@@ -1,9 +1,13 @@
 //! Databases of an origin, which nobody but a browser reads.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use super::{Wrong, wrong};
 
 /// A database of IndexedDB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,4 +99,32 @@ pub struct Index {
     pub multi_entry: bool,
     /// Whether no two records have the same key.
     pub unique: bool,
+}
+
+impl Database {
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        if self.version == 0 {
+            return wrong("version", "must be 1 or more");
+        }
+        let mut names = HashSet::new();
+        for (at, store) in self.stores.iter().enumerate() {
+            let place = format!("stores[{at}]");
+            if !names.insert(&store.name) {
+                return wrong(format!("{place}.name"), "is there twice: write each name once");
+            }
+            let has_path = store.key_path.is_some() || store.key_path_array.is_some();
+            for (number, record) in store.records.iter().enumerate() {
+                let has_key = record.key.is_some() || record.key_encoded.is_some();
+                let place = format!("{place}.records[{number}]");
+                if record.value.is_none() == record.value_encoded.is_none() {
+                    return wrong(place, "must have either value or valueEncoded");
+                }
+                if has_key == has_path {
+                    let reason = if has_path { "must have no key, which is in its value" } else { "must have a key" };
+                    return wrong(place, reason);
+                }
+            }
+        }
+        Ok(())
+    }
 }
