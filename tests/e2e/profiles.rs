@@ -16,6 +16,8 @@ pub(crate) fn group() -> Group {
             pass_from_engine_to_engine,
             are_saved_before_a_client_closes_the_browser,
             are_saved_when_a_client_just_goes,
+            are_saved_before_the_last_window_closes,
+            keep_what_of_a_site_cannot_be_read,
             have_one_writer_and_many_readers,
             outlive_the_daemon,
             are_saved_though_the_engine_answers_late,
@@ -162,6 +164,64 @@ async fn are_saved_when_a_client_just_goes(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+async fn are_saved_before_the_last_window_closes(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let saved = async |session: &Session, profile: &str, user: &str| {
+        let ended = eventually!("the session ends", 30, {
+            Some(session.record().await?).filter(|record| record["ended_at"].is_u64())
+        })?;
+        ensure!(ended["profile"]["error"].is_null() && ended["profile"]["saved_at"].is_u64(), "{ended}");
+        let state = daemon.api().get(&format!("/profiles/{profile}/state")).await?.text();
+        ensure!(state.contains(user), "{state}");
+        Ok(())
+    };
+    for (engine, name) in &ENGINES[..2] {
+        let session = daemon.webdriver(body(engine, &format!("window-{engine}"), "write")).await?;
+        let driver = drive(&session, name).await?;
+        driver.goto(&format!("{site}/")).await?;
+        execute(&driver, SIGN_IN, engine).await?;
+        driver.command(Method::DELETE, "/window", &Value::Null).await?.ok()?;
+        saved(&session, &format!("window-{engine}"), engine).await.with_context(|| format!("{engine} by WebDriver"))?;
+    }
+    let shown = json!({"browser_type": "chromium", "headless": false, "url": "about:blank",
+        "profile": {"name": "window", "mode": "write"}});
+    let session = daemon.session(shown).await?;
+    let mut cdp = session.cdp().await?;
+    let page = open(&mut cdp, &site).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'zoe'")).await?;
+    let targets = cdp.call("Target.getTargets", json!({})).await?;
+    for target in targets["targetInfos"].as_array().into_iter().flatten().filter(|target| target["type"] == "page") {
+        let _ = cdp.call("Target.closeTarget", json!({"targetId": target["targetId"]})).await;
+    }
+    saved(&session, "window", "zoe").await.context("on a display")
+}
+
+/// An origin that is larger than a profile may be stays as it was saved before, and the session says so.
+async fn keep_what_of_a_site_cannot_be_read(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand().set("PROFILES_MAX_SIZE", "64KiB")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let api = daemon.api();
+    for (engine, name) in ENGINES {
+        let before = json!({"origins": [{"origin": site, "localStorage": [{"name": "login", "value": "ann"}]}]});
+        let path = format!("/profiles/{engine}");
+        api.send(Method::PUT, &path, json_headers(), json!({"state": before}).to_string().into()).await?.ok()?;
+        let session = daemon.webdriver(body(engine, engine, "write")).await?;
+        let driver = drive(&session, name).await?;
+        driver.goto(&format!("{site}/")).await?;
+        let fill = "document.cookie = 'later=1; max-age=10000'; localStorage.large = 'x'.repeat(arguments[0])";
+        execute(&driver, fill, "80000").await?;
+        driver.quit().await?;
+        let ended = session.becomes("terminated", 20).await?;
+        let error = ended["profile"]["error"].as_str().unwrap_or_default();
+        ensure!(error.contains(&site) && error.contains("larger than a state may be"), "{engine}: {ended}");
+        ensure!(ended["profile"]["saved_at"].is_u64(), "{engine}: {ended}");
+        let state = api.get(&format!("{path}/state")).await?.text();
+        ensure!(state.contains("ann") && state.contains("later"), "{engine}: {state}");
+    }
+    daemon.assert_idle().await
+}
+
 async fn have_one_writer_and_many_readers(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
@@ -213,6 +273,24 @@ async fn outlive_the_daemon(stage: Stage) -> Result<()> {
     ensure!(ended["profile"]["error"].is_null(), "{ended}");
     ensure!(who(&daemon, &site, ENGINES[0], "kill").await? == signed_in("lea"));
     ensure!(versions(&api, "kill").await? == 1, "one session, one version");
+
+    // Its worker is gone as well.
+    let session = daemon.session(body("chromium", "kill", "write")).await?;
+    let mut cdp = session.cdp().await?;
+    let page = open(&mut cdp, &site).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'pia'")).await?;
+    eventually!("it is saved while the session lives", 20, {
+        api.get("/profiles/kill/state").await?.text().contains("pia")
+    })?;
+    let container = daemon.only_container().await?;
+    daemon.kill9().await?;
+    daemon.docker().run(&["rm", "--force", "--volumes", &container]).await?;
+    daemon.restart().await?;
+    daemon.ready().await?;
+    let session = Session::from_body(&daemon.api(), session.body.clone())?;
+    let ended = session.becomes("failure", 20).await?;
+    ensure!(ended["profile"]["error"].as_str().is_some_and(|error| error.contains("gone")), "{ended}");
+    ensure!(ended["profile"]["saved_at"].is_u64(), "{ended}");
     daemon.assert_idle().await
 }
 

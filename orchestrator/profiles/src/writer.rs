@@ -53,6 +53,15 @@ impl Writer {
         self.holders.lock().insert(self.place.clone(), Some(session.clone()));
     }
 
+    /// When what the same session saved last was saved, in Unix milliseconds; also by a daemon before this one.
+    #[must_use]
+    pub fn saved_ms(&self) -> Option<u64> {
+        let entry = self.profiles.entry(&self.place).ok()?;
+        let record = entry.record.lock();
+        let newest = record.newest().filter(|version| version.session.as_ref() == self.session.get());
+        newest.filter(|version| version.session.is_some()).map(|version| version.saved_ms)
+    }
+
     /// What was saved last; empty of a profile that has no version yet.
     /// Errors: those of the files.
     pub async fn newest(&self) -> Result<StorageState, Error> {

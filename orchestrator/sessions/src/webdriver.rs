@@ -150,6 +150,10 @@ pub async fn forward(
         (command, request) = window::fill(size);
     }
     let closes = window::closes(request.method(), &command);
+    if closes {
+        // With the last window the browser goes.
+        session.save_before_close().await;
+    }
     *request.headers_mut() = only(&FOR_DRIVERS, request.headers());
     let limit = config.webdriver.command_timeout;
     let (path, passes_agent) = (command.path_in(id), command.passes_agent(session.options.engine));

@@ -10,6 +10,7 @@ use warmpool_workers::worker::AgentListener;
 use super::frames::{self, Sender, Text};
 use super::reading::Verdict;
 use crate::session::Session;
+use warmpool_core::browser::Mode;
 
 /// The ends of commands' names, in DevTools and in WebDriver BiDi, that set a locale or a time zone.
 static LOCALE: LazyLock<[Finder<'static>; 2]> =
@@ -25,6 +26,18 @@ static TRANSLATED: LazyLock<[Finder<'static>; 2]> =
 /// The commands of DevTools and of WebDriver BiDi that close the browser.
 static CLOSES: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| [Finder::new("\"Browser.close\""), Finder::new("\"browser.close\"")]);
+/// Those that close a tab.
+static CLOSES_TAB: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| ["\"Page.close\"", "\"Target.closeTarget\"", "\"browsingContext.close\""].map(Finder::new));
+
+/// What a message closes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Closes {
+    #[default]
+    Nothing,
+    Tab,
+    Browser,
+}
 
 /// Reads a client's messages.
 pub(super) struct ClientMessages {
@@ -32,8 +45,8 @@ pub(super) struct ClientMessages {
     agent: Option<AgentListener>,
     /// The session whose profile is saved before its browser closes.
     saves: Option<Arc<Session>>,
-    /// Whether the message closes the browser.
-    closes: bool,
+    /// What the message closes.
+    closes: Closes,
     /// The message without its mask.
     plain: Vec<u8>,
 }
@@ -41,7 +54,7 @@ pub(super) struct ClientMessages {
 impl ClientMessages {
     /// Reads the messages for an agent that hears of some, and for a session that saves a profile.
     pub(super) const fn new(agent: Option<AgentListener>, saves: Option<Arc<Session>>) -> Self {
-        Self { agent, saves, closes: false, plain: Vec::new() }
+        Self { agent, saves, closes: Closes::Nothing, plain: Vec::new() }
     }
 
     /// A message's first frame says what it is: its beginning, if it is a long one.
@@ -52,8 +65,14 @@ impl ClientMessages {
         self.plain.extend_from_slice(payload);
         unmask(&mut self.plain, text.mask);
         let said = self.said(text.is_whole && read as u64 == text.payload);
-        self.closes = self.saves.is_some() && CLOSES.iter().any(|finder| finder.find(&self.plain).is_some());
-        if self.closes {
+        let has = |finder: &Finder<'_>| finder.find(&self.plain).is_some();
+        self.closes = match &self.saves {
+            Some(_) if CLOSES.iter().any(has) => Closes::Browser,
+            // Without a display the browser stays.
+            Some(session) if session.options.mode == Mode::Headed && CLOSES_TAB.iter().any(has) => Closes::Tab,
+            _ => Closes::Nothing,
+        };
+        if self.closes != Closes::Nothing {
             return Verdict::Tell(said.unwrap_or_default());
         }
         said.map_or(Verdict::Pass, Verdict::Tell)
@@ -75,8 +94,12 @@ impl ClientMessages {
     }
 
     pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {
-        if let Some(session) = self.saves.as_ref().filter(|_| std::mem::take(&mut self.closes)) {
-            session.save_profile(true).await;
+        if let Some(session) = &self.saves {
+            match std::mem::take(&mut self.closes) {
+                Closes::Browser => session.save_profile(true).await,
+                Closes::Tab => session.save_before_close().await,
+                Closes::Nothing => {}
+            }
         }
         let Some(agent) = &mut self.agent else { return Ok(None) };
         match agent.tell(said).await {

@@ -1,5 +1,6 @@
 //! A session's profile: what its browser began with, and what is saved of it while it lives and when it ends.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +39,10 @@ pub(crate) struct SessionProfile {
 pub(crate) struct Saved {
     /// When the last good one was, in Unix milliseconds.
     pub(crate) at_ms: Option<u64>,
-    /// Why the last one failed, if it did.
+    /// Why the last one failed, or did not save all, if it did.
     pub(crate) error: Option<String>,
+    /// When the last one ended, good or not, in Unix milliseconds.
+    tried_ms: Option<u64>,
 }
 
 impl SessionProfile {
@@ -48,16 +51,19 @@ impl SessionProfile {
             ProfileKind::State => limits.max_size,
             ProfileKind::Folder => limits.max_folder,
         };
+        // The daemon may have been another when it was saved.
+        let saved = Saved { at_ms: writer.saved_ms(), ..Saved::default() };
         let writer = tokio::sync::Mutex::new(Some(writer));
-        Self { writer, kind, limit: limit.bytes(), saved: Mutex::default() }
+        Self { writer, kind, limit: limit.bytes(), saved: Mutex::new(saved) }
     }
 
-    fn note(&self, outcome: Result<(), String>) {
-        let mut saved = self.saved.lock();
-        match outcome {
-            Ok(()) => *saved = Saved { at_ms: Some(unix_ms()), error: None },
-            Err(reason) => saved.error = Some(reason),
-        }
+    /// Notes how a save went; one that saved a part names what it left out.
+    fn note(&self, outcome: Result<Option<String>, String>) {
+        let (mut saved, now) = (self.saved.lock(), Some(unix_ms()));
+        *saved = match outcome {
+            Ok(left_out) => Saved { at_ms: now, error: left_out, tried_ms: now },
+            Err(reason) => Saved { at_ms: saved.at_ms, error: Some(reason), tried_ms: now },
+        };
     }
 }
 
@@ -87,12 +93,19 @@ impl Session {
         let Some(writer) = &*writer else { return };
         let saved = match profile.kind {
             ProfileKind::State => self.save(writer, profile.limit, everywhere).await,
-            ProfileKind::Folder => self.save_folder(writer, profile.limit).await,
+            ProfileKind::Folder => self.save_folder(writer, profile.limit).await.map(|()| None),
         };
         if let Err(error) = &saved {
             tracing::warn!(session = %self.id, %error, "a profile was not saved");
         }
         profile.note(saved.map_err(|error| error.to_string()));
+    }
+
+    /// Saves its profile before a window is closed, with the last of which the browser may go.
+    pub(crate) async fn save_before_close(&self) {
+        if self.saves_while_running() {
+            self.save_profile(false).await;
+        }
     }
 
     /// Returns the right to write its profile, so that a viewer of the ended session does not keep it from others. A save that is
@@ -103,18 +116,21 @@ impl Session {
         }
     }
 
-    async fn save(&self, writer: &Writer, limit: u64, everywhere: bool) -> Result<(), Error> {
+    /// Saves what the browser keeps. Returns what was not read of it, if anything; the version before still has that.
+    async fn save(&self, writer: &Writer, limit: u64, everywhere: bool) -> Result<Option<String>, Error> {
         let mut state = self.read_state(limit, everywhere).await?;
+        let unread: HashSet<String> = state.unread.drain(..).collect();
         // The other engines read all origins without visiting one.
-        if !everywhere && self.options.engine == Engine::Chromium {
-            add_unread(&mut state, writer.newest().await?);
+        let skips_hidden = !everywhere && self.options.engine == Engine::Chromium;
+        if skips_hidden || !unread.is_empty() {
+            add_unread(&mut state, writer.newest().await?, |origin| skips_hidden || unread.contains(origin));
         }
         state.origins.retain(|origin| !origin.is_empty());
         for warning in &state.warnings {
             tracing::debug!(session = %self.id, warning, "not all of a profile was saved");
         }
         writer.save(&state).await?;
-        Ok(())
+        Ok(left_out(&unread, &state.warnings))
     }
 
     /// Ends the browser and saves its folder.
@@ -144,11 +160,19 @@ fn unpacked(error: AgentError, limit: u64) -> Error {
 }
 
 /// Adds the origins that were not read, as an earlier save has them.
-fn add_unread(state: &mut StorageState, before: StorageState) {
-    let unread =
-        before.origins.into_iter().filter(|old| state.origins.iter().all(|origin| origin.origin != old.origin));
-    let unread: Vec<_> = unread.collect();
+fn add_unread(state: &mut StorageState, before: StorageState, is_unread: impl Fn(&str) -> bool) {
+    let read: HashSet<String> = state.origins.iter().map(|origin| origin.origin.clone()).collect();
+    let unread = before.origins.into_iter().filter(|old| !read.contains(&old.origin) && is_unread(&old.origin));
     state.origins.extend(unread);
+}
+
+/// Says of how many origins nothing new was saved, and why of one.
+fn left_out(unread: &HashSet<String>, warnings: &[String]) -> Option<String> {
+    let first = warnings.iter().find(|warning| unread.iter().any(|origin| warning.starts_with(origin.as_str())))?;
+    Some(match unread.len() {
+        1 => format!("one origin stays as it was saved before: {first}"),
+        count => format!("{count} origins stay as they were saved before, such as {first}"),
+    })
 }
 
 impl Sessions {
@@ -165,15 +189,22 @@ impl Sessions {
         let Some(profile) = &session.profile else { return };
         // A browser that its client closed has left a folder that is whole.
         let is_whole = profile.kind == ProfileKind::Folder && *ending == Ending::BrowserClosed;
-        let is_there = is_whole || matches!(session.worker.health(), Health::Alive | Health::Booting);
+        let is_there = is_whole || is_running(session);
+        // The command that closed the browser, or its last window, waited for a save, and what came of that is noted.
+        let before = profile.saved.lock().clone();
+        let saved_before_close = before.is_fresh() && matches!(ending, Ending::BrowserClosed | Ending::DriverQuit);
         let reason = if is_there {
             let limit = self.shared.config.profiles.save_timeout;
             match timeout(limit, session.save_profile(true)).await {
-                Ok(()) => return,
+                Ok(()) => {
+                    if saved_before_close && !is_running(session) {
+                        *profile.saved.lock() = before;
+                    }
+                    return;
+                }
                 Err(_) => format!("the browser did not give its profile within {} seconds", limit.as_secs()),
             }
-        } else if *ending == Ending::BrowserClosed && profile.saved.lock().is_fresh() {
-            // The command that closed the browser waited for a save.
+        } else if saved_before_close {
             return;
         } else {
             "the browser was gone before its end was saved".to_owned()
@@ -183,11 +214,26 @@ impl Sessions {
     }
 }
 
+fn is_running(session: &Session) -> bool {
+    matches!(session.worker.health(), Health::Alive | Health::Booting)
+}
+
 impl Saved {
-    /// Whether the last save was good, and a moment ago.
+    /// Of a session whose worker was not found again.
+    pub(super) fn lost(at_ms: Option<u64>) -> Self {
+        let error = "the browser was gone before its end was saved".to_owned();
+        Self { at_ms, error: Some(error), tried_ms: None }
+    }
+
+    /// Of a session that has ended.
+    pub(super) const fn past(at_ms: Option<u64>, error: Option<String>) -> Self {
+        Self { at_ms, error, tried_ms: None }
+    }
+
+    /// Whether the last save ended a moment ago.
     fn is_fresh(&self) -> bool {
         const MOMENT: u64 = 5000;
-        self.error.is_none() && self.at_ms.is_some_and(|at| unix_ms().saturating_sub(at) < MOMENT)
+        self.tried_ms.is_some_and(|at| unix_ms().saturating_sub(at) < MOMENT)
     }
 }
 
@@ -197,16 +243,32 @@ mod tests {
 
     use super::*;
 
+    fn state_of(origins: &[(&str, &str)]) -> StorageState {
+        let local = |value: &str| json!([{"name": "a", "value": value}]);
+        let origins: Vec<_> =
+            origins.iter().map(|(origin, value)| json!({"origin": origin, "localStorage": local(value)})).collect();
+        serde_json::from_value(json!({"origins": origins})).unwrap()
+    }
+
     #[test]
     fn what_was_not_read_stays_as_it_was() {
-        let state = |origins: &[(&str, &str)]| -> StorageState {
-            let local = |value: &str| json!([{"name": "a", "value": value}]);
-            let origins: Vec<_> =
-                origins.iter().map(|(origin, value)| json!({"origin": origin, "localStorage": local(value)})).collect();
-            serde_json::from_value(json!({"origins": origins})).unwrap()
-        };
-        let mut read = state(&[("https://a.b", "new")]);
-        add_unread(&mut read, state(&[("https://a.b", "old"), ("https://c.d", "old")]));
-        assert_eq!(read, state(&[("https://a.b", "new"), ("https://c.d", "old")]));
+        let before = || state_of(&[("https://a.b", "old"), ("https://c.d", "old"), ("https://e.f", "old")]);
+        let mut read = state_of(&[("https://a.b", "new")]);
+        add_unread(&mut read, before(), |_| true);
+        assert_eq!(read, state_of(&[("https://a.b", "new"), ("https://c.d", "old"), ("https://e.f", "old")]));
+        let mut read = state_of(&[("https://a.b", "new")]);
+        add_unread(&mut read, before(), |origin| origin == "https://c.d");
+        assert_eq!(read, state_of(&[("https://a.b", "new"), ("https://c.d", "old")]), "the site has deleted the third");
+    }
+
+    #[test]
+    fn a_save_says_what_it_left_out() {
+        let unread = |origins: &[&str]| origins.iter().map(|&origin| origin.to_owned()).collect();
+        let warnings = ["https://x.y: left out: a record".to_owned(), "https://a.b: left out: too large".to_owned()];
+        assert_eq!(left_out(&unread(&[]), &warnings), None);
+        let one = left_out(&unread(&["https://a.b"]), &warnings).unwrap();
+        assert_eq!(one, "one origin stays as it was saved before: https://a.b: left out: too large");
+        let two = left_out(&unread(&["https://a.b", "https://c.d"]), &warnings).unwrap();
+        assert_eq!(two, "2 origins stay as they were saved before, such as https://a.b: left out: too large");
     }
 }

@@ -232,7 +232,7 @@ impl Record {
             metadata: options.metadata.clone(),
             app_name: options.app_name.clone(),
             profile: options.profile.as_ref().map(|choice| {
-                let saved = Saved { at_ms: self.profile_saved_ms, error: self.profile_error.clone() };
+                let saved = Saved::past(self.profile_saved_ms, self.profile_error.clone());
                 profile::view(choice, &saved)
             }),
             extension_ids: options.extensions.clone(),
