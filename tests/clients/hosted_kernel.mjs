@@ -1,7 +1,7 @@
 // A user of Kernel's SDK.
 
 import assert from 'node:assert/strict';
-import Kernel from '@onkernel/sdk';
+import Kernel, { toFile } from '@onkernel/sdk';
 import { UPLOAD, UPLOAD_NAME, sha256, until } from './session.mjs';
 
 export async function flow({ connect, signIn, checkSignedIn, choose, download, refused }) {
@@ -50,9 +50,20 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
   await refused(client.browsers.retrieve(id), 404, id);
   assert.ok((await client.browsers.retrieve(id, { include_deleted: true })).deleted_at);
 
-  const again = await client.browsers.create({ profile: { name: 'kernel-node' }, timeout_seconds: 3 });
+  const archive = Buffer.from(process.env.EXTENSION, 'base64');
+  const upload = async () => client.extensions.upload({ file: await toFile(archive, 'mark.zip'), name: 'mark' });
+  const extension = await upload();
+  assert.deepEqual([extension.name, extension.size_bytes, extension.checksum], ['mark', archive.length, sha256(archive)]);
+  await refused(upload(), 409, extension.id);
+  assert.deepEqual(await client.extensions.get('mark'), extension);
+  assert.deepEqual((await client.extensions.list()).items, [extension]);
+
+  const extensions = [{ name: 'mark' }];
+  const again = await client.browsers.create({ profile: { name: 'kernel-node' }, extensions, timeout_seconds: 3 });
+  await client.extensions.delete('mark');
   const reopened = await connect(again.cdp_ws_url);
   await checkSignedIn(reopened.page, 'kai');
+  assert.equal(await reopened.page.evaluate(() => document.documentElement.dataset.mark), 'kernel');
   // An open connection is use. What is idle ends without it.
   await new Promise((resolve) => setTimeout(resolve, 4000));
   await checkSignedIn(reopened.page, 'kai');
@@ -62,7 +73,8 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
 
   await refused(client.browsers.create({ stealth: true }), 400, 'stealth');
   await refused(client.browsers.create({ profile: { name: 'nobody' } }), 404, 'nobody');
-  await refused(client.extensions.list(), 400, '/extensions', 'not served');
+  await refused(client.browsers.create({ extensions: [{ name: 'nobody' }] }), 404, 'nobody');
+  await refused(client.extensions.download('ext_nobody'), 405, 'GET /extensions/', 'not served');
   await refused(client.browsers.update(id, { name: 'x' }), 405, 'PATCH /browsers/', 'not served');
   await refused(client.profiles.update('kernel-node', { name: 'x' }), 405, 'PATCH /profiles/', 'not served');
   await refused(client.profiles.download('kernel-node'), 400, 'GET /profiles/', 'not served');

@@ -45,6 +45,8 @@ export async function flow({ base, key, connect, signIn, checkSignedIn, choose, 
   const byHand = await connect(`${base.replace(/^http/, 'ws')}?apiKey=${key}&sessionId=${session.id}`);
   assert.ok(byHand.page.url().endsWith('/downloads'), byHand.page.url());
 
+  const carried = await client.sessions.context(session.id);
+  assert.ok(carried.cookies.length > 0 && Object.keys(carried.localStorage).length > 0, JSON.stringify(carried));
   const { profileId } = session;
   const once = { maxRetries: 0 };
   await refused(client.sessions.create({ profileId, persistProfile: true }, once), 409, session.id);
@@ -62,6 +64,11 @@ export async function flow({ base, key, connect, signIn, checkSignedIn, choose, 
   assert.deepEqual(listed, [again.id]);
   assert.equal((await client.profiles.get(profileId)).sourceSessionId, session.id);
   assert.ok((await client.profiles.list()).profiles.some((profile) => profile.id === profileId));
+  // The other way to carry a login along.
+  const sent = await client.sessions.create({ sessionContext: carried });
+  const signedIn = await connect(sent.websocketUrl);
+  await checkSignedIn(signedIn.page, 'sol');
+  await signedIn.browser.close();
   assert.equal((await client.sessions.releaseAll()).success, true);
   await reopened.browser.close();
 

@@ -1,7 +1,10 @@
 //! The SDKs of browsers as a service, which change nothing but an environment variable: sessions that begin with a context or a
 //! profile, by which a login outlives its session, files both ways, and refusals in their own shapes.
 
+use crate::extensions::zipped;
 use anyhow::{Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use warmpool_tests::programs::Program;
@@ -22,7 +25,16 @@ pub(crate) fn group() -> Group {
 fn of(stage: &Stage, service: &str, variable: &str, program: Program) -> Result<Program> {
     let daemon = stage.daemon()?;
     let program = program.env(&format!("{variable}_BASE_URL"), daemon.url());
+    let program = program.env("EXTENSION", STANDARD.encode(mark()?));
     Ok(program.env(&format!("{variable}_API_KEY"), daemon.key()).env("FLOW", service))
+}
+
+/// An extension that marks each page.
+fn mark() -> Result<Vec<u8>> {
+    let manifest = json!({"manifest_version": 3, "name": "Mark", "version": "1",
+        "content_scripts": [{"matches": ["<all_urls>"], "js": ["mark.js"], "run_at": "document_start"}]});
+    let script = b"document.documentElement.dataset.mark = 'kernel';";
+    zipped(&[("manifest.json", manifest.to_string().as_bytes()), ("mark.js", script)])
 }
 
 async fn node(stage: &Stage, service: &str, variable: &str) -> Result<()> {

@@ -35,6 +35,9 @@ pub struct ExtensionView {
     pub key_id: KeyId,
     /// Its name, in its default language.
     pub name: String,
+    /// What its uploader calls it, where they say so; no two of a key have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
     /// Its version.
     pub version: String,
     /// The version of its manifest's form. Chromium loads 3 alone, Firefox both.

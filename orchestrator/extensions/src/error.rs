@@ -1,6 +1,7 @@
 //! What can go wrong with an extension.
 
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
+use warmpool_core::ids::ExtensionId;
 use warmpool_protocol::extension::ExtensionError;
 use warmpool_store::StoreError;
 
@@ -18,6 +19,12 @@ pub enum Error {
     UnknownExtension {
         /// The id that was sent.
         id: String,
+    },
+    /// Another extension of the key is called so.
+    #[error("extension `{id}` has this `name` already: choose another one, or delete that extension")]
+    AliasTaken {
+        /// The other one.
+        id: ExtensionId,
     },
     /// What was sent is no extension.
     #[error(
@@ -59,6 +66,7 @@ impl Fault for Error {
             Self::Field(error) => error.code(),
             Self::Service(error) => error.code(),
             Self::UnknownExtension { .. } => Code::UnknownExtension,
+            Self::AliasTaken { .. } => Code::Conflict,
             Self::Invalid { .. } => Code::InvalidExtension,
             Self::TooLarge { .. } => Code::BodyTooLarge,
             Self::CountLimit { .. } | Self::SizeLimit { .. } => Code::ExtensionLimit,

@@ -16,6 +16,9 @@ pub(crate) struct Record {
     pub(crate) owner: KeyId,
     /// What its manifest says of it.
     pub(crate) name: String,
+    /// What its uploader calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) alias: Option<String>,
     pub(crate) version: String,
     pub(crate) manifest_version: u8,
     pub(crate) permissions: Vec<String>,
@@ -41,12 +44,13 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(owner: KeyId, upload: &Upload, hash: String) -> Self {
+    pub(crate) fn new(owner: KeyId, upload: &Upload, hash: String, alias: Option<String>) -> Self {
         let manifest = upload.manifest.clone();
         Self {
             id: ExtensionId::random(),
             owner,
             name: manifest.name,
+            alias,
             version: manifest.version,
             manifest_version: manifest.manifest_version,
             permissions: manifest.permissions,
@@ -69,6 +73,7 @@ impl Record {
             extension_id: self.id.clone(),
             key_id: self.owner.clone(),
             name: self.name.clone(),
+            alias: self.alias.clone(),
             version: self.version.clone(),
             manifest_version: self.manifest_version,
             permissions: self.permissions.clone(),

@@ -123,6 +123,13 @@ impl Extensions {
     /// Checks an upload and keeps it.
     /// Errors: `Invalid`, `TooLarge`, `CountLimit`, `SizeLimit`, and those of the store.
     pub async fn create(&self, owner: &KeyId, file: Bytes) -> Result<ExtensionView, Error> {
+        self.create_as(owner, file, None).await
+    }
+
+    /// The same for one that its uploader calls by a name of their own.
+    /// Errors: those of [`Extensions::create`], and `AliasTaken`.
+    pub async fn create_as(&self, owner: &KeyId, file: Bytes, alias: Option<String>) -> Result<ExtensionView, Error> {
+        self.check_alias(owner, alias.as_deref())?;
         self.check_room(owner, file.len() as u64)?;
         let limits = self.archive_limits();
         let checked = tokio::task::spawn_blocking(move || {
@@ -132,14 +139,21 @@ impl Extensions {
         });
         let (upload, hash) = checked.await.map_err(ServiceError::internal)??;
         let (extensions, owner) = (self.clone(), owner.clone());
-        carry_out(async move { extensions.keep(owner, &upload, hash).await }).await
+        carry_out(async move { extensions.keep(owner, &upload, hash, alias).await }).await
     }
 
-    async fn keep(&self, owner: KeyId, upload: &Upload, hash: String) -> Result<ExtensionView, Error> {
+    async fn keep(
+        &self,
+        owner: KeyId,
+        upload: &Upload,
+        hash: String,
+        alias: Option<String>,
+    ) -> Result<ExtensionView, Error> {
         let _turn = self.0.making.lock().await;
+        self.check_alias(&owner, alias.as_deref())?;
         self.check_room(&owner, upload.archive.len() as u64)?;
         let own = random_bytes::<32>();
-        let (record, cipher) = (Record::new(owner, upload, hash), Cipher::new(&own));
+        let (record, cipher) = (Record::new(owner, upload, hash, alias), Cipher::new(&own));
         // The file first: one that no record names is removed at the next start.
         self.0.files.put(&cipher, &record.id, upload.archive.clone()).await?;
         let mut batch = Batch::new();
@@ -153,6 +167,16 @@ impl Extensions {
         let entry = Entry { cipher, record: Arc::new(record) };
         self.0.entries.lock().insert(entry.record.id.clone(), entry);
         Ok(view)
+    }
+
+    fn check_alias(&self, owner: &KeyId, alias: Option<&str>) -> Result<(), Error> {
+        let Some(alias) = alias else { return Ok(()) };
+        let entries = self.0.entries.lock();
+        let mut mine = entries.values().filter(|entry| entry.record.owner == *owner);
+        match mine.find(|entry| entry.record.alias.as_deref() == Some(alias)) {
+            Some(entry) => Err(Error::AliasTaken { id: entry.record.id.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn check_room(&self, owner: &KeyId, more: u64) -> Result<(), Error> {

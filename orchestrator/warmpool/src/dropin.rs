@@ -21,7 +21,7 @@ use warmpool_sessions::Error;
 use warmpool_sessions::session::{CreateRequest, Kind, Options, check_text};
 
 /// How the names of clients' options end that are objects with the same members as our fields.
-const OBJECTS: [&str; 5] = ["defaultViewport", "viewport", "dimensions", "userMetadata", "tags"];
+const OBJECTS: [&str; 6] = ["defaultViewport", "viewport", "dimensions", "userMetadata", "tags", "sessionContext"];
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]

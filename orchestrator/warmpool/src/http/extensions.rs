@@ -22,6 +22,7 @@ use crate::http::error::Error;
 use warmpool_api::extension::{ExtensionList, ExtensionView};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_core::ids::{ExtensionId, KeyId};
+use warmpool_profiles::check_name;
 
 /// An extension's id in a path.
 const ID: Segment = Segment::new("id", "The extension's id, `ext_…`.");
@@ -83,7 +84,7 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let upload = upload(&app, &headers, body).await?;
+    let upload = upload(&app, &headers, body, false).await?;
     Ok(json_reply(StatusCode::CREATED, &app.extensions.create(&key, upload.file).await?))
 }
 
@@ -111,16 +112,18 @@ pub(super) struct Uploaded {
     pub(super) file: Bytes,
     /// The file's name, where a form says it.
     pub(super) name: Option<String>,
+    /// What the form calls the extension.
+    pub(super) alias: Option<String>,
     _text: body::Text,
 }
 
-/// Reads an extension: the body itself, or the part `file` of a form.
+/// Reads an extension: the body itself, or the part `file` of a form, which may have a part `name` where that counts.
 /// Errors: `BodyTooLarge` and others of a body; `InvalidBody` and `Field` for what is no form with a file.
-pub(super) async fn upload(app: &App, headers: &HeaderMap, body: Body) -> Result<Uploaded, Error> {
+pub(super) async fn upload(app: &App, headers: &HeaderMap, body: Body, has_name: bool) -> Result<Uploaded, Error> {
     let limit = app.config.extensions.max_size.bytes();
     if !media_type(headers).eq_ignore_ascii_case("multipart/form-data") {
         let text = body::read(app, body, limit, LIMIT).await?;
-        return Ok(Uploaded { file: text.bytes(), name: None, _text: text });
+        return Ok(Uploaded { file: text.bytes(), name: None, alias: None, _text: text });
     }
     let boundary = multer::parse_boundary(text(headers, CONTENT_TYPE).unwrap_or_default());
     let boundary = boundary.map_err(|error| no_form(&error.to_string()))?;
@@ -129,12 +132,17 @@ pub(super) async fn upload(app: &App, headers: &HeaderMap, body: Body) -> Result
     let sent = stream::iter([Ok::<_, Infallible>(whole.bytes())]);
     let limits = SizeLimit::new().per_field(limit);
     let mut form = Multipart::with_constraints(sent, boundary, Constraints::new().size_limit(limits));
-    let mut found = None;
+    let (mut found, mut alias) = (None, None);
     while let Some(part) = form.next_field().await.map_err(|error| fault(&error, limit))? {
         match part.name() {
             Some("file") if found.is_none() => {
                 let name = part.file_name().map(str::to_owned);
                 found = Some((part.bytes().await.map_err(|error| fault(&error, limit))?, name));
+            }
+            Some("name") if has_name && alias.is_none() => {
+                let name = part.text().await.map_err(|error| fault(&error, limit))?;
+                check_name("name", &name)?;
+                alias = Some(name);
             }
             other => {
                 let name: String = other.unwrap_or_default().chars().take(100).collect();
@@ -143,7 +151,7 @@ pub(super) async fn upload(app: &App, headers: &HeaderMap, body: Body) -> Result
         }
     }
     let (file, name) = found.ok_or_else(|| Error::invalid("file", "must be there, with the extension's archive"))?;
-    Ok(Uploaded { file, name, _text: whole })
+    Ok(Uploaded { file, name, alias, _text: whole })
 }
 
 fn fault(error: &multer::Error, limit: u64) -> Error {

@@ -12,6 +12,7 @@ use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 use warmpool_protocol::StorageState;
+use warmpool_sessions::session::Session;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes.get(
@@ -38,9 +39,15 @@ pub(super) fn routes(routes: Routes) -> Routes {
 /// `GET /sessions/<id>/state`
 async fn read(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
+    Ok(json_reply(StatusCode::OK, &readable_state(&app, &session).await?))
+}
+
+/// What the browser of a session keeps, as a create call takes it.
+/// Errors: `Worker`, `WorkerTimeout`.
+pub(super) async fn readable_state(app: &App, session: &Session) -> Result<StorageState, Error> {
     let _busy = session.busy();
     let limit = app.config.session.max_state.bytes();
     let mut state = session.read_state(limit, true).await?;
     state.bound(limit);
-    Ok(json_reply(StatusCode::OK, &state))
+    Ok(state)
 }

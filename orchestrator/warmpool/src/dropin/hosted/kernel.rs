@@ -26,8 +26,8 @@ const MEMORY: [u64; 7] = [1, 2, 4, 6, 8, 12, 16];
 pub(crate) struct CreateBrowser {
     /// Not served.
     chrome_policy: Option<Value>,
-    /// Not served.
-    extensions: Option<Value>,
+    /// `advanced.extension_ids`, each by its id or its name.
+    extensions: Option<Vec<Object<NamedExtension>>>,
     /// Not served.
     gpu: Option<Value>,
     /// Whether the browser runs without a display.
@@ -136,6 +136,22 @@ impl CreateBrowser {
         Ok(Options { connection_is_use: true, ..options })
     }
 
+    /// Gives each of its extensions the id of the one that it names.
+    /// Errors: `Field`, and those of `find`.
+    pub(crate) fn find_extensions<E: From<Error>>(
+        &mut self,
+        find: impl Fn(&str) -> Result<String, E>,
+    ) -> Result<(), E> {
+        for (at, Object(extension)) in self.extensions.iter_mut().flatten().enumerate() {
+            let wanted = match (&extension.id, &extension.name) {
+                (Some(wanted), None) | (None, Some(wanted)) => wanted,
+                _ => return Err(Error::invalid(format!("extensions[{at}]"), "must have either `id` or `name`").into()),
+            };
+            extension.id = Some(find(wanted)?);
+        }
+        Ok(())
+    }
+
     /// The same as the body of a create call.
     /// Errors: `Field`.
     pub(crate) fn create_body(self, config: &Config) -> Result<CreateBody, Error> {
@@ -145,11 +161,6 @@ impl CreateBrowser {
         let (proxy, proxy_name) = self.proxy.map_or((None, None), |Object(proxy)| (proxy.id, proxy.name));
         refuse([
             ("chrome_policy", &self.chrome_policy, "is not served: policies of browsers are the operator's"),
-            (
-                "extensions",
-                &self.extensions,
-                "is not served: upload it to /extensions, and name it in Warmpool's own create call",
-            ),
             ("gpu", &self.gpu, "is not served: browsers draw without a graphics card"),
             (
                 "network",
@@ -194,6 +205,10 @@ impl CreateBrowser {
         if let Some(Members(members)) = self.tags {
             labels(&mut create_body, "tags", members);
         }
+        if let Some(extensions) = self.extensions {
+            let ids: Vec<String> = extensions.into_iter().filter_map(|Object(extension)| extension.id).collect();
+            create_body.set("advanced.extension_ids", "extensions", json!(ids));
+        }
         if let Some(Object(profile)) = self.profile {
             let (place, name) = match (profile.id, profile.name) {
                 (Some(id), None) => ("profile.id", id),
@@ -206,6 +221,17 @@ impl CreateBrowser {
         }
         Ok(create_body)
     }
+}
+
+/// An extension that the browser is to have.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "KernelBrowserExtension")]
+struct NamedExtension {
+    /// Its id.
+    id: Option<String>,
+    /// What its uploader calls it.
+    name: Option<String>,
 }
 
 /// The memory of a worker in the service's words: the largest of its sizes that the worker has, or the smallest.
@@ -260,7 +286,7 @@ mod tests {
             (json!({"stealth": true}), "stealth"),
             (json!({"colour": 1}), "colour"),
             (json!({"telemetry": {"enabled": true}}), "telemetry"),
-            (json!({"extensions": [{"name": "e"}]}), "extensions"),
+            (json!({"extensions": [{"name": "e", "colour": 1}]}), "extensions[0].colour"),
             (json!({"location": {"locale": "x"}}), "location.locale"),
             (json!({"location": {"timezone": "Berlin"}}), "location.timezone"),
             (json!({"memory": "8GiB"}), "memory"),

@@ -1,11 +1,15 @@
 //! What a client of Steel asks for.
 
+mod context;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use warmpool_api::{AnyObject, Object};
 use warmpool_core::error::FieldFault as _;
 use warmpool_sessions::Error;
+
+pub(crate) use context::{ContextReply, SessionContext};
 
 use super::{asks_for_nothing, location, refuse};
 use crate::dropin::CreateBody;
@@ -58,8 +62,8 @@ pub(crate) struct CreateSession {
     proxy_url: Option<Value>,
     /// Has no effect: there is one place.
     region: Option<Value>,
-    /// Not served.
-    session_context: Option<Value>,
+    /// `state`: what a session before it gave as its context.
+    session_context: Option<Object<SessionContext>>,
     /// Not served.
     session_id: Option<Value>,
     /// `advanced.solve_captchas`.
@@ -104,7 +108,6 @@ impl CreateSession {
                 "is not served: block requests by your client's own routes",
             ),
             ("proxyUrl", &self.proxy_url, "is not served: the operator names upstream proxies in `egress.upstreams`"),
-            ("sessionContext", &self.session_context, "is not served: a profile keeps cookies and storage"),
             ("sessionId", &self.session_id, "is not served: the id is in the answer"),
         ])?;
         if self.concurrency.is_some_and(|count| count != 1) {
@@ -166,6 +169,9 @@ impl CreateSession {
                 return Err(Error::not_supported("useProxy", remedy));
             }
             _ => {}
+        }
+        if let Some(Object(context)) = self.session_context {
+            create_body.set("state", "sessionContext", context.into_state()?);
         }
         let mode = if self.persist_profile == Some(true) { "write" } else { "read" };
         if let Some(name) = self.profile_id {
@@ -243,6 +249,12 @@ mod tests {
             (json!({"useProxy": true}), "useProxy"),
             (json!({"profileId": "a/b"}), "profileId"),
             (json!({"concurrency": 2}), "concurrency"),
+            (json!({"sessionContext": {"indexedDB": {"a.b": []}}}), "sessionContext.indexedDB"),
+            (
+                json!({"sessionContext": {"cookies": [{"name": "a", "value": "b", "domain": ".co.uk"}]}}),
+                "sessionContext.cookies[0].domain",
+            ),
+            (json!({"sessionContext": {"localStorage": {"a b": {}}}}), "sessionContext.localStorage"),
         ] {
             let error = options(body.clone()).unwrap_err();
             assert_eq!((error.field(), error.code().status()), (Some(field), 400), "{body}: {error}");

@@ -1,19 +1,21 @@
-//! Extensions in the words of Browserbase and Steel.
+//! Extensions in the words of Browserbase, Steel and Kernel.
 
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::super::App;
 use super::super::auth::Caller;
 use super::super::extensions::{FAILURES, remove, upload};
 use super::super::openapi::{Operation, Routes};
+use super::super::query::Query;
 use super::super::reply::json_reply;
 use super::super::route::Policy;
-use super::time;
+use super::kernel::page;
+use super::{MAX_LISTED, time};
 use crate::http::error::Error;
 use warmpool_api::extension::ExtensionView;
 use warmpool_core::error::Code;
@@ -58,6 +60,31 @@ struct SteelDeleted {
     message: String,
 }
 
+/// An extension in Kernel's words.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KernelExtension")]
+struct KernelReply {
+    id: String,
+    /// What its uploader calls it.
+    name: Option<String>,
+    created_at: String,
+    size_bytes: u64,
+    /// SHA-256 of the zip, in hexadecimal.
+    checksum: String,
+}
+
+/// Which part of a list is wanted.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "KernelPageQuery")]
+struct PageQuery {
+    /// How many to pass over.
+    offset: Option<u64>,
+    /// How many.
+    #[schemars(range(min = 1, max = 100))]
+    limit: Option<u64>,
+}
+
 const UPLOAD: &str = "A form whose part `file` is a zip, a `.crx` or an `.xpi`. `extensions.max_size` bounds it.";
 
 /// The calls of Browserbase's.
@@ -86,6 +113,53 @@ pub(super) fn browserbase(routes: Routes, policy: Policy) -> Routes {
                 .writes_nothing("It is gone.")
                 .fails(&[Code::StoreBusy]),
         )
+}
+
+/// The calls of Kernel's.
+pub(super) fn kernel(routes: Routes, policy: Policy) -> Routes {
+    let of_one = |id, summary| Operation::new(id, summary, policy).fails(&[Code::UnknownExtension]);
+    routes
+        .get(
+            "/kernel/extensions",
+            kernel_list,
+            Operation::new("kernel_list_extensions", "List extensions", policy.takes::<PageQuery>())
+                .about("The newest first; the header `x-next-offset` leads on.")
+                .writes::<Vec<KernelReply>>("The extensions."),
+        )
+        .post(
+            "/kernel/extensions",
+            kernel_create,
+            Operation::new("kernel_create_extension", "Upload an extension", policy)
+                .about(
+                    "A form whose part `file` is a zip, and `name` what to call it. `extensions.max_size` bounds it.",
+                )
+                .reads_bytes("multipart/form-data")
+                .writes_at::<KernelReply>(201, "The extension.")
+                .fails(&[Code::InvalidBody, Code::Conflict])
+                .fails(&FAILURES),
+        )
+        .get(
+            "/kernel/extensions/{extension}/metadata",
+            kernel_show,
+            of_one("kernel_get_extension", "Look at an extension").writes::<KernelReply>("The extension."),
+        )
+        .delete(
+            "/kernel/extensions/{extension}",
+            kernel_delete,
+            of_one("kernel_delete_extension", "Delete an extension for good")
+                .writes_nothing("It is gone.")
+                .fails(&[Code::StoreBusy]),
+        )
+}
+
+/// The extension of a key with this id, or that its uploader calls so.
+/// Errors: `UnknownExtension`.
+pub(super) fn named(app: &App, key: &KeyId, given: &str) -> Result<ExtensionView, Error> {
+    let mine = app.extensions.list(|owner| owner == key);
+    match mine.into_iter().find(|extension| extension.alias.as_deref() == Some(given)) {
+        Some(extension) => Ok(extension),
+        None => Ok(app.extensions.get(given, |owner| owner == key)?),
+    }
 }
 
 /// The calls of Steel's.
@@ -124,7 +198,7 @@ async fn keep(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(ExtensionView, Option<String>), Error> {
-    let sent = upload(app, headers, body).await?;
+    let sent = upload(app, headers, body, false).await?;
     Ok((app.extensions.create(key, sent.file).await?, sent.name))
 }
 
@@ -149,6 +223,36 @@ async fn browserbase_show(
 
 async fn delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
     remove(&app, &id, |owner| *owner == key).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn kernel_list(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<Response, Error> {
+    let mine = app.extensions.list(|owner| *owner == key);
+    Ok(page(mine, query.offset, query.limit.unwrap_or(MAX_LISTED as u64), kernel_reply))
+}
+
+async fn kernel_create(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let sent = upload(&app, &headers, body, true).await?;
+    let view = app.extensions.create_as(&key, sent.file, sent.alias).await?;
+    Ok(json_reply(StatusCode::CREATED, &kernel_reply(view)))
+}
+
+async fn kernel_show(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
+    Ok(json_reply(StatusCode::OK, &kernel_reply(named(&app, &key, &id)?)))
+}
+
+async fn kernel_delete(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
+    let id = named(&app, &key, &id)?.extension_id;
+    remove(&app, id.as_str(), |owner| *owner == key).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -179,6 +283,16 @@ fn browserbase_reply(view: ExtensionView, name: Option<String>) -> BrowserbaseRe
         updated_at: time(view.created),
         file_name: name.unwrap_or(view.name),
         project_id: view.key_id,
+    }
+}
+
+fn kernel_reply(view: ExtensionView) -> KernelReply {
+    KernelReply {
+        id: view.extension_id.to_string(),
+        name: view.alias,
+        created_at: time(view.created),
+        size_bytes: view.size,
+        checksum: view.sha256,
     }
 }
 

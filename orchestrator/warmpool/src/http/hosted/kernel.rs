@@ -22,7 +22,7 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::{download, json_reply};
 use super::super::route::{Policy, Segment, Traffic};
-use super::{ID, REST, listed, missing, name_of, profile, profile_id, time};
+use super::{EXTENSION, ID, REST, listed, missing, name_of, profile, profile_id, time};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::kernel::CreateBrowser;
 use crate::http::error::Error;
@@ -37,7 +37,7 @@ use warmpool_keys::KeyId;
 use warmpool_protocol::File;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
-const POLICY: Policy = Policy::hosted(Service::Kernel, &[ID, PROFILE, REST]);
+const POLICY: Policy = Policy::hosted(Service::Kernel, &[ID, PROFILE, EXTENSION, REST]);
 /// How many browsers a list has whose client does not say.
 const LISTED: u64 = 20;
 /// How many profiles.
@@ -52,14 +52,14 @@ pub(super) fn routes() -> Routes {
     let of_profile = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownProfile]);
     let example = json!({"profile": {"name": "shop", "save_changes": true}, "timeout_seconds": 600});
     let rest = POLICY.takes_anything();
-    Routes::new("Kernel")
+    super::extensions::kernel(Routes::new("Kernel"), POLICY)
         .post(
             "/kernel/browsers",
             create,
             Operation::new("kernel_create_browser", "Create a session", POLICY.of(Traffic::Work))
                 .reads::<CreateBrowser>(example)
                 .writes::<BrowserReply>("The session is running.")
-                .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::Conflict])
+                .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::UnknownExtension, Code::Conflict])
                 .fails(FAILURES),
         )
         .get(
@@ -148,7 +148,9 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (request, _text) = super::read::<CreateBrowser>(&app, &headers, body).await?;
+    let (mut request, _text) = super::read::<CreateBrowser>(&app, &headers, body).await?;
+    let id_of = |named: &str| super::extensions::named(&app, &key, named).map(|found| found.extension_id.to_string());
+    request.find_extensions(id_of)?;
     if let Some(name) = request.profile() {
         profile(&app, &key, name)?;
     }
@@ -233,7 +235,7 @@ fn has(text: &str, part: &str) -> bool {
 }
 
 /// A page of a list, and the headers that lead to the next one.
-fn page<T, R: Serialize>(all: Vec<T>, offset: Option<u64>, limit: u64, shown: impl Fn(T) -> R) -> Response {
+pub(super) fn page<T, R: Serialize>(all: Vec<T>, offset: Option<u64>, limit: u64, shown: impl Fn(T) -> R) -> Response {
     let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let (offset, limit) = (offset.map_or(0, number), number(limit));
     let next = offset.saturating_add(limit);

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
+use futures_util::future::try_join_all;
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
@@ -19,9 +20,10 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::{download, json_reply};
 use super::super::route::{Policy, Segment, Traffic};
+use super::super::state::readable_state;
 use super::{EXTENSION, ID, REST, listed, missing, profile, profile_id, time, uploads};
 use crate::dropin::hosted::Service;
-use crate::dropin::hosted::steel::CreateSession;
+use crate::dropin::hosted::steel::{ContextReply, CreateSession};
 use crate::http::error::Error;
 use shapes::{
     FileList, FileReply, ListQuery, LiveDetails, LivePage, ProfileReplies, ProfileReply, ProjectQuery, Release,
@@ -88,6 +90,14 @@ pub(super) fn routes() -> Routes {
             live_details,
             of_session("steel_get_live_details", "Find a session's live view")
                 .writes::<LiveDetails>("Where it is.")
+                .fails(&live),
+        )
+        .get(
+            "/steel/v1/sessions/{id}/context",
+            context,
+            of_session("steel_get_context", "Read what a session's browser keeps for sites")
+                .about("Cookies and storage, which `sessionContext` takes. It is as good as a password.")
+                .writes::<ContextReply>("The context.")
                 .fails(&live),
         )
         .get(
@@ -244,9 +254,8 @@ async fn release_all(
 ) -> Result<Response, Error> {
     let (Release {}, _text) = super::read(&app, &headers, body).await?;
     let found = listed(&app, &key, |view| view.ended_at.is_none());
-    for view in &found {
-        app.sessions.end(view.session_id.as_str(), &key).await?;
-    }
+    // Each may have a profile to save.
+    try_join_all(found.iter().map(|view| app.sessions.end(view.session_id.as_str(), &key))).await?;
     let message = format!("{} sessions have ended", found.len());
     Ok(json_reply(StatusCode::OK, &Released { success: true, message }))
 }
@@ -274,6 +283,12 @@ async fn live_details(
         ws_url: base.websocket_url(&session),
     };
     Ok(json_reply(StatusCode::OK, &details))
+}
+
+async fn context(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
+    let session = app.sessions.find_live(&id, &key)?;
+    let state = readable_state(&app, &session).await?;
+    Ok(json_reply(StatusCode::OK, &ContextReply::from(state)))
 }
 
 async fn files(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
