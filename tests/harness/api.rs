@@ -126,7 +126,10 @@ impl Api {
 
 /// How long an answer may take that does not hang: tasks and worlds say how long they wait, and other POSTs may start a worker.
 fn patience(method: &Method, path: &str, body: &[u8]) -> Duration {
-    let waits = serde_json::from_slice::<Value>(body).ok().and_then(|body| body["wait"].as_u64());
+    /// Only those of attacks are longer, and they wait for nothing.
+    const LONGEST: usize = 1 << 20;
+    let read = (body.len() <= LONGEST).then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
+    let waits = read.and_then(|body| body["wait"].as_u64());
     match waits {
         Some(seconds) => HUNG_WORKER + Duration::from_secs(seconds.min(600)),
         None if *method == Method::POST && !path.starts_with("/lam/") => HUNG_WORKER,
