@@ -109,7 +109,7 @@ async fn finished_work_waits_for_room(stage: Stage) -> Result<()> {
         record["waiting"].is_object().then_some(record)
     })?;
     ensure!(waits["status"] == "running" && waits["waiting"]["code"] == "disk_nearly_full", "{waits}");
-    daemon.assert_idle().await.context("it holds no worker meanwhile")?;
+    daemon.assert_workers_idle().await.context("it holds no worker meanwhile")?;
     disk.clear()?;
     let ended = becomes(&api, &run, "success", 30).await?;
     ensure!(artifact(&api, &ended, "view.png").await?.starts_with(b"\x89PNG"), "{ended}");

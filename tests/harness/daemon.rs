@@ -509,6 +509,15 @@ impl Daemon {
     /// Waits until everything is given back: no live session, no task, world, viewer, MCP session or message under way, no caller
     /// waiting, the pool full, not one container more than the pool's warm ones, and no folder of a worker without a container.
     pub async fn assert_idle(&self) -> Result<()> {
+        self.assert_given_back(IDLE_GAUGES).await
+    }
+
+    /// The same where work that needs no worker is still under way.
+    pub async fn assert_workers_idle(&self) -> Result<()> {
+        self.assert_given_back(&IDLE_GAUGES[..2]).await
+    }
+
+    async fn assert_given_back(&self, gauges: &[(&str, &[(&str, &str)])]) -> Result<()> {
         let mut seen;
         let idle = eventually!("all is given back", IDLE_WITHIN, {
             let live = self.live().await?.len();
@@ -517,10 +526,8 @@ impl Daemon {
             let ready: usize = kinds.iter().map(|kind| kind.counts.ready).sum();
             let metrics = self.metrics().await?;
             // Those of what never happened are not there yet.
-            let busy: Vec<_> = IDLE_GAUGES
-                .iter()
-                .filter(|(name, labels)| metrics.sum(name, labels).unwrap_or_default() != 0.0)
-                .collect();
+            let busy: Vec<_> =
+                gauges.iter().filter(|(name, labels)| metrics.sum(name, labels).unwrap_or_default() != 0.0).collect();
             let known = [SESSIONS_LIVE, QUEUE_LENGTH].iter().all(|name| metrics.has(name));
             let workers: BTreeSet<&str> = containers.iter().filter_map(worker_of).collect();
             let folders = self.worker_folders()?;
