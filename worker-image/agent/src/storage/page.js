@@ -296,6 +296,14 @@
   const databases = await indexedDB.databases();
   origin.indexedDB = await Promise.all(databases.map(readDatabase));
   const root = await privateRoot().catch(() => null);
-  origin.opfs = root ? await readFiles(root, "", []) : [];
+  // Where they are too large, the rest of the origin, with its logins, is read all the same.
+  origin.opfs = [];
+  if (root) {
+    try {
+      origin.opfs = await readFiles(root, "", []);
+    } catch (error) {
+      skipped.push(`private files: ${error.message}`);
+    }
+  }
   return JSON.stringify({ origin, skipped });
 })
