@@ -75,7 +75,7 @@ pub struct ClusterFacts {
     pub lease: Option<LeaseFacts>,
 }
 
-/// Who has the workers of an instance.
+/// Which daemon holds the lease of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseFacts {
     /// The host of the daemon that has them; none where it was given up.

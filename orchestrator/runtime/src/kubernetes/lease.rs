@@ -44,7 +44,7 @@ impl Kubernetes {
         Ok(unless(404, api.get(GET_LEASES, &path).await)?)
     }
 
-    /// Has the lease of another instance own what this process makes, where that can be read.
+    /// Makes the lease of that instance the owner of what this process creates, where the lease can be read.
     pub(super) async fn keep_owner_of(&self, instance: &str) {
         match self.lease(&name(instance)).await {
             Ok(Some(lease)) => self.keep_owner(&lease),
@@ -53,7 +53,7 @@ impl Kubernetes {
         }
     }
 
-    /// Who has the workers of this instance, as far as that can be read. `data_dir` is this process's.
+    /// Returns which daemon holds the lease of this instance, as far as that can be read. `data_dir` is this process's.
     pub(super) async fn lease_facts(&self, data_dir: &Path) -> Option<LeaseFacts> {
         if self.instance.is_empty() {
             return None;

@@ -154,12 +154,12 @@ impl Sessions {
 
     /// Ends a session whose worker has not been found again, and writes that. None where it is found, or had ended.
     pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) -> Option<JoinHandle<()>> {
-        let writer = self.shared.held_profiles.lock().remove(id);
-        let saved = writer.as_ref().map(|writer| Saved::lost(writer.saved_ms())).unwrap_or_default();
         let ended = {
             let mut table = self.lock();
             let entry = table.get_mut(id).filter(|entry| entry.is_open_past())?;
             let SessionEntry::Past(record) = &*entry else { return None };
+            let writer = self.shared.held_profiles.lock().remove(id);
+            let saved = writer.as_ref().map(|writer| Saved::lost(writer.saved_ms())).unwrap_or_default();
             let ended = Record {
                 ended: Some(Ended::new(ending, unix_ms())),
                 deadline: None,
@@ -170,7 +170,6 @@ impl Sessions {
             *entry = SessionEntry::Past(Arc::new(ended.clone()));
             ended
         };
-        drop(writer);
         self.changed();
         tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
         let (store, sessions) = (self.shared.store.clone(), self.clone());

@@ -136,7 +136,7 @@ impl CreateBrowser {
         Ok(Options { connection_is_use: true, ..options })
     }
 
-    /// Gives each of its extensions the id of the one that it names.
+    /// Finds the id of each extension that it names.
     /// Errors: `Field`, and those of `find`.
     pub(crate) fn find_extensions<E: From<Error>>(
         &mut self,
