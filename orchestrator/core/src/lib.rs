@@ -16,6 +16,7 @@
 //! | `metadata` | labels that clients put on their sessions and tasks, with their limits |
 //! | `secret`   | texts that no log shows, and the comparison of secrets |
 //! | `signature` | signatures of messages to other people's servers |
+//! | `silent`   | for tests: a peer that stops in the middle of its answers |
 //! | `sort`     | the order of a list |
 //! | `tcp`      | keep-alive probes and timeouts of TCP connections |
 //! | `tls`      | the daemon's certificate, reloaded when its files change, and TLS to other servers |
@@ -45,6 +46,8 @@ pub mod instance;
 pub mod metadata;
 pub mod secret;
 pub mod signature;
+#[cfg(any(test, feature = "testing"))]
+pub mod silent;
 pub mod sort;
 pub mod tcp;
 pub mod tls;

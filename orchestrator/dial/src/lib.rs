@@ -126,3 +126,44 @@ async fn attempt(
     }
     Err(failure)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use tokio::net::TcpSocket;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// A port that takes no connection and refuses none: its queue is full, and nobody accepts.
+    async fn deaf() -> (tokio::net::TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+            waiting.push(stream.unwrap());
+        }
+        (listener, waiting)
+    }
+
+    #[tokio::test]
+    async fn a_host_that_never_answers_is_given_up() {
+        let (deaf, _waiting) = deaf().await;
+        let address = deaf.local_addr().unwrap();
+        let none = Duration::ZERO;
+        let limits = ResolverLimits { at_once: 1, time: MINUTE, max_ttl: none, max_negative_ttl: none };
+        let lookups = Resolver::with(limits, move |_| Some(vec![address.ip(), address.ip()])).share();
+        let limit = Duration::from_millis(200);
+        let policy = Policy::for_attachments(Vec::new(), vec!["127.0.0.0/8".parse().unwrap()]);
+        let dialler = Dialler::new(policy, lookups.clone(), limit);
+        // The second has two addresses, of which none answers.
+        for host in [Host::Ipv4([127, 0, 0, 1].into()), Host::Domain("deaf.example".to_owned())] {
+            let asked = timeout(MINUTE, dialler.connect(&host, address.port())).await.expect("it ends");
+            assert!(matches!(asked, Err(DialError::TimedOut)), "{host}: {asked:?}");
+            let asked = timeout(MINUTE, lookups.connect(&host, address.port(), limit)).await.expect("it ends");
+            assert!(matches!(asked, Err(DialError::TimedOut)), "{host}: {asked:?}");
+        }
+    }
+}

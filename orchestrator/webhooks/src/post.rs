@@ -145,3 +145,40 @@ impl Post<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use warmpool_core::silent::SilentPeer;
+    use warmpool_core::tls::client_config;
+    use warmpool_dial::Resolver;
+
+    #[tokio::test]
+    async fn a_receiver_that_never_answers_is_given_up() {
+        let tls = client_config().unwrap();
+        for (scheme, beginning) in [
+            ("http", &b""[..]),
+            ("http", b"HTTP/1.1 200 OK\r\ncontent-le"),
+            ("http", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+            ("https", b""),
+            ("https", b"\x16\x03\x03"),
+        ] {
+            let mut silent = SilentPeer::after(beginning).await.unwrap();
+            let post = Post {
+                way: Way::Own(Resolver::nowhere().share()),
+                url: &format!("{scheme}://{}/hook", silent.address).parse().unwrap(),
+                secret: &Secret::new("s".to_owned()),
+                id: "msg_1",
+                seconds: 1,
+                body: "{}",
+                limit: Duration::from_millis(300),
+                tls: &tls,
+            };
+            let sent = timeout(Duration::from_secs(60), post.send()).await.expect("it ends");
+            let error = sent.expect_err("nobody took it");
+            assert!(matches!(error, PostError::Slow) && error.is_passing(), "{scheme}, {beginning:?}: {error:?}");
+            silent.is_left().await.unwrap_or_else(|error| panic!("{scheme}, {beginning:?}: {error}"));
+        }
+    }
+}

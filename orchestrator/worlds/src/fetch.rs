@@ -194,6 +194,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
+    use warmpool_core::silent::SilentPeer;
     use warmpool_dial::{Resolver, ResolverLimits};
     use warmpool_store::Store;
 
@@ -319,5 +320,23 @@ mod tests {
         let url = format!("http://here.example:{}/a?b=c", address.port());
         assert_eq!(fetch(&fetcher, &url).await.unwrap(), picture());
         assert!(matches!(fetch(&fetcher, &url).await, Err(FetchError::TooLarge { limit: 1000, .. })));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_is_given_up() {
+        let fetcher = Fetcher { timeout: Duration::from_millis(300), ..fetcher(&["127.0.0.0/8"], &[], &[]).await };
+        for (scheme, beginning) in [
+            ("http", &b""[..]),
+            ("http", b"HTTP/1.1 200 OK\r\ncontent-le"),
+            ("http", b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n\x89PNG\r\n"),
+            ("http", b"HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n"),
+            ("https", b""),
+        ] {
+            let mut silent = SilentPeer::after(beginning).await.unwrap();
+            let url = format!("{scheme}://{}/picture.png", silent.address);
+            let fetched = timeout(Duration::from_secs(60), fetch(&fetcher, &url)).await.expect("it ends");
+            assert!(matches!(fetched, Err(FetchError::NoPicture { .. })), "{scheme}, {beginning:?}: {fetched:?}");
+            silent.is_left().await.unwrap_or_else(|error| panic!("{scheme}, {beginning:?}: {error}"));
+        }
     }
 }

@@ -130,11 +130,17 @@ impl Renderer {
             }
         };
         let mut renderer = Self { runtime, drain, container, pipes, events: SceneEvents::default() };
-        let begun = timeout(START_TIMEOUT, renderer.next())
-            .await
-            .unwrap_or(Err(RenderError::Crashed("did not start".to_owned())));
+        renderer.ready().await?;
+        Ok(renderer)
+    }
+
+    /// Waits until it can take a job.
+    /// Errors: `Crashed`.
+    pub(super) async fn ready(&mut self) -> Result<(), RenderError> {
+        let begun =
+            timeout(START_TIMEOUT, self.next()).await.unwrap_or(Err(RenderError::Crashed("did not start".to_owned())));
         match begun? {
-            SceneEvent::Ready => Ok(renderer),
+            SceneEvent::Ready => Ok(()),
             other => Err(RenderError::Crashed(format!("began with {other:?}"))),
         }
     }
@@ -392,6 +398,14 @@ pub(super) async fn remove_left(runtime: &Runtime, drain: &Drain) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Renderer {
+        /// What is spoken to by these pipes.
+        pub(crate) fn behind(pipes: RendererPipes, worlds: &Worlds) -> Self {
+            let (runtime, drain) = (worlds.shared.runtime.clone(), worlds.shared.drain.clone());
+            Self { runtime, drain, container: RendererId::random(), pipes, events: SceneEvents::default() }
+        }
+    }
 
     #[test]
     fn a_renderer_cannot_name_files_of_its_own() {

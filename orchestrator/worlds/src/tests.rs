@@ -8,6 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
+use super::render::{RenderError, Renderer};
 use super::*;
 use warmpool_api::integration::RequestView;
 use warmpool_api::world::Status;
@@ -16,6 +17,7 @@ use warmpool_core::error::Fault as _;
 use warmpool_core::secret::Secret;
 use warmpool_dial::Resolver;
 use warmpool_keys::{IntegrationKind, Keys};
+use warmpool_runtime::RendererPipes;
 use warmpool_store::fault::{Faults, Point, until};
 use warmpool_store::{KeyRange, StoreOptions};
 
@@ -303,4 +305,33 @@ async fn an_export_is_read_without_a_file_and_one_at_a_time() {
     assert!(export(&key).await.is_ok(), "one that is dropped gives its place back");
     let unknown = service.worlds.export("q", &caller(&key)).await.map(drop);
     assert!(matches!(unknown, Err(Error::UnknownPatient)) && export(&key).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_renderer_that_says_nothing_is_given_up() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let record = service.generate(&key, 0).await.unwrap();
+    let patient = service.worlds.patient(&record).await.unwrap();
+    let live = LiveWorld::new(record.clone());
+    // Where it may read, and what it says at first. The second takes no job: its pipe is full after a byte.
+    for (room, said) in [(1 << 20, &b""[..]), (1, b""), (1 << 20, b"{\"event\": \"pro")] {
+        let renderer = || {
+            let (input, unread) = tokio::io::duplex(room);
+            let said = futures_util::stream::iter([Ok(said.into())]).chain(futures_util::stream::pending());
+            let pipes = RendererPipes { input: Box::pin(input), output: said.boxed() };
+            (Renderer::behind(pipes, &service.worlds), unread)
+        };
+        let (mut starting, _unread) = renderer();
+        let (renders, _unread) = renderer();
+        let mut content = record.open(&patient.cipher);
+        tokio::time::pause();
+        let for_ever = Duration::from_secs(7 * 86_400);
+        let started = timeout(for_ever, starting.ready()).await.expect("the start ends");
+        assert!(matches!(&started, Err(RenderError::Crashed(why)) if why == "did not start"), "{started:?}");
+        let rendering = service.worlds.render(&live, &patient.cipher, &mut content, Some(renders));
+        let rendered = timeout(for_ever, rendering).await.expect("the scene ends");
+        assert!(matches!(rendered, Err(RenderError::Slow(_))), "{rendered:?}");
+        tokio::time::resume();
+    }
 }

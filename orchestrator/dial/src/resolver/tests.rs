@@ -119,6 +119,23 @@ async fn the_deadline_frees_the_place() {
 }
 
 #[tokio::test]
+async fn a_connection_waits_no_longer_for_a_place_or_an_answer() {
+    let mut server = NameServer::start(0).await;
+    let limits = ResolverLimits { at_once: 1, ..LIMITS };
+    let share = server.resolver(limits).share();
+    let (first, limit) = (share.clone(), Duration::from_millis(300));
+    let has_the_place = tokio::spawn(async move { first.look_up(&format!("a{SILENT}")).await });
+    server.asked.wait_for(|asked| !asked.is_empty()).await.unwrap();
+    let of_its_own = server.resolver(limits).share();
+    for (share, name) in [(&share, "known-by-nobody.test".to_owned()), (&of_its_own, format!("b{SILENT}"))] {
+        let host = url::Host::Domain(name);
+        let asked = timeout(MINUTE / 2, share.connect(&host, 80, limit)).await.expect("it ends");
+        assert!(matches!(asked, Err(crate::DialError::TimedOut)), "{host}: {asked:?}");
+    }
+    has_the_place.abort();
+}
+
+#[tokio::test]
 async fn silence_about_ipv6_hides_no_ipv4_address() {
     let server = NameServer::start(0).await;
     let limits = ResolverLimits { time: Duration::from_secs(2), ..LIMITS };

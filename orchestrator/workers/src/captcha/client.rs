@@ -68,3 +68,35 @@ impl Client {
         timeout(TIMEOUT, asked).await.map_err(|_| RequestError::Slow)?.map_err(RequestError::Failed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use warmpool_core::silent::SilentPeer;
+    use warmpool_core::tls::client_config;
+    use warmpool_dial::Resolver;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_never_answers_is_given_up() {
+        let client = Client::new(&client_config().unwrap(), Resolver::nowhere().share());
+        let mut left = Vec::new();
+        for (scheme, beginning) in [
+            ("http", &b""[..]),
+            ("http", b"HTTP/1.1 200 OK\r\ncontent-le"),
+            ("http", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"err"),
+            ("https", b""),
+        ] {
+            let silent = SilentPeer::after(beginning).await.unwrap();
+            let url = format!("{scheme}://{}/createTask", silent.address).parse().unwrap();
+            let asked = client.post(&url, HeaderMap::new(), b"{}".to_vec());
+            let answered = timeout(TIMEOUT * 100, asked).await.expect("it ends");
+            assert!(matches!(answered, Err(RequestError::Slow)), "{scheme}, {beginning:?}: {answered:?}");
+            left.push((scheme, beginning, silent));
+        }
+        tokio::time::resume();
+        for (scheme, beginning, mut silent) in left {
+            silent.is_left().await.unwrap_or_else(|error| panic!("{scheme}, {beginning:?}: {error}"));
+        }
+    }
+}

@@ -156,8 +156,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
 
 /// Asks a connected proxy for the site.
 async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, port: u16) -> Result<Site, ConnectError> {
-    let asked = proxy::ask(stream, proxy, &shared.tls, host, port);
-    Ok(timeout(shared.connect_timeout, asked).await.map_err(|_| ProxyError::Slow)??)
+    Ok(proxy::ask(stream, proxy, &shared.tls, (host, port), shared.connect_timeout).await?)
 }
 
 /// Copies bytes both ways until both sides have ended.

@@ -5,11 +5,13 @@ pub mod fuzzing;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
@@ -74,8 +76,19 @@ impl From<io::Error> for ProxyError {
     }
 }
 
-/// Asks a connected proxy for a connection to a site.
+/// Asks a connected proxy for a connection to a site, and gives it up after `limit`.
+/// Errors: [`ProxyError`].
 pub(super) async fn ask(
+    stream: TcpStream,
+    proxy: &Proxy,
+    tls: &Arc<ClientConfig>,
+    (host, port): (&Host, u16),
+    limit: Duration,
+) -> Result<Site, ProxyError> {
+    timeout(limit, ask_patiently(stream, proxy, tls, host, port)).await.map_err(|_| ProxyError::Slow)?
+}
+
+async fn ask_patiently(
     stream: TcpStream,
     proxy: &Proxy,
     tls: &Arc<ClientConfig>,
@@ -130,6 +143,8 @@ mod tests {
     use super::*;
     use tokio::io::AsyncReadExt as _;
     use warmpool_core::secret::Secret;
+    use warmpool_core::silent::SilentPeer;
+    use warmpool_core::tls::client_config;
 
     async fn answered(answer: &[u8]) -> (Result<Vec<u8>, ProxyError>, String) {
         let (ours, mut theirs) = tokio::io::duplex(64 << 10);
@@ -166,6 +181,31 @@ mod tests {
             (&[b'x'; 9000], "proxy_garbage"),
         ] {
             assert_eq!(answered(answer).await.0.unwrap_err().code(), code, "{answer:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_never_answers_is_given_up() {
+        let tls = client_config().unwrap();
+        let credentials = Some(Credentials { user: "u".to_owned(), password: Secret::new("p".to_owned()) });
+        let site = Host::Domain("a.example".to_owned());
+        for (scheme, credentials, beginning) in [
+            (ProxyScheme::Http, None, &b""[..]),
+            (ProxyScheme::Http, None, b"HTTP/1.1 200 Connection est"),
+            (ProxyScheme::Https, None, b""),
+            (ProxyScheme::Socks5, None, b""),
+            (ProxyScheme::Socks5, None, b"\x05"),
+            (ProxyScheme::Socks5, None, b"\x05\x00\x05\x00"),
+            (ProxyScheme::Socks5, credentials, b"\x05\x02\x01"),
+        ] {
+            let mut silent = SilentPeer::after(beginning).await.unwrap();
+            let stream = TcpStream::connect(silent.address).await.unwrap();
+            let host = Host::Ipv4([127, 0, 0, 1].into());
+            let proxy = Proxy { scheme, host, port: silent.address.port(), credentials };
+            let asked = ask(stream, &proxy, &tls, (&site, 443), Duration::from_millis(300));
+            let answered = timeout(Duration::from_secs(60), asked).await.expect("it ends");
+            assert!(matches!(answered, Err(ProxyError::Slow)), "{scheme:?}, {beginning:?}: {answered:?}");
+            silent.is_left().await.unwrap_or_else(|error| panic!("{scheme:?}, {beginning:?}: {error}"));
         }
     }
 }
