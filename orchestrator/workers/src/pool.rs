@@ -101,7 +101,8 @@ impl Pool {
         Self { parts: Arc::new(parts) }
     }
 
-    /// Returns a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
+    /// Returns a warm worker, or waits for one in a queue: keys take turns, and among the callers of one the first to come is the
+    /// first served. Where a preset has exactly
     /// these settings and extensions its workers come first: they have them already. Any other worker is given as it is. Its
     /// browser trusts the authorities of the daemon, of that preset and these; where nobody waits for those, one starts for this
     /// caller.
@@ -140,7 +141,12 @@ impl Pool {
             }
             if state.waiters.len() >= limits.queue_length {
                 self.parts.rejections.add();
-                return Err(Error::QueueFull { sessions, waiting: state.waiters.len() });
+                let waiting = state.waiters.len();
+                // One of the two is refused.
+                let Some(other) = state.make_room_for(owner) else {
+                    return Err(Error::QueueFull { sessions, waiting });
+                };
+                let _ = other.sender.send(Err(Error::QueueFull { sessions, waiting }));
             }
             let (sender, receiver) = oneshot::channel();
             let number = state.enqueue(Waiter { number: 0, key, owner: owner.clone(), sender });

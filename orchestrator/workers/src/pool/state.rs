@@ -1,5 +1,7 @@
-//! The pool's one table. Everything in it happens under one short lock; nothing in it waits. `serving` judges it.
+//! The pool's one table. Everything in it happens under one short lock; nothing in it waits. `queue` has those who wait,
+//! and `serving` judges it.
 
+mod queue;
 mod serving;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -10,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use queue::Turns;
 pub(super) use serving::ProgressBounds;
 
 use super::Lease;
@@ -120,7 +123,7 @@ pub(super) struct PoolState {
     targets: BTreeMap<PoolKey, Target>,
     backoffs: HashMap<PoolKey, Backoff>,
     refill_at: Option<Instant>,
-    last_number: u64,
+    queue: Turns,
 }
 
 impl PoolState {
@@ -150,7 +153,7 @@ impl PoolState {
             targets,
             backoffs: HashMap::new(),
             refill_at: None,
-            last_number: 0,
+            queue: Turns::default(),
         }
     }
 
@@ -206,36 +209,8 @@ impl PoolState {
         let entry = self.workers.get_mut(&worker.id)?;
         entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
         self.moved = Instant::now();
+        self.queue.serves(owner);
         Some(worker)
-    }
-
-    /// The first caller in the queue who can be served now, and the worker for it.
-    pub(super) fn match_waiter(&mut self, max_sessions: usize) -> Option<(Waiter, Arc<Worker>)> {
-        if self.leased() >= max_sessions {
-            return None;
-        }
-        for index in 0..self.waiters.len() {
-            let waiter = self.waiters.get(index)?;
-            let (key, owner) = (waiter.key, waiter.owner.clone());
-            if let Some(worker) = self.take_ready(key, &owner) {
-                return self.waiters.remove(index).map(|waiter| (waiter, worker));
-            }
-        }
-        None
-    }
-
-    pub(super) fn enqueue(&mut self, waiter: Waiter) -> u64 {
-        self.last_number += 1;
-        let number = self.last_number;
-        self.waiters.push_back(Waiter { number, ..waiter });
-        number
-    }
-
-    /// Whether the place was still held.
-    pub(super) fn leave(&mut self, number: u64) -> bool {
-        let before = self.waiters.len();
-        self.waiters.retain(|waiter| waiter.number != number);
-        self.waiters.len() < before
     }
 
     pub(super) fn add_starting(&mut self, key: PoolKey) -> WorkerId {
