@@ -188,7 +188,9 @@ impl Pool {
 
     /// Watches a worker from now on; `stop` ends that.
     pub(super) fn follow(&self, worker: &Arc<Worker>, reports: Reports, stop: CancellationToken) {
-        self.parts.drain.spawn(watch(Arc::clone(worker), reports, self.parts.runtime.clone(), stop.clone()));
+        let (runtime, pool) = (self.parts.runtime.clone(), self.clone());
+        let is_away = move || pool.lock().runtime_is_away();
+        self.parts.drain.spawn(watch(Arc::clone(worker), reports, runtime, is_away, stop.clone()));
         let (pool, worker) = (self.clone(), Arc::clone(worker));
         self.parts.drain.spawn(async move {
             tokio::select! {

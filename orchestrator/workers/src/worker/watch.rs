@@ -20,30 +20,37 @@ const REPEAT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two tries.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Follows `worker` until it is lost or `stop` is cancelled. Reports through `reports`.
-pub async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Runtime, stop: CancellationToken) {
+/// Follows `worker` until it is lost or `stop` is cancelled. Reports through `reports`. `is_away` says whether the container engine
+/// is known to be away.
+pub async fn watch(
+    worker: Arc<Worker>,
+    reports: Reports,
+    runtime: Runtime,
+    is_away: impl Fn() -> bool,
+    stop: CancellationToken,
+) {
     tokio::select! {
         () = stop.cancelled() => {}
-        loss = follow(&worker, &reports, &runtime) => {
+        loss = follow(&worker, &reports, &runtime, is_away) => {
             tracing::debug!(worker = %worker.id, %loss, "worker lost");
             reports.health.send_replace(Health::Lost(loss));
         }
     }
 }
 
-async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> LossReason {
+async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime, is_away: impl Fn() -> bool) -> LossReason {
     let mut unreachable_since: Option<Instant> = None;
-    // Whether the engine of this host was away when the stream had been cut. A Swarm's workers outlive their manager.
+    // Whether the engine of this host was away when the stream was cut, or then. One that was killed ends its containers before it
+    // answers again. A Swarm's workers outlive their manager.
     let mut engine_went = false;
     loop {
         match worker.agent.events().await {
             Ok(events) => {
                 unreachable_since = None;
-                engine_went = false;
                 match listen(events, reports).await {
                     StreamOutcome::Lost(loss) => return loss,
                     StreamOutcome::Silence => return explain_silence(worker, runtime).await,
-                    StreamOutcome::Cut => {}
+                    StreamOutcome::Cut => engine_went = is_away() && runtime.notices_within().is_zero(),
                 }
             }
             Err(error) => tracing::trace!(worker = %worker.id, %error, "no event stream"),

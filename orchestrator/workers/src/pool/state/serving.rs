@@ -89,6 +89,11 @@ impl PoolState {
         std::mem::replace(&mut self.runtime_up, false)
     }
 
+    /// Whether the runtime was lost and is not back.
+    pub(in crate::pool) const fn runtime_is_away(&self) -> bool {
+        self.runtime_failed && !self.runtime_up
+    }
+
     /// Records that a container ended by itself. If it was the last one, the runtime may have been away.
     pub(in crate::pool) fn lost_a_container(&mut self) {
         if self.alive(None) == 0 {
