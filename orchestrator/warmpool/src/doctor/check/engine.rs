@@ -194,17 +194,19 @@ pub(super) fn runc(docker: &DockerFacts) -> Finding {
         None => "",
     };
     let packaged = ["deb", "ubuntu", "+ds", ".el", ".fc"].iter().any(|mark| version.contains(mark));
+    let old =
+        || warn(TITLE, format!("{version} has known ways out of a container"), "upgrade to runc 1.2.8, 1.3.3 or newer");
     match numbers(version) {
         None => ok(TITLE, "its version is not known"),
         Some((1, 2, patch)) if patch >= 8 => ok(TITLE, version),
         Some((1, 3, patch)) if patch >= 3 => ok(TITLE, version),
+        // The first two candidates of 1.4.0 came before the others were mended.
+        Some((1, 4, 0)) if ["-rc.1", "-rc.2"].iter().any(|candidate| version.ends_with(candidate)) => old(),
         Some(number) if number >= (1, 4, 0) => ok(TITLE, version),
         Some(_) if packaged => {
             ok(TITLE, format!("{version}, a distribution's package: keep security updates installed"))
         }
-        Some(_) => {
-            warn(TITLE, format!("{version} has known ways out of a container"), "upgrade to runc 1.2.8, 1.3.3 or newer")
-        }
+        Some(_) => old(),
     }
 }
 

@@ -133,6 +133,25 @@ fn what_labels_and_maps_workers_is_told() {
     assert!(selinux(&facts).is_some_and(|(level, said)| level == Level::Ok && said.contains("container_userns_t")));
 }
 
+/// CVE-2024-21626, CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881: mended in 1.2.8, 1.3.3 and 1.4.0-rc.3.
+#[test]
+fn a_runc_that_containers_get_out_of_is_named() {
+    let level = |version: &str| {
+        let mut facts = sound();
+        docker(&mut facts).oci_runtime = Some(("runc".to_owned(), version.to_owned()));
+        let found = check(&facts).into_iter().find(|finding| finding.title == "runc").unwrap();
+        assert!(found.level == Level::Ok || found.remedy.is_some(), "{version}: what helps");
+        found.level
+    };
+    for open in ["1.0.0-rc93", "1.1.11", "1.1.12", "1.2.7", "v1.3.2", "1.3.0-rc.2", "1.4.0-rc.1", "1.4.0-rc.2"] {
+        assert_eq!(level(open), Level::Warn, "{open}");
+    }
+    // Distributions mend old versions, and their numbers do not tell.
+    for closed in ["1.2.8", "1.3.3", "1.4.0-rc.3", "1.4.0", "v1.4.1+dev", "2.0.0", "1.1.5+ds1-1+deb12u1"] {
+        assert_eq!(level(closed), Level::Ok, "{closed}");
+    }
+}
+
 /// A change to a sound host, and the only complaint it makes: level, title, and words of its detail.
 type Case = (fn(&mut Facts), Level, &'static str, &'static str);
 
