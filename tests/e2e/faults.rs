@@ -7,8 +7,9 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, UnixStream};
+use warmpool_tests::wire::Target;
 use warmpool_tests::{
     Cdp, Daemon, Driver, Engine, Fault, FaultyEngine, Group, Session, Settings, Stage, eventually, group, poll,
 };
@@ -34,7 +35,7 @@ pub(crate) fn group() -> Group {
             an_end_in_the_middle_of_a_start_leaves_nothing,
             a_second_daemon_on_the_same_data_is_refused,
             sigusr2_runs_the_program_anew,
-            the_control_socket_waits_for_descriptors,
+            descriptors_that_run_out_are_waited_for,
         ],
     )
 }
@@ -187,12 +188,16 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
         ensure!(reply.fault(503)?.code == "runtime_down", "{reply}");
         ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
         engine.run().await?;
+        if !went_with_it {
+            let (code, reason) = cdp.ended().await?.context("a Close frame")?;
+            ensure!(code == 1011 && !reason.is_empty(), "{code} {reason}");
+        }
         daemon.ready().await?;
         let containers = daemon.containers().await?;
         ensure!(containers.iter().any(|container| container.state == "running"), "ready without one: {containers:?}");
         // The engine took the container along, so the session is over, and no reply may still say that it runs.
         let record = session.becomes("failure", 60).await?;
-        ensure!(!went_with_it || record["reason"] == "engine_stopped", "{record}");
+        ensure!(record["reason"] == "engine_stopped", "{signal}: {record}");
         daemon.end_all().await?;
         daemon.assert_idle().await.context(signal)?;
     }
@@ -410,9 +415,43 @@ async fn sigusr2_runs_the_program_anew(_: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn the_control_socket_waits_for_descriptors(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+/// The status of the answer to a request on a connection that there is already, and all of its head.
+async fn asked(stream: &mut TcpStream, daemon: &Daemon, request: &str, body: &str) -> Result<(u16, String)> {
+    let host = daemon.url().trim_start_matches("http://");
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: {host}\r\nservice-secret-key: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        daemon.key(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(stream.read_u8().await?);
+    }
+    let head = String::from_utf8(answer)?.to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("a length")?;
+    stream.read_exact(&mut vec![0; length.parse()?]).await?;
+    let status = head.split(' ').nth(1).context("a status")?.parse()?;
+    Ok((status, head))
+}
+
+async fn descriptors_that_run_out_are_waited_for(_: Stage) -> Result<()> {
+    let (daemon, _, session, mut cdp) = attached(Settings::new()).await?;
+    daemon.warm().await?;
+    let target = Target::parse(daemon.url())?;
+    let address = (target.host.as_str(), target.port);
+    let mut kept = TcpStream::connect(address).await?;
+    ensure!(asked(&mut kept, &daemon, "GET /healthz", "").await?.0 == 200);
     daemon.limit_open_files(Some(3)).await?;
+    // What it has it keeps; what would take another descriptor is refused, and not for ever.
+    let (status, head) = asked(&mut kept, &daemon, "POST /sessions/create", r#"{"headless":true}"#).await?;
+    ensure!(status == 503 && head.contains("retry-after: "), "{head}");
+    ensure!(asked(&mut kept, &daemon, "GET /readyz", "").await?.0 == 503, "it says that it has no worker");
+    ensure!(asked(&mut kept, &daemon, "GET /healthz", "").await?.0 == 200, "it is well itself");
+    cdp.call("Browser.getVersion", json!({})).await.context("a session goes on")?;
+    let mut waits = TcpStream::connect(address).await?;
+    waits.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
     let mut order = UnixStream::connect(daemon.data_dir().join("control.sock")).await?;
     order.write_all(b"{\"order\":\"list_keys\"}\n").await?;
     let (begun, before) = (Instant::now(), daemon.processor_time()?);
@@ -426,7 +465,12 @@ async fn the_control_socket_waits_for_descriptors(_: Stage) -> Result<()> {
     let mut answer = String::new();
     BufReader::new(order).read_line(&mut answer).await?;
     ensure!(answer.contains("\"default\""), "the order is carried out then: {answer}");
+    let mut answer = String::new();
+    waits.read_to_string(&mut answer).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200 "), "and so is the request: {answer}");
     daemon.ready().await?;
+    ensure!(session.status().await? == "running", "{}", session.record().await?);
+    session.delete().await?.ok()?;
     daemon.session(json!({})).await?.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -34,6 +34,8 @@ modules! {
     row_frames,
     row_crashes,
     row_damage,
+    row_full_disk,
+    row_files,
     row_queue,
     row_clients,
     row_requests,

@@ -12,7 +12,7 @@ pub(crate) fn group() -> Group {
         .set("SESSION_QUEUE_WAIT", "12s");
     group!(Some(settings),
         quick: [the_first_to_come_is_served_first, a_full_queue_says_so],
-        full: [waiting_has_an_end, a_caller_who_leaves_frees_the_place, a_key_has_a_limit_of_its_own],
+        full: [waiting_has_an_end, a_caller_who_leaves_frees_the_place, keys_take_turns, a_key_has_a_limit_of_its_own],
     )
 }
 
@@ -88,6 +88,29 @@ async fn a_caller_who_leaves_frees_the_place(stage: Stage) -> Result<()> {
     held.delete().await?.ok()?;
     Session::from_reply(&daemon.api(), &stays.await??)?.delete().await?.ok()?;
     Session::from_reply(&daemon.api(), &comes.await??)?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// One key has the only place and all of the queue, until another one comes.
+async fn keys_take_turns(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let modest = daemon.api().with_key(crate::keys::create(daemon, "modest").await?);
+    let held = hold(daemon).await?;
+    let first = ask(daemon);
+    waiting(daemon, 1).await?;
+    let last = ask(daemon);
+    waiting(daemon, 2).await?;
+    let theirs = modest.clone();
+    let other = tokio::spawn(async move { theirs.post("/sessions/create", &json!({"headless": true})).await });
+    let refused = last.await??;
+    ensure!(refused.fault(429)?.code == "queue_full" && refused.header("retry-after").is_some(), "{refused}");
+    waiting(daemon, 2).await?;
+    held.delete().await?.ok()?;
+    let other = Session::from_reply(&modest, &other.await??)?;
+    ensure!(!first.is_finished(), "the key that had a place waits for the one that had none");
+    other.delete().await?.ok()?;
+    Session::from_reply(&daemon.api(), &first.await??)?.delete().await?.ok()?;
+    daemon.cli_ok(&["key", "revoke", "modest"]).await?;
     daemon.assert_idle().await
 }
 

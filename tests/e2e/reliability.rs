@@ -50,6 +50,20 @@ pub(crate) fn run(rows: &[&'static Row], groups: Vec<Group>) -> Result<ExitCode>
     Ok(outcomes.code)
 }
 
+/// Whether a crate of the daemon has this test: `crate::module::test`.
+fn is_in_a_crate(test: &str) -> Result<bool> {
+    let Some((module, name)) = test.rsplit_once("::") else { return Ok(false) };
+    let mut parts = module.split("::");
+    let package = parts.next().unwrap_or_default();
+    let folder = package.strip_prefix("warmpool_").unwrap_or(package);
+    let file = parts.collect::<Vec<_>>().join("/");
+    let file = format!("{}/../orchestrator/{folder}/src/{file}.rs", env!("CARGO_MANIFEST_DIR"));
+    if !Path::new(&file).is_file() {
+        return Ok(false);
+    }
+    Ok(std::fs::read_to_string(&file)?.contains(&format!("fn {name}(")))
+}
+
 async fn the_page_and_the_rows_agree(_: Stage) -> Result<()> {
     let numbers = ROWS.iter().map(|row| usize::from(row.number));
     ensure!(numbers.eq(1..=ROWS.len()), "the rows have the numbers from 1, in this order");
@@ -61,9 +75,14 @@ async fn the_page_and_the_rows_agree(_: Stage) -> Result<()> {
             ensure!(titles.contains(*case), "row {} names {case}, which is no case", row.number);
         }
     }
-    for (incident, _, cases) in rows::INCIDENTS {
-        for case in *cases {
-            ensure!(titles.contains(*case), "{incident}: {case} is no case");
+    let named = rows::INCIDENTS.iter().map(|(incident, _, cases)| (*incident, *cases));
+    for (what, cases) in named.chain(rows::ON_SWARM.iter().map(|(_, fault, cases)| (*fault, *cases))) {
+        ensure!(!cases.is_empty(), "{what}: no test");
+        for case in cases {
+            ensure!(
+                titles.contains(*case) || is_in_a_crate(case)?,
+                "{what}: {case} is no case, and no test of a crate"
+            );
         }
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz").join("fuzz_targets");

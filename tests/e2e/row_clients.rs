@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use warmpool_tests::docker::INSPECTOR;
 use warmpool_tests::wire::Target;
@@ -11,7 +11,7 @@ use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, eviden
 use crate::queue::waiting;
 
 pub(crate) fn group() -> Group {
-    group!(None, quick: [], full: [clients_vanish_in_six_phases])
+    group!(None, quick: [], full: [clients_vanish_in_seven_phases])
 }
 
 /// A client in a container, which can be taken off the network.
@@ -35,6 +35,12 @@ impl Client {
     async fn said(&self, daemon: &Daemon) -> Result<String> {
         // The engine's log would keep back a line without an end.
         Ok(daemon.docker().inspect(&self.id, &["cat", "/tmp/said"]).await.unwrap_or_default())
+    }
+
+    /// How many bytes have come back.
+    async fn received(&self, daemon: &Daemon) -> Result<u64> {
+        let count = daemon.docker().inspect(&self.id, &["stat", "--format", "%s", "/tmp/said"]).await;
+        Ok(count.ok().and_then(|count| count.trim().parse().ok()).unwrap_or_default())
     }
 
     async fn vanishes(&self, daemon: &Daemon) -> Result<()> {
@@ -78,14 +84,23 @@ fn frame(text: &str) -> String {
 /// A websocket's request and these messages, as `printf` takes them.
 fn attached(session: &Session, messages: &[&str]) -> Result<String> {
     let target = Target::parse(session.websocket_url()?)?;
-    let head = format!(
+    Ok(messages.iter().fold(upgrade(&target), |bytes, message| bytes + &frame(message)))
+}
+
+/// The request of somebody who watches a session.
+fn watching(session: &Session) -> Result<String> {
+    let url = session.url("livestream_url")?.replacen("http", "ws", 1);
+    Ok(upgrade(&Target::parse(&url.replacen("/stream?", "/stream/socket?", 1))?))
+}
+
+fn upgrade(target: &Target) -> String {
+    format!(
         "GET {} HTTP/1.1\\r\\nHost: {}:{}\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\
          Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n",
         target.path.replace('%', "%%"),
         host_address(),
         target.port
-    );
-    Ok(messages.iter().fold(head, |bytes, message| bytes + &frame(message)))
+    )
 }
 
 /// How many sessions have ended.
@@ -93,7 +108,7 @@ async fn ended(daemon: &Daemon) -> Result<f64> {
     Ok(daemon.metrics().await?.sum("warmpool_sessions_ended_total", &[]).unwrap_or_default())
 }
 
-async fn clients_vanish_in_six_phases(_: Stage) -> Result<()> {
+async fn clients_vanish_in_seven_phases(stage: Stage) -> Result<()> {
     let _: IpAddr = host_address().parse()?;
     let settings = Settings::new()
         .set("SERVER_LISTEN", "0.0.0.0:0")
@@ -179,6 +194,30 @@ async fn clients_vanish_in_six_phases(_: Stage) -> Result<()> {
         daemon.assert_idle().await?;
         ensure!(ended(&daemon).await? == ends + 1.0, "{phase}: it ended more than once");
     }
-    evidence::made(6);
+
+    // Watching pictures, which come for as long as somebody takes them.
+    let url = format!("{}/animation", stage.site_for(&daemon).await?);
+    let session = daemon.session(json!({"url": url, "keep_alive": true})).await?;
+    let client = Client::start(&daemon, &watching(&session)?).await?;
+    let viewers =
+        async || Ok::<_, anyhow::Error>(daemon.metrics().await?.sum("warmpool_live_viewers", &[]).unwrap_or_default());
+    let seen = eventually!("it sees a picture", 30, viewers().await? == 1.0 && client.received(&daemon).await? > 5000);
+    if seen.is_err() {
+        bail!(
+            "{} bytes, {} viewers: {}",
+            client.received(&daemon).await?,
+            viewers().await?,
+            client.said(&daemon).await?
+        );
+    }
+    client.vanishes(&daemon).await?;
+    eventually!("its place is free", 60, viewers().await? == 0.0)?;
+    ensure!(session.status().await? == "running", "a session does not end with its viewers");
+    client.remove(&daemon).await?;
+    let ends = ended(&daemon).await?;
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await?;
+    ensure!(ended(&daemon).await? == ends + 1.0, "it ended more than once");
+    evidence::made(7);
     Ok(())
 }

@@ -16,6 +16,8 @@ pub(crate) fn group() -> Group {
 }
 
 const HOURS: i64 = 3600;
+/// Seconds that a session lasts which is made before a restart and ends after it.
+const SHORT: u64 = 20;
 
 /// The ids of a list with their times, page by page.
 async fn listed(api: &Api) -> Result<Vec<(String, i64)>> {
@@ -105,6 +107,9 @@ async fn a_clock_set_between_two_starts(stage: Stage) -> Result<()> {
         let running = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
         becomes(&api, &running, "running", 60).await?;
         let queued = id(&api.post("/lam/run", &visit(&format!("{site}/tab/2"))).await?.ok()?)?;
+        // It lives through the jump, and no longer than it asked for.
+        let (short, begun) =
+            (daemon.session(json!({"keep_alive": true, "session_timeout": SHORT})).await?, Instant::now());
         daemon.kill9().await?;
         clock.set(hours * HOURS)?;
         daemon.restart().await?;
@@ -113,6 +118,9 @@ async fn a_clock_set_between_two_starts(stage: Stage) -> Result<()> {
         eventually!("the session goes on", 30, session.status().await? == "running").with_context(at)?;
         let interrupted = becomes(&api, &running, "failure", 60).await.with_context(at)?;
         ensure!(interrupted["error"]["code"] == "interrupted", "{interrupted}");
+        let record = short.becomes("terminated", 60).await.with_context(at)?;
+        ensure!(record["reason"] == "session_timeout", "{hours:+} h: {record}");
+        ensure!(begun.elapsed() >= Duration::from_secs(SHORT - 1), "{hours:+} h: it ended after {:?}", begun.elapsed());
         done.push(becomes(&api, &queued, "success", 60).await.with_context(at)?);
         lasts_as_long_as_it_asked(&daemon, hours).await.with_context(at)?;
         ensure!(session.status().await? == "running", "{}", session.record().await?);

@@ -74,13 +74,13 @@ const RECENT: usize = 100;
 
 /// What the daemon has acknowledged.
 #[derive(Default)]
-struct Acknowledged {
-    sessions: Vec<String>,
+pub(crate) struct Acknowledged {
+    pub(crate) sessions: Vec<String>,
     deleted: BTreeSet<String>,
     /// How each session ended, once that was seen.
     ends: BTreeMap<String, Value>,
     /// Tasks, with how each ended, once that was seen.
-    tasks: BTreeMap<String, Option<Value>>,
+    pub(crate) tasks: BTreeMap<String, Option<Value>>,
     cancelled: BTreeSet<String>,
 }
 
@@ -89,14 +89,14 @@ fn heard(answer: Result<Reply>) -> Option<Reply> {
     answer.ok()
 }
 
-/// Whether a daemon that has just started, or is full, may answer so.
+/// Whether a daemon may answer so that has just started, or whose places or disk are full.
 fn is_busy(reply: &Reply) -> bool {
-    matches!(reply.status, 429 | 503)
+    matches!(reply.status, 429 | 503 | 507)
 }
 
 /// A client that makes, uses and deletes sessions until its daemon is gone.
 /// Errors: any answer that says something else than that the daemon is not ready or full.
-async fn sessions_come_and_go(api: Api, known: Arc<Mutex<Acknowledged>>) -> Result<()> {
+pub(crate) async fn sessions_come_and_go(api: Api, known: Arc<Mutex<Acknowledged>>) -> Result<()> {
     loop {
         let Some(reply) = heard(api.post("/sessions/create", &json!({"headless": true})).await) else { return Ok(()) };
         if is_busy(&reply) {
@@ -120,7 +120,7 @@ async fn sessions_come_and_go(api: Api, known: Arc<Mutex<Acknowledged>>) -> Resu
 
 /// One that orders tasks and cancels every other one.
 /// Errors: those of the other client.
-async fn tasks_come_and_go(api: Api, page: String, known: Arc<Mutex<Acknowledged>>) -> Result<()> {
+pub(crate) async fn tasks_come_and_go(api: Api, page: String, known: Arc<Mutex<Acknowledged>>) -> Result<()> {
     for number in 0_u64.. {
         let Some(reply) = heard(api.post("/lam/run", &visit(&page)).await) else { return Ok(()) };
         if is_busy(&reply) {
@@ -143,7 +143,7 @@ async fn tasks_come_and_go(api: Api, page: String, known: Arc<Mutex<Acknowledged
 
 /// Everything that was acknowledged is there and is as it was, and what has ended ends no other way. `some`: of all those whose end was
 /// seen only the latest few, since to look at all of them would take ever longer.
-async fn nothing_is_lost(api: &Api, known: &Mutex<Acknowledged>, some: Option<usize>) -> Result<()> {
+pub(crate) async fn nothing_is_lost(api: &Api, known: &Mutex<Acknowledged>, some: Option<usize>) -> Result<()> {
     let (sessions, tasks) = {
         let known = known.lock();
         let sessions: Vec<String> = known.sessions.iter().rev().take(some.unwrap_or(usize::MAX)).cloned().collect();
@@ -204,6 +204,18 @@ pub(crate) async fn containers_are_the_daemons(daemon: &Daemon) -> Result<()> {
     same.with_context(|| seen)
 }
 
+/// Ends sessions, so that the next round's clients find room. The task that runs keeps its own.
+pub(crate) async fn make_room(daemon: &Daemon) -> Result<()> {
+    let live = daemon.api().get("/sessions?status=running&status=starting&limit=100").await?.ok()?;
+    for session in live["sessions"].as_array().context("sessions")? {
+        if session["kind"] != "task" {
+            let id = session["session_id"].as_str().context("session_id")?;
+            daemon.api().delete(&format!("/sessions/{id}")).await?.ok()?;
+        }
+    }
+    Ok(())
+}
+
 async fn kills_at_random_moments(stage: Stage) -> Result<()> {
     let (rounds, mut random) = (evidence::rounds(200), evidence::random());
     let settings = Settings::new()
@@ -257,15 +269,7 @@ async fn kills_at_random_moments(stage: Stage) -> Result<()> {
                 daemon.ready().await?;
                 nothing_is_lost(&daemon.api(), &known, (!all).then_some(RECENT)).await?;
                 containers_are_the_daemons(&daemon).await?;
-                // The next round's clients find room. The task that runs keeps its own.
-                let live = daemon.api().get("/sessions?status=running&status=starting&limit=100").await?.ok()?;
-                for session in live["sessions"].as_array().context("sessions")? {
-                    if session["kind"] != "task" {
-                        let id = session["session_id"].as_str().context("session_id")?;
-                        daemon.api().delete(&format!("/sessions/{id}")).await?.ok()?;
-                    }
-                }
-                anyhow::Ok(())
+                make_room(&daemon).await
             };
             checked.await.with_context(|| format!("round {round}"))?;
         }

@@ -71,6 +71,8 @@ async fn an_engine_away_for_minutes(_: Stage) -> Result<()> {
     cdp.call("Browser.getVersion", json!({})).await?;
     engine.stop(Signal::SIGTERM).await?;
     let began = Instant::now();
+    let (code, why) = cdp.ended().await?.context("a Close frame")?;
+    ensure!(code == 1011 && !why.is_empty(), "{code} {why}");
     let api = daemon.api();
     eventually!("readiness says so", 5, api.get("/readyz").await?.status == 503)?;
     let said_after = began.elapsed();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use http::HeaderMap;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use warmpool_tests::wire::{self, Target};
 use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, evidence, group};
@@ -21,14 +21,30 @@ fn settings() -> Settings {
     Settings::new().set("RELAY_MAX_MESSAGE", "4MiB")
 }
 
-/// A command as long as this, whose answer says how long its text is.
-fn command(id: u32, page: &str, length: usize) -> String {
+/// A text without a pattern that a lost, doubled or swapped piece would fit into: each letter depends on its place.
+fn text(length: usize) -> String {
+    let letter =
+        |at: usize| char::from(b'a' + u8::try_from((at * 31 + (at >> 7) * 17 + (at >> 15)) % 26).unwrap_or_default());
+    (0..length).map(letter).collect()
+}
+
+/// The same text, as a page writes it.
+fn written_by_page(length: usize) -> String {
+    format!(
+        "(length => {{ const text = new Uint8Array(length); \
+         for (let at = 0; at < length; at++) text[at] = 97 + (at * 31 + (at >> 7) * 17 + (at >> 15)) % 26; \
+         return new TextDecoder().decode(text) }})({length})"
+    )
+}
+
+/// A command as long as this, which is answered with its text; and the text.
+fn command(id: u32, page: &str, length: usize) -> (String, String) {
     let whole = |text: &str| {
-        let params = json!({"expression": format!("'{text}'.length"), "returnByValue": true});
+        let params = json!({"expression": format!("'{text}'"), "returnByValue": true});
         json!({"id": id, "method": "Runtime.evaluate", "sessionId": page, "params": params}).to_string()
     };
-    let around = whole("").len();
-    whole(&"y".repeat(length - around))
+    let text = text(length - whole("").len());
+    (whole(&text), text)
 }
 
 async fn messages_at_the_limit_and_beyond(_: Stage) -> Result<()> {
@@ -38,13 +54,13 @@ async fn messages_at_the_limit_and_beyond(_: Stage) -> Result<()> {
         let mut cdp = session.cdp().await?;
         let page = cdp.first_page().await?;
         // To the browser.
-        let text = command(9_000, &page, length);
-        ensure!(text.len() == length);
-        let sent = cdp.send_text(text).await;
+        let (command, sent_text) = command(9_000, &page, length);
+        ensure!(command.len() == length);
+        let sent = cdp.send_text(command).await;
         if passes {
             sent?;
             let answer = cdp.message(9_000).await?;
-            ensure!(answer["result"]["result"]["value"].as_u64().is_some_and(|value| value > 4_000_000), "{answer}");
+            ensure!(answer["result"]["result"]["value"] == sent_text, "what came back is not what was sent");
         } else {
             let (code, reason) = cdp.ended().await?.context("a Close frame")?;
             ensure!(code == 1009 && reason.contains("relay.max_message"), "{code} {reason}");
@@ -52,12 +68,13 @@ async fn messages_at_the_limit_and_beyond(_: Stage) -> Result<()> {
         // And from it: an answer that is as long, with what stands around its text.
         let mut cdp = session.cdp().await?;
         let page = cdp.first_page().await?;
-        let short = cdp.answer_length(&page, "'x'.repeat(100000)").await?;
-        let around = short - 100_000;
-        let ask = format!("'x'.repeat({})", length - around);
-        let answered = cdp.answer_length(&page, &ask).await;
+        let around = cdp.answer_length(&page, &written_by_page(100_000)).await? - 100_000;
+        let answered = cdp.answer_text(&page, &written_by_page(length - around)).await;
         if passes {
-            ensure!(answered? == length, "it arrives whole");
+            let answered = answered?;
+            ensure!(answered.len() == length, "it arrives whole");
+            let value: Value = serde_json::from_str::<Value>(&answered)?["result"]["result"]["value"].take();
+            ensure!(value == text(length - around), "and as the page has written it");
         } else {
             let said = answered.err().map(|error| format!("{error:#}")).context("a longer one arrived")?;
             ensure!(said.contains("1009") || said.contains("Size"), "{said}");

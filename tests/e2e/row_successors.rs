@@ -30,6 +30,11 @@ const [done] = arguments;
   await leave('cache', async () => { await (await caches.open('left')).put('/left', new Response('left')) });
   await leave('service worker', () => navigator.serviceWorker.register('/left.js'));
   await leave('file system', async () => { await (await navigator.storage.getDirectory()).getFileHandle('left', {create: true}) });
+  await (await fetch('/cached')).text();
+  await leave('clipboard', async () => {
+    await Promise.race([navigator.clipboard.writeText('left'), new Promise((_, late) => setTimeout(late, 3000))]);
+    if (await navigator.clipboard.readText() !== 'left') throw 0;
+  });
   await leave('window', () => { window.name = 'left' });
   const link = document.createElement('a');
   link.href = 'data:application/octet-stream,left';
@@ -54,6 +59,11 @@ const [done] = arguments;
   await find('file system', async () => {
     for await (const name of (await navigator.storage.getDirectory()).keys()) return true;
   });
+  await (await fetch('/cached')).text();
+  await find('clipboard', async () => {
+    const late = new Promise(done => setTimeout(done, 3000, ''));
+    return await Promise.race([navigator.clipboard.readText(), late]) !== '';
+  });
   await find('window', () => window.name !== '');
   return found;
 })().then(done, error => done('failed: ' + error))";
@@ -75,7 +85,10 @@ async fn inside(daemon: &Daemon, container: &str) -> Result<String> {
 async fn next(daemon: &Daemon, engine: &str) -> Result<(String, Session, Driver)> {
     daemon.warm().await?;
     let container = daemon.only_container().await?;
-    let session = daemon.webdriver(json!({"browser_type": engine})).await?;
+    // WebKit has no permission for the clipboard.
+    let permissions: &[&str] = if engine == "webkit" { &[] } else { &["clipboard-read", "clipboard-write"] };
+    let settings = json!({"permissions": permissions});
+    let session = daemon.webdriver(json!({"browser_type": engine, "settings": settings})).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
     Ok((container, session, driver))
 }
@@ -92,7 +105,9 @@ async fn nothing_is_left_to_the_next_session(_: Stage) -> Result<()> {
             let visit = visit(&daemon, engine, &site, &mut containers).await;
             places.extend(visit.with_context(|| format!("{engine}, round {round}"))?);
         }
-        let all: BTreeSet<&str> = ["cookie", "local storage", "database", "cache", "service worker", "download"].into();
+        let all: BTreeSet<&str> =
+            ["cookie", "local storage", "database", "cache", "service worker", "download", "http cache", "clipboard"]
+                .into();
         let missed: Vec<&&str> = all.iter().filter(|place| !places.contains(**place)).collect();
         evidence::saw(format!(
             "{engine}: {} containers for {rounds} sessions, left in {} places",
@@ -119,18 +134,25 @@ async fn visit(
     let (container, session, driver) = next(daemon, engine).await?;
     ensure!(before.insert(container.clone()), "the container was somebody's before");
     driver.goto(site.url()).await?;
+    let asked = site.asked();
     let found = answer(&driver, FIND).await?;
     ensure!(found.is_empty(), "left by the one before: {found:?}");
+    ensure!(site.asked() == asked + 1, "the cache of the one before had an answer");
     let seen = inside(daemon, &container).await?;
     ensure!(!seen.contains("left") && !seen.contains("sleep 4711"), "{seen}");
     let files: Value = session.get_file("").await?.ok()?;
     ensure!(files.as_array().is_some_and(Vec::is_empty), "{files}");
 
     let mut places = answer(&driver, LEAVE).await?;
-    let leave = "setsid sleep 4711 > /dev/null 2>&1 & touch /tmp/left ~/left /dev/shm/left; ls -d /tmp/left ~/left /dev/shm/left; true";
+    if site.asked() == asked + 1 {
+        places.push("http cache".to_owned());
+    }
+    let leave = "setsid sleep 4711 > /dev/null 2>&1 & touch /tmp/left ~/left /dev/shm/left; true";
     daemon.docker().inspect(&container, &["sh", "-c", leave]).await?;
     let left = inside(daemon, &container).await?;
-    ensure!(left.contains("sleep 4711") && left.contains("/tmp/left"), "nothing was left, so nothing is tried: {left}");
+    let is_left =
+        left.contains("sleep 4711") && ["/tmp/left\n", "/dev/shm/left"].iter().all(|file| left.contains(file));
+    ensure!(is_left, "nothing was left, so nothing is tried: {left}");
     let downloaded =
         eventually!("the download is there", 5, session.get_file("").await?.ok()?.to_string().contains("left.bin"));
     if downloaded.is_ok() {

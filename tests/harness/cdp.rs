@@ -172,10 +172,15 @@ impl Cdp {
 
     /// How many bytes the message has that answers with the value of an expression in a page.
     pub async fn answer_length(&mut self, page: &str, expression: &str) -> Result<usize> {
+        Ok(self.answer_text(page, expression).await?.len())
+    }
+
+    /// The whole message that answers with the value of an expression in a page.
+    pub async fn answer_text(&mut self, page: &str, expression: &str) -> Result<String> {
         let params = json!({"expression": expression, "returnByValue": true});
         let message = json!({"id": 8_000, "method": "Runtime.evaluate", "sessionId": page, "params": params});
         self.send_text(message.to_string()).await?;
-        Ok(self.text_of(8_000).await?.len())
+        self.text_of(8_000).await
     }
 
     async fn text_of(&mut self, id: u64) -> Result<String> {

@@ -1,6 +1,7 @@
 //! A small disk that a test can fill.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,7 +52,24 @@ impl Disk {
         Ok(fs::write(self.ballast(), vec![1; usize::try_from(now - free)?])?)
     }
 
-    /// Removes what [`Disk::leave`] put there.
+    /// Fills it to the last byte, as far as nobody makes room meanwhile.
+    pub fn fill(&self) -> Result<()> {
+        let mut ballast = fs::File::options().create(true).append(true).open(self.ballast())?;
+        for piece in [1 << 20, 4096, 1] {
+            let bytes = vec![1; piece];
+            loop {
+                match ballast.write(&bytes) {
+                    Ok(1..) => {}
+                    Ok(0) => break,
+                    Err(error) if error.kind() == std::io::ErrorKind::StorageFull => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what [`Disk::leave`] and [`Disk::fill`] put there.
     pub fn clear(&self) -> Result<()> {
         match fs::remove_file(self.ballast()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),

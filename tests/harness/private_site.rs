@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Error, Result};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
@@ -20,6 +21,7 @@ const PAGE: &str = "<!doctype html><title>Private</title><h1>Private</h1>";
 pub struct PrivateSite {
     url: String,
     folder: TempDir,
+    asked: Arc<AtomicUsize>,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -43,24 +45,32 @@ impl PrivateSite {
         std::fs::write(folder.path().join("ca.pem"), issuer.pem())?;
         let listener = TcpListener::bind((host_address(), 0)).await?;
         let url = format!("https://{}/", listener.local_addr()?);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&asked);
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, asked) = (acceptor.clone(), Arc::clone(&counts));
                 tokio::spawn(async move {
                     // A browser that does not believe the certificate hangs up.
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        let _ = answer(stream).await;
+                        let _ = answer(stream, &asked).await;
                     }
                 });
             }
         });
-        Ok(Self { url, folder, server })
+        Ok(Self { url, folder, asked, server })
     }
 
     /// Its address.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// How many times it was asked for what browsers keep.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// The file with its authority's certificate.
@@ -78,16 +88,21 @@ impl Drop for PrivateSite {
 
 const SCRIPT: &str = "self.addEventListener('fetch', () => {})";
 
-/// Answers one request: what ends in `.js` is a service worker, and all else is the page.
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
+/// Answers one request: what ends in `.js` is a service worker, and all else is the page, which browsers keep as `/cached`.
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, asked: &AtomicUsize) -> Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
     let target = String::from_utf8_lossy(&head).split(' ').nth(1).unwrap_or_default().to_owned();
     let (kind, body) = if target.ends_with(".js") { ("javascript", SCRIPT) } else { ("html", PAGE) };
+    let is_kept = target == "/cached";
+    let keep = if is_kept { "max-age=3600" } else { "no-store" };
+    if is_kept {
+        asked.fetch_add(1, Ordering::Relaxed);
+    }
     let answer = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/{kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 200 OK\r\nCache-Control: {keep}\r\nContent-Type: text/{kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(answer.as_bytes()).await?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use warmpool_tests::suite::Ended;
 
 use super::fuzzed;
-use super::rows::{INCIDENTS, ROWS, Row};
+use super::rows::{INCIDENTS, ON_SWARM, ROWS, Row};
 
 const HEAD: &str = "# Reliability
 
@@ -38,6 +38,16 @@ const FROM_OTHERS: &str = "
 What happened to others, and what keeps it from happening here.
 
 | incident | what keeps it away | tests |
+|---|---|---|
+";
+
+const ELSEWHERE: &str = "
+## On a Swarm
+
+These faults are others where workers run on several nodes, and these tests make them there. All other rows happen inside a container,
+or between the daemon and its clients, which know nothing of nodes.
+
+| row | on a Swarm | tests |
 |---|---|---|
 ";
 
@@ -164,6 +174,10 @@ impl Page {
             };
             let missing = row.falls_short.unwrap_or_default();
             let _ = writeln!(text, "| {} | {whole} | {} | {missing} |", row.number, listed(row.cases));
+        }
+        text += ELSEWHERE;
+        for (row, fault, cases) in ON_SWARM {
+            let _ = writeln!(text, "| {row} | {fault} | {} |", listed(cases));
         }
         if !INCIDENTS.is_empty() {
             text += FROM_OTHERS;

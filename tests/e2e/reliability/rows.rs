@@ -51,7 +51,7 @@ pub(super) const INCIDENTS: &[Incident] = &[
     (
         "Screenshots showed files of the server, by spellings of file: that a filter of text let through (CVE-2020-7790, CVE-2024-21547)",
         "the browser's own policy blocks these schemes, and the container has nothing to read",
-        &["leaks::no_engine_sends_datagrams"],
+        &["leaks::no_engine_sends_datagrams", "row_files::no_spelling_of_a_file_is_read"],
     ),
     (
         "Pages read the credentials of a cloud's metadata service",
@@ -66,7 +66,7 @@ pub(super) const INCIDENTS: &[Incident] = &[
     (
         "Containers got out by holes of runc (CVE-2024-21626, CVE-2025-31133, CVE-2025-52565, CVE-2025-52881)",
         "clients choose no image, mount or working directory; `warmpool doctor` warns of a runc with known ways out, and docker.runtime may name a stronger one. To update it is the host's task",
-        &[],
+        &["warmpool::doctor::check::tests::a_runc_that_containers_get_out_of_is_named"],
     ),
     (
         "Coins were mined through a screenshot service, some seconds at a time (2018)",
@@ -106,6 +106,63 @@ pub(super) const INCIDENTS: &[Incident] = &[
         "Tokens in addresses ended up in logs",
         "the log of requests has paths without their queries, and REST takes keys from headers alone",
         &["row_requests::every_call_hides_what_is_anothers", "task_durability::secrets_are_not_stored_in_the_clear"],
+    ),
+];
+
+/// What a fault is on a Swarm where it is another one than on a single host, by its row; and the cases and tests that make it there.
+pub(super) type OnSwarm = (u8, &'static str, &'static [&'static str]);
+
+pub(super) const ON_SWARM: &[OnSwarm] = &[
+    (
+        1,
+        "The daemon is killed and finds its services again by their labels; or Swarm starts its container anew, on this manager or on another one",
+        &[
+            "swarm::sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back",
+            "swarm::the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed",
+            "swarm::the_daemon_moves_to_another_manager_and_comes_back_from_a_backup",
+        ],
+    ),
+    (
+        5,
+        "A node is cut off with its connections open: its sessions end as node_lost, and others notice nothing",
+        &["swarm::sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back"],
+    ),
+    (
+        9,
+        "A node dies with its engine, and the daemon's manager does",
+        &[
+            "swarm::sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back",
+            "swarm::the_daemon_moves_to_another_manager_and_comes_back_from_a_backup",
+        ],
+    ),
+    (
+        10,
+        "The manager sends half of any answer, or none",
+        &["warmpool_runtime::client::tests::every_call_ends_though_the_answer_does_not"],
+    ),
+    (
+        13,
+        "The data is gone with its node and comes back from a backup; and a second daemon wants the workers of the first one",
+        &[
+            "swarm::the_daemon_moves_to_another_manager_and_comes_back_from_a_backup",
+            "swarm::nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns",
+        ],
+    ),
+    (
+        20,
+        "A worker tries other workers and the daemon over the overlay; and nodes without the fence get no workers",
+        &[
+            "swarm::sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back",
+            "swarm::nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns",
+        ],
+    ),
+    (
+        25,
+        "A node is drained, gently or at once; and one that was away comes back with the workers it had",
+        &[
+            "swarm::a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained",
+            "swarm::sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back",
+        ],
     ),
 ];
 
@@ -205,13 +262,14 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         number: 12,
-        fault: "The data disk fills up while work goes on",
-        expected: "recordings give way first, new work gets 507, what runs waits with what it has, and nothing acknowledged is lost",
+        fault: "The data disk fills up while work goes on, with the guard of store.min_free and without",
+        expected: "recordings give way first, new work gets 507, what runs waits with what it has; a daemon without a guard ends where no byte is left; nothing acknowledged is lost",
         cases: &[
             "full_disk::a_fleet_waits_and_loses_nothing",
             "full_disk::items_that_never_began_are_tried_again",
             "full_disk::finished_work_waits_for_room",
             "full_disk::recordings_stop_first",
+            "row_full_disk::a_disk_without_a_byte_loses_nothing",
         ],
         falls_short: None,
     },
@@ -224,15 +282,15 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         number: 14,
-        fault: "A client vanishes without a word: queued, being served, served but not attached, idle, amid a command, amid a stream",
-        expected: "one end for each session, and its place is free again",
+        fault: "A client vanishes without a word: queued, being served, served but not attached, idle, amid a command, amid a stream, watching the live view",
+        expected: "one end for each session, and its place is free again; a session does not end with its viewers",
         cases: &[
             "queue::a_caller_who_leaves_frees_the_place",
             "pool::a_caller_who_leaves_leaves_no_worker",
             "session_ends::a_session_nobody_attaches_to_ends",
             "session_ends::a_killed_client_is_waited_for",
             "connections::a_client_that_vanishes_frees_the_browser",
-            "row_clients::clients_vanish_in_six_phases",
+            "row_clients::clients_vanish_in_seven_phases",
         ],
         falls_short: None,
     },
@@ -257,11 +315,11 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         number: 17,
-        fault: "10 000 idle websockets, and 1 000 clients that send their heads a byte at a time",
-        expected: "idle sockets take little memory, slow senders are closed at their deadline, and new sessions start as before",
+        fault: "10 000 idle websockets, 1 000 clients that send their heads a byte at a time, and no descriptor left",
+        expected: "idle sockets take little memory, slow senders are closed at their deadline, and new sessions start as before; without a descriptor, what is open goes on and new sessions get 503",
         cases: &[
             "connections::connections_of_one_address_are_limited",
-            "faults::the_control_socket_waits_for_descriptors",
+            "faults::descriptors_that_run_out_are_waited_for",
             "row_sockets::ten_thousand_idle_websockets",
             "row_sockets::a_thousand_slow_senders",
         ],
@@ -270,11 +328,12 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         number: 18,
         fault: "500 requests for sessions at once, with ten places",
-        expected: "ten run, the queue fills, the rest get 429 with Retry-After at once; first come, first served; no key starves another",
+        expected: "ten run, the queue fills, the rest get 429 with Retry-After at once; keys take turns, and the callers of one are served in their order",
         cases: &[
             "queue::the_first_to_come_is_served_first",
             "queue::a_full_queue_says_so",
             "queue::waiting_has_an_end",
+            "queue::keys_take_turns",
             "queue::a_key_has_a_limit_of_its_own",
             "row_queue::five_hundred_requests_for_ten_places",
             "row_queue::a_greedy_key_leaves_room",
@@ -302,6 +361,7 @@ pub(crate) const ROWS: &[Row] = &[
             "egress::no_page_of_webkit_reaches_what_is_not_public",
             "leaks::a_name_that_is_rebound_leads_nowhere",
             "leaks::no_engine_sends_datagrams",
+            "row_files::no_spelling_of_a_file_is_read",
             "leaks::the_doctor_gets_out_of_no_worker",
         ],
         falls_short: None,
