@@ -209,6 +209,9 @@ async fn sessions_are_their_keys_own(stage: Stage) -> Result<()> {
     // Its own key reaches it, another does not, and cannot end it either.
     let agent = Agent::begin(daemon, &key).await?;
     ensure!(agent.call("browser_navigate", page.clone()).await?["isError"] == false);
+    // It lasts as long as a session may, and so as long as the MCP session.
+    let browser = &daemon.api().get("/sessions?limit=1").await?.ok()?["sessions"][0];
+    ensure!(browser["session_timeout"] == 86_400, "{browser}");
     let thief = Agent::of(daemon, &other, agent.id())?;
     for method in [Method::POST, Method::GET, Method::DELETE] {
         let body = if method == Method::POST {

@@ -4,6 +4,7 @@
 
 use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -19,6 +20,7 @@ use super::events::Events;
 use super::http::{Caller, read_json};
 use super::output::write;
 use crate::exit::Exit;
+use warmpool_core::clock::millis;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -39,6 +41,9 @@ pub struct McpArguments {
     /// Give the browser a display.
     #[arg(long)]
     pub headed: bool,
+    /// How long the browser may last, such as 1h; as long as the MCP session and the daemon allow otherwise.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub timeout: Option<Duration>,
     /// Where the daemon is.
     #[command(flatten)]
     pub service: Service,
@@ -53,6 +58,15 @@ struct Bridge {
 }
 
 pub(super) async fn carry_out(arguments: McpArguments) -> Result<Exit, ClientError> {
+    let path = path(&arguments);
+    let bridge = Arc::new(Bridge { caller: Caller::new(&arguments.service)?, path, session: Mutex::default() });
+    let served = serve(&bridge).await;
+    bridge.end().await;
+    served.map(|()| Exit::Success)
+}
+
+/// The address of a session with such a browser.
+fn path(arguments: &McpArguments) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query.append_pair("browser", &arguments.browser);
     if let Some(profile) = &arguments.profile {
@@ -61,11 +75,10 @@ pub(super) async fn carry_out(arguments: McpArguments) -> Result<Exit, ClientErr
     if arguments.headed {
         query.append_pair("headless", "false");
     }
-    let path = format!("/mcp?{}", query.finish());
-    let bridge = Arc::new(Bridge { caller: Caller::new(&arguments.service)?, path, session: Mutex::default() });
-    let served = serve(&bridge).await;
-    bridge.end().await;
-    served.map(|()| Exit::Success)
+    if let Some(timeout) = arguments.timeout {
+        query.append_pair("timeout", &millis(timeout).to_string());
+    }
+    format!("/mcp?{}", query.finish())
 }
 
 /// Passes messages on until there are no more.
@@ -178,4 +191,30 @@ impl Bridge {
 fn tell(id: &Value, problem: &str) {
     let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": problem}});
     write(&answer.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: McpArguments,
+    }
+
+    #[test]
+    fn options_say_which_browser_it_is() {
+        for (given, wanted) in [
+            ("", "/mcp?browser=chromium"),
+            ("--browser webkit --headed", "/mcp?browser=webkit&headless=false"),
+            ("--profile shop --timeout 1h30m", "/mcp?browser=chromium&profile=shop&timeout=5400000"),
+        ] {
+            let line = Line::try_parse_from(["mcp"].into_iter().chain(given.split_whitespace())).unwrap();
+            assert_eq!(path(&line.arguments), wanted, "{given}");
+        }
+        assert!(Line::try_parse_from(["mcp", "--timeout", "soon"]).is_err());
+    }
 }

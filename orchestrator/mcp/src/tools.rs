@@ -104,8 +104,8 @@ tools! {
     "browser_handle_dialog", Acts, session::HandleDialog, session::handle_dialog, "Answer the dialog that a page shows.";
     "browser_file_upload", Acts, session::FileUpload, session::file_upload, "Hand files to the file input that was clicked.";
     "browser_evaluate", Acts, look::Evaluate, look::evaluate, "Run a JavaScript function in the page.";
-    "browser_console_messages", Reads, look::ConsoleMessages, look::console_messages, "List what the page wrote to its console. Chromium only.";
-    "browser_network_requests", Reads, look::NetworkRequests, look::network_requests, "List the requests of the page. Chromium only.";
+    "browser_console_messages", Reads, look::ConsoleMessages, look::console_messages, "List what the page wrote to its console.";
+    "browser_network_requests", Reads, look::NetworkRequests, look::network_requests, "List the requests of the page.";
     "browser_pdf_save", Reads, look::PdfSave, look::pdf_save, "Print the page as a PDF into the session's files.";
     "browser_resize", Acts, session::Resize, session::resize, "Make the page larger or smaller.";
     "browser_close", Acts, page::Nothing, session::close, "Give the browser back. The next tool gets a fresh one.";

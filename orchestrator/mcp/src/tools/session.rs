@@ -50,7 +50,7 @@ pub(super) struct HandleDialog {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileUpload {
-    /// The names of files of the session, as POST /sessions/ID/files put them there or the browser downloaded them.
+    /// The names of files of the session, as PUT /sessions/ID/files/NAME put them there or the browser downloaded them.
     paths: Option<Vec<String>>,
     /// Files with their content, in place of such names.
     files: Option<Vec<GivenFile>>,

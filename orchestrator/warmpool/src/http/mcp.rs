@@ -18,12 +18,13 @@ use super::pages::without_browser;
 use super::public_url::PublicUrl;
 use super::query::Query;
 use super::route::{Policy, Traffic};
-use crate::dropin::browserless;
+use crate::dropin::{CreateBody, browserless};
 use crate::http::error::Error;
+use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_mcp::Client;
-use warmpool_sessions::session::Kind;
+use warmpool_sessions::session::{Kind, Options};
 
 /// What a query may say of the browser. `dropin::browserless` reads it, and refuses all else.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -46,7 +47,7 @@ struct McpQuery {
     /// `app_name` of its session: 1 to 31 letters, digits, `-` or `_`.
     #[serde(rename = "trackingId")]
     tracking_id: Option<String>,
-    /// `session_timeout` of its session, in milliseconds.
+    /// `session_timeout` of its session, in milliseconds: `session.max_timeout` where it is left out.
     timeout: Option<u64>,
 }
 
@@ -101,7 +102,7 @@ async fn answer(
         let name = if asked.session.is_some() { "session" } else { "sessionId" };
         return Err(Error::invalid(name, "cannot be given here: each MCP session has a browser of its own"));
     }
-    let options = asked.create_body.options(Kind::WebDriver, &app.config)?;
+    let options = options(asked.create_body, &app.config)?;
     let most = app.config.mcp.max_body.bytes();
     let text = body::read(&app, body, most, "mcp.max_body").await?;
     let sessions = app.sessions.clone();
@@ -111,4 +112,28 @@ async fn answer(
     let request = Request::from_parts(parts, Full::new(text.bytes()));
     let response = app.mcp.handle(client, request, &text).await?;
     Ok(response.map(Body::new))
+}
+
+/// What the browser of an MCP session is to be. It lasts as long as the MCP session may, unless the query says otherwise.
+fn options(mut create_body: CreateBody, config: &Config) -> Result<Options, warmpool_sessions::Error> {
+    create_body.set_default("session_timeout", json!(config.session.max_timeout.as_secs()));
+    create_body.options(Kind::WebDriver, config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmpool_config::{Flags, Host};
+
+    #[test]
+    fn a_browser_lasts_as_long_as_any_may_unless_the_query_says_otherwise() {
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        for (query, seconds) in [("", 86_400), ("headless=false", 86_400), ("timeout=60000", 60), ("timeout=1", 1)] {
+            let asked = browserless::read(query, Engine::Chromium).unwrap();
+            assert_eq!(options(asked.create_body, &config).unwrap().session_timeout, seconds, "{query}");
+        }
+        let asked = browserless::read("timeout=86400001", Engine::Chromium).unwrap();
+        assert!(options(asked.create_body, &config).is_err());
+    }
 }

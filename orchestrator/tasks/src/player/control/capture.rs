@@ -166,7 +166,7 @@ impl Control {
         let name = name.rsplit('/').next().unwrap_or_default();
         let bytes = self.browser.fetch_file(name, self.limits.max_answer).await.map_err(|error| {
             ControlError::failed(format!(
-                "the session has no file {name:?} that could be handed over ({}): send it by POST /sessions/ID/files, or its content as `files`",
+                "the session has no file {name:?} that could be handed over ({}): send it by PUT /sessions/ID/files/NAME, or its content as `files`",
                 error.message
             ))
         })?;
