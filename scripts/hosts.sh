@@ -135,6 +135,8 @@ check_host() {
   fi
   mapfile -t compiler < <(missing_compiler)
   missing+=("${compiler[@]}")
+  # objcopy and objdump, for the images.
+  if ! have objcopy || ! have objdump; then missing+=(binutils); fi
   if ! have node || ! have npm; then missing+=(nodejs npm); fi
   has_python || missing+=(python3 python3-venv)
   if [ "${#missing[@]}" -gt 0 ]; then lines=("$(install_command "${missing[@]}")" "${lines[@]}"); fi

@@ -106,6 +106,7 @@ apt_updated=no
 # Has apt read its sources anew, once.
 update_apt() {
   if [ "$apt_updated" = yes ]; then return; fi
+  if [ "$(id -u)" -ne 0 ] && ! have sudo; then die "needs root to update apt's lists: install sudo, or run this as root"; fi
   as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
   apt_updated=yes
 }
@@ -114,6 +115,10 @@ update_apt() {
 packages() {
   if ! installs_packages; then
     die "something is missing, and the scripts install nothing on $(os_name); to get it: $(install_command "$@")"
+  fi
+  # Said here, since what apt says goes into its log.
+  if [ "$(id -u)" -ne 0 ] && ! have sudo; then
+    die "needs root to install $*: install sudo, or run this as root"
   fi
   say "Installing from Debian: $*"
   local -x DEBIAN_FRONTEND=noninteractive

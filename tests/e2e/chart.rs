@@ -162,7 +162,18 @@ async fn the_chart_makes_what_the_values_say(_: Stage) -> Result<()> {
     let startup =
         |rendered: &Rendered| Ok::<_, anyhow::Error>(rendered.pod()?["containers"][0]["startupProbe"].clone());
     ensure!(startup(&plain)?["failureThreshold"] == 300, "{}", startup(&plain)?);
-    for (lease, seconds) in [("10m", 720), ("1h 30m", 5520), ("400s", 520), ("10s", 300)] {
+    let leases = [
+        (json!("10m"), 720),
+        (json!("1h 30m"), 5520),
+        (json!("400s"), 520),
+        (json!("10s"), 300),
+        (json!(400), 520),
+        (json!(2_000_000), 2_000_120),
+        (json!("400"), 520),
+        (json!("1w 1s"), 604_921),
+        (json!("400500ms"), 521),
+    ];
+    for (lease, seconds) in leases {
         let values = least(json!({"settings": {"kubernetes.lease": lease, "worker.orphan_timeout": "2h"}}));
         let Some(long) = rendered("1.34", &values).await? else { return Ok(()) };
         ensure!(startup(&long)?["failureThreshold"] == seconds, "{lease}: {}", startup(&long)?);

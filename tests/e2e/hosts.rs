@@ -190,7 +190,7 @@ const ELSEWHERE: [(&str, &[&str]); 9] = [
         "PRETTY_NAME=\"Fedora Linux 43 (Server Edition)\"\nID=fedora\nVERSION_ID=43",
         &[
             "This is Fedora Linux 43 (Server Edition), where the scripts install nothing",
-            "  dnf install curl podman gcc glibc-devel glibc-static nodejs npm python3\n",
+            "  dnf install curl podman gcc glibc-devel glibc-static binutils nodejs npm python3\n",
             "  systemctl enable --now podman.socket\n",
             "  dnf install rustup && rustup-init -y    # Rust ",
         ],
@@ -202,26 +202,26 @@ const ELSEWHERE: [(&str, &[&str]); 9] = [
     (
         "PRETTY_NAME=\"Arch Linux\"\nID=arch",
         &[
-            "  pacman -S --needed curl docker gcc glibc nodejs npm python\n",
+            "  pacman -S --needed curl docker gcc glibc binutils nodejs npm python\n",
             "  systemctl enable --now docker\n",
             "rustup default",
         ],
     ),
     (
         "PRETTY_NAME=\"openSUSE Leap 16.0\"\nID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"",
-        &["  zypper install curl docker gcc glibc-devel glibc-devel-static nodejs22 npm22 python3\n"],
+        &["  zypper install curl docker gcc glibc-devel glibc-devel-static binutils nodejs22 npm22 python3\n"],
     ),
     (
         "PRETTY_NAME=\"Alpine Linux v3.22\"\nID=alpine",
         &[
-            "  apk add curl docker gcc musl-dev nodejs npm python3\n",
+            "  apk add curl docker gcc musl-dev binutils nodejs npm python3\n",
             "  rc-update add docker boot && service docker start\n",
         ],
     ),
     (
         "PRETTY_NAME=\"Ubuntu 24.04.3 LTS\"\nID=ubuntu\nID_LIKE=debian",
         &[
-            "  apt-get install curl docker.io gcc libc6-dev nodejs npm python3 python3-venv\n",
+            "  apt-get install curl docker.io gcc libc6-dev binutils nodejs npm python3 python3-venv\n",
             "  apt-get install rustup && ",
         ],
     ),

@@ -17,6 +17,7 @@ pub(crate) fn group() -> Group {
             a_detached_daemon_holds_nothing_of_its_callers,
             elsewhere_up_goes_on_with_what_is_there,
             two_trees_fetch_what_they_share_once,
+            who_cannot_become_root_is_told_so,
         ],
         full: [],
     )
@@ -197,5 +198,29 @@ async fn two_trees_fetch_what_they_share_once(_stage: Stage) -> Result<()> {
     }
     let downloads = fs::read_to_string(&downloads)?;
     ensure!(downloads.lines().count() == 1, "the same was downloaded {} times", downloads.lines().count());
+    Ok(())
+}
+
+/// What apt says goes into its log, and this must not go there with it.
+async fn who_cannot_become_root_is_told_so(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let (release, asked) = (folder.path().join("os-release"), folder.path().join("asked"));
+    fs::write(&release, "ID=debian\nVERSION_ID=\"12\"\n")?;
+    program(&tree.programs.join("id"), "#!/bin/sh\necho 1000\n")?;
+    program(&tree.programs.join("apt-get"), &format!("#!/bin/sh\ntouch '{}'\n", asked.display()))?;
+    let without_sudo = r#"have() { [ "$1" != sudo ] && command -v "$1" > /dev/null 2>&1; }"#;
+    for call in ["packages some-package", "apt_has some-package"] {
+        let mut shell = Command::new("bash");
+        let script = format!(". scripts/lib.sh; {without_sudo}; {call}; echo went on");
+        shell.args(["-c", &script]).current_dir(&tree.root).env("SCRIPTS_OS_RELEASE", &release).stdin(Stdio::null());
+        let path = std::env::var("PATH").context("PATH")?;
+        shell.env("PATH", format!("{}:{path}", tree.programs.display()));
+        let output = shell.output().await?;
+        let (said, problem) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        ensure!(!output.status.success() && !said.contains("went on"), "{call}: {said}");
+        ensure!(problem.contains("needs root") && problem.contains("install sudo"), "{call}: {problem:?}");
+    }
+    ensure!(!asked.exists(), "apt was asked");
     Ok(())
 }

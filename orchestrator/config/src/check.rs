@@ -45,7 +45,8 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     traces(config, layers);
     world(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
-        let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
+        let remedy =
+            "write error, warn, info, debug or trace, or such levels by module: info,warmpool_workers::pool=debug";
         layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
     }
 }
@@ -80,7 +81,7 @@ fn world(config: &Sections, layers: &mut Layers<'_>) {
     for (name, width) in [("world.width", world.width), ("world.preview_width", world.preview_width)] {
         let wrong = width > MAX_SCENE_WIDTH || width % 2 != 0;
         let remedy = format!("write an even number, {MAX_SCENE_WIDTH} at most");
-        faults(layers, name, &remedy, wrong.then(|| format!("{width} is no width of a scene")));
+        faults(layers, name, &remedy, wrong.then(|| format!("{width} is not a width of a scene")));
     }
     let samples = world.samples;
     let remedy = format!("write a number from 1 to {MAX_SCENE_SAMPLES}, or 0 to leave it to the renderer");
@@ -138,7 +139,7 @@ fn services(config: &Sections, layers: &mut Layers<'_>) {
         ("webhooks.url", &config.webhooks.url),
     ] {
         if url.as_ref().is_some_and(|url| !matches!(url.scheme(), "http" | "https") || url.host_str().is_none()) {
-            layers.fault(name, "is no address of http or https", "write one such as https://api.example.com");
+            layers.fault(name, "is not an address of http or https", "write one such as https://api.example.com");
         }
     }
     let solver = (captcha.mode == CaptchaMode::Solver, "captcha.mode = \"solver\"");
@@ -292,7 +293,7 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
 fn playwright(config: &Sections, layers: &mut Layers<'_>) {
     let versions = config.playwright.versions.iter();
     let wrong = versions.filter(|version| playwright_minor(version) != Some(version.as_str()));
-    let what = wrong.map(|version| format!("{version:?} is no minor version"));
+    let what = wrong.map(|version| format!("{version:?} is not a minor version"));
     faults(layers, "playwright.versions", "write major and minor version alone, such as 1.65", what);
 }
 

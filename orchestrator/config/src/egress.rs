@@ -107,7 +107,7 @@ impl FromStr for EgressRule {
         let with_port = text.rsplit_once(':').and_then(|(host, port)| Some((target(host)?, port.parse::<u16>().ok()?)));
         match with_port {
             Some((target, port)) if port != 0 => Ok(Self { target, port: Some(port) }),
-            _ => Err(format!("{text:?} is no network, address or host")),
+            _ => Err(format!("{text:?} is not a network, address or host")),
         }
     }
 }

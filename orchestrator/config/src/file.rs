@@ -1,5 +1,6 @@
 //! The configuration file: TOML, a table for each section.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Deserialize as _;
@@ -86,7 +87,7 @@ impl Reader<'_> {
                 }
                 None => {
                     let what = format!("is {}", kind(value.get_ref()));
-                    self.fault(&key.span(), setting.name, what, format!("write {}", wanted(setting.toml_form)));
+                    self.fault(&key.span(), setting.name, what, format!("write {}", wanted(setting)));
                 }
             }
         }
@@ -127,14 +128,14 @@ fn text_of(value: &DeValue<'_>, form: TomlForm) -> Option<String> {
     }
 }
 
-fn wanted(form: TomlForm) -> &'static str {
-    match form {
-        TomlForm::Text => "a string",
-        TomlForm::Number => "a number",
-        TomlForm::Switch => "true or false, without quotes",
-        TomlForm::Quantity => "a string with a unit, or a whole number",
-        TomlForm::List => "an array of strings",
-        TomlForm::Tables => "a [[pool.presets]] table for each",
+fn wanted(setting: &Setting) -> Cow<'static, str> {
+    match setting.toml_form {
+        TomlForm::Text => "a string".into(),
+        TomlForm::Number => "a number".into(),
+        TomlForm::Switch => "true or false, without quotes".into(),
+        TomlForm::Quantity => "a string with a unit, or a whole number".into(),
+        TomlForm::List => "an array of strings".into(),
+        TomlForm::Tables => format!("one [[{}]] table for each", setting.name).into(),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn named_tables<T: NamedTable>(text: &str) -> Result<Vec<T>, InvalidV
     }
     let read = toml::de::ValueDeserializer::parse(text).and_then(Vec::<toml::Value>::deserialize);
     let read = read.map_err(|_| match T::SECRET {
-        true => InvalidValue::new("is no array of TOML tables", T::REMEDY),
+        true => InvalidValue::new("is not an array of TOML tables", T::REMEDY),
         false => InvalidValue::not(text, "an array of TOML tables", T::REMEDY),
     });
     let mut tables: Vec<T> = Vec::new();

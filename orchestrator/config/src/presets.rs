@@ -237,7 +237,7 @@ mod tests {
             (&format!("[{{ {german}, viewport = {{ width = 9 }} }}]"), "height"),
             (&format!(r#"[{{ {german}, user_agent = "" }}]"#), "`user_agent` must be"),
             (&format!(r#"[{{ {german}, locales = ["de"] }}, {{ {german}, locales = ["fr"] }}]"#), "is there twice"),
-            (&format!(r#"[{{ {german}, locales = ["de"], egress = {{ allow = ["a b"] }} }}]"#), "is no network"),
+            (&format!(r#"[{{ {german}, locales = ["de"], egress = {{ allow = ["a b"] }} }}]"#), "is not a network"),
             (&format!(r#"[{{ {german}, extension_ids = ["../x"] }}]"#), "`extension_ids[0]` must be an id"),
             (&format!(r#"[{{ {german}, extension_ids = ["ext_a", "ext_a"] }}]"#), "`extension_ids[1]` is there twice"),
             (

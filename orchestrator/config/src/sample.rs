@@ -45,10 +45,11 @@ fn comment(text: &mut String, lines: &[&str]) {
     }
 }
 
+/// A value as TOML has it.
 fn literal(setting: &Setting, value: &str) -> String {
     match setting.toml_form {
         TomlForm::Number | TomlForm::Switch | TomlForm::Tables => value.to_owned(),
         TomlForm::Text | TomlForm::Quantity => quoted(value),
-        TomlForm::List => format!("[{}]", quoted(value)),
+        TomlForm::List => format!("[{}]", value.split(',').map(quoted).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -13,13 +13,16 @@ use super::{
 };
 use warmpool_core::error::closest;
 
-/// Variables with our prefix that are no settings: they speak to the command line and the tests.
-const OTHER_VARIABLES: [&str; 6] = [
+/// Variables with our prefix that are no settings: they speak to the command line, the scripts, the compose file and the tests.
+const OTHER_VARIABLES: [&str; 9] = [
     "WARMPOOL_URL",
     "WARMPOOL_SECRET_KEY",
+    "WARMPOOL_INTEGRATION_KEY",
     "WARMPOOL_SERVICE_PASSCODE",
     "WARMPOOL_CONFIG",
     "WARMPOOL_IMAGE_REPOSITORY",
+    "WARMPOOL_IMAGE",
+    "WARMPOOL_PUBLISH",
     "WARMPOOL_WORLD_NAMES_KEY",
 ];
 const PREFIX: &str = "WARMPOOL_";

@@ -73,7 +73,7 @@ settings! {
         keyless_body_memory: ByteSize = Is("64MiB"), min "1MiB";
         /// Maximum part of `keyless_body_memory` that bodies from one address or IPv6 /64 network may take; no such body is longer.
         keyless_body_share: ByteSize = Is("32MiB"), min "64KiB";
-        /// Whether `/status` and `/metrics` require a key.
+        /// Whether `/status` and `/metrics` require a key, and with them `/ping`, `/pressure`, `/graphql` and `/wd/hub/status`.
         status_needs_key: bool = Is("false");
         /// Failed sign-ins to the console allowed a minute from one address or IPv6 /64 network; further ones get 429 for the
         /// rest of that minute, while valid keys still pass. 0 sets no limit.
@@ -109,7 +109,7 @@ settings! {
         deny: Vec<EgressRule> = Unset("*.tracker.example");
         /// Files with certificates of authorities, in PEM form, that browsers trust beside the public ones, for sites with a private
         /// authority. They are read at the start of the daemon. A preset has its own in `egress.ca_certificates`, a key by
-        /// `warmpool key egress --egress-ca-certificates`.
+        /// `--egress-ca-certificates` of `warmpool key create` or `warmpool key egress`.
         ca_certificates: Vec<CaCertificates> = Unset("/etc/warmpool/corporate-ca.pem");
         /// Upstream proxies for sessions with `advanced.proxy`. Each is an `[[egress.upstreams]]` table: name, url (http://,
         /// https:// or socks5://), and optionally username (`{country}`, `{state}`, `{city}`, `{zip}` and `{session}` in it are
@@ -187,11 +187,11 @@ settings! {
         /// Number of headless Chromium workers kept warm.
         chromium_headless: usize = Computed(default::chromium_headless, "2, less where max_workers leaves no room", "2");
         /// Number of headed Firefox workers kept warm; with 0 a worker starts when a client asks for one.
-        firefox_headed: usize = Computed(default::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
+        firefox_headed: usize = Computed(default::other_headed, "1 where the host has 8 GB and the Chromium workers leave four places", "1");
         /// Number of headless Firefox workers kept warm.
         firefox_headless: usize = Is("0");
         /// Number of headed WebKit workers kept warm.
-        webkit_headed: usize = Computed(default::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
+        webkit_headed: usize = Computed(default::other_headed, "1 where the host has 8 GB and the Chromium workers leave four places", "1");
         /// Number of headless WebKit workers kept warm.
         webkit_headless: usize = Is("0");
         /// Additional workers kept warm with session settings applied; a client that asks for exactly these gets one at once.

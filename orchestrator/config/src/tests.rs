@@ -129,8 +129,8 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("worker.firefox_args", "profile", "would weaken the fence"),
         ("worker.cpus", "-1", "is too little"),
         ("worker.chromium_image", " ", "is empty"),
-        ("playwright.versions", "1.64,1.65.1", "\"1.65.1\" is no minor version"),
-        ("playwright.versions", "latest", "is no minor version"),
+        ("playwright.versions", "1.64,1.65.1", "\"1.65.1\" is not a minor version"),
+        ("playwright.versions", "latest", "is not a minor version"),
         ("pool.chromium_headed", "99", "raise it to"),
         (
             "pool.presets",
@@ -217,7 +217,10 @@ fn only_variables_with_our_prefix_are_judged() {
         ("WARMPOOL_SECRET_KEY", "k"),
         ("WARMPOOL_TEST_ENGINE", "x"),
         ("WARMPOOL_CONFIG", "w.toml"),
+        ("WARMPOOL_INTEGRATION_KEY", "k"),
         ("WARMPOOL_IMAGE_REPOSITORY", "registry/warmpool"),
+        ("WARMPOOL_IMAGE", "warmpool/daemon:latest"),
+        ("WARMPOOL_PUBLISH", "127.0.0.1:4444"),
         ("WARMPOOL_WORLD_NAMES_KEY", "k"),
     ]);
     assert!(Config::resolve(None, fine, &Flags::default(), &HOST).is_ok());
@@ -240,6 +243,16 @@ fn presets_are_tables_of_the_file() {
     for earlier in ["['a: firefox headed 1 locales=de']", "'a: firefox headed 1 locales=de'"] {
         let faults = from_file(&format!("[pool]\npresets = {earlier}")).expect_err("a fault").0;
         assert!(faults[0].remedy.contains("[[pool.presets]]"), "{}", faults[0]);
+    }
+}
+
+#[test]
+fn a_fault_names_the_table_of_its_own_setting() {
+    for (section, key, table) in
+        [("pool", "presets", "[[pool.presets]]"), ("egress", "upstreams", "[[egress.upstreams]]")]
+    {
+        let faults = from_file(&format!("[{section}]\n{key} = 1")).expect_err("a fault").0;
+        assert_eq!(faults[0].remedy, format!("write one {table} table for each"));
     }
 }
 

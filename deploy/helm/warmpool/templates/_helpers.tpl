@@ -67,12 +67,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- concat $hosts .Values.allowedHosts | uniq | join "," }}
 {{- end }}
 
-{{- /* The seconds of a time, such as 5m or 1h 30m. */ -}}
+{{- /* The seconds of a time as the daemon reads it, such as 5m, 1h 30m or 90. What is shorter than a second counts as one. */ -}}
 {{- define "warmpool.seconds" -}}
-{{- $units := dict "m" 60 "min" 60 "mins" 60 "minute" 60 "minutes" 60 "h" 3600 "hr" 3600 "hrs" 3600 "hour" 3600 "hours" 3600 "d" 86400 "day" 86400 "days" 86400 }}
+{{- $units := dict "s" 1 "sec" 1 "secs" 1 "second" 1 "seconds" 1 "m" 60 "min" 60 "mins" 60 "minute" 60 "minutes" 60 "h" 3600 "hr" 3600 "hrs" 3600 "hour" 3600 "hours" 3600 "d" 86400 "day" 86400 "days" 86400 "w" 604800 "wk" 604800 "wks" 604800 "week" 604800 "weeks" 604800 }}
+{{- $thousandths := list "ms" "msec" "millis" }}
+{{- $text := include "warmpool.text" . | trim }}
 {{- $seconds := 0 }}
-{{- range regexFindAll "[0-9]+ *[a-z]+" (toString .) -1 }}
-{{- $seconds = add $seconds (mul (atoi (regexFind "[0-9]+" .)) (get $units (regexFind "[a-z]+" .) | default 1)) }}
+{{- if regexMatch "^[0-9]+$" $text }}{{- $seconds = atoi $text }}{{- end }}
+{{- range regexFindAll "[0-9]+ *[a-z]+" $text -1 }}
+{{- $number := atoi (regexFind "[0-9]+" .) }}
+{{- $unit := regexFind "[a-z]+" . }}
+{{- if has $unit $thousandths }}
+{{- $seconds = add $seconds (div (add $number 999) 1000) }}
+{{- else }}
+{{- $seconds = add $seconds (mul $number (get $units $unit | default 1)) }}
+{{- end }}
 {{- end }}
 {{- $seconds }}
 {{- end }}

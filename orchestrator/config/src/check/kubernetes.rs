@@ -37,21 +37,22 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
         ("kubernetes.priority_class", kubernetes.priority_class.as_deref()),
         ("kubernetes.runtime_class", kubernetes.runtime_class.as_deref()),
     ] {
-        let what = object.filter(|object| !is_name(object)).map(|object| format!("{object:?} is no name of an object"));
+        let what =
+            object.filter(|object| !is_name(object)).map(|object| format!("{object:?} is not a name of an object"));
         faults(layers, name, "write lower-case letters, digits, `-` and `.`", what);
     }
     let what = kubernetes.image_pull_secrets.iter().filter(|name| !is_name(name));
-    let what = what.map(|name| format!("{name:?} is no name of a secret"));
+    let what = what.map(|name| format!("{name:?} is not a name of a secret"));
     faults(layers, "kubernetes.image_pull_secrets", "write lower-case letters, digits, `-` and `.`", what);
     let what =
         kubernetes.node_selector.iter().filter(|entry| entry.split_once('=').is_none_or(|(name, _)| !is_key(name)));
-    let what = what.map(|entry| format!("{entry:?} is no label of a node"));
+    let what = what.map(|entry| format!("{entry:?} is not a label of a node"));
     faults(layers, "kubernetes.node_selector", "write name=value, such as pool=browsers", what);
     let what = kubernetes.tolerations.iter().filter(|entry| !is_toleration(entry));
-    let what = what.map(|entry| format!("{entry:?} is no toleration"));
+    let what = what.map(|entry| format!("{entry:?} is not a toleration"));
     let remedy = "write key=value:Effect, key:Effect or key, with the effect NoSchedule, PreferNoSchedule or NoExecute";
     faults(layers, "kubernetes.tolerations", remedy, what);
-    let what = (!is_key(&kubernetes.spread_over)).then(|| format!("{:?} is no label", kubernetes.spread_over));
+    let what = (!is_key(&kubernetes.spread_over)).then(|| format!("{:?} is not a label", kubernetes.spread_over));
     faults(
         layers,
         "kubernetes.spread_over",
@@ -60,7 +61,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     );
     let profile = &kubernetes.seccomp_profile;
     let leaves = profile.is_empty() || profile.starts_with('/') || profile.split('/').any(|part| part == "..");
-    let what = leaves.then(|| format!("{profile:?} is no path below the kubelet's folder"));
+    let what = leaves.then(|| format!("{profile:?} is not a path below the kubelet's folder"));
     faults(layers, "kubernetes.seccomp_profile", "write a path such as warmpool.json", what);
     if layers.sound(&["kubernetes.lease", "kubernetes.timeout"]) && kubernetes.timeout * 3 > kubernetes.lease {
         let what = "is more than a third of kubernetes.lease: a request could end after another daemon has taken over";

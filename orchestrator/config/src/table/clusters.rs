@@ -42,7 +42,7 @@ settings! {
         start_timeout: Duration = Is("2m"), min "1s";
         /// Time during which a node that failed to start an image gets no more workers of that image.
         avoid_for: Duration = Is("1m"), min "1s";
-        /// Time after a look at a node from inside during which no change of the node brings another one.
+        /// Minimum time between two checks of a node from inside.
         recheck_after: Duration = Is("1m"), min "1s";
         /// Lease on the workers of this instance: without a renewal for this long, another daemon may take them over. This daemon
         /// stops when it could not renew the lease for two thirds of the time.
@@ -96,7 +96,7 @@ settings! {
         start_timeout: Duration = Is("2m"), min "1s";
         /// Time during which a node that failed to start an image gets no more workers of that image.
         avoid_for: Duration = Is("1m"), min "1s";
-        /// Time after a look at a node from inside during which no change of the node brings another one.
+        /// Minimum time between two checks of a node from inside.
         recheck_after: Duration = Is("1m"), min "1s";
         /// Time that the cluster may take to notice a lost node, from when its workers have been silent for 15 seconds: about the
         /// node-monitor-grace-period of its controller manager. After that their sessions end as unresponsive.

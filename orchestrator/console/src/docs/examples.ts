@@ -14,7 +14,7 @@ export interface Filled {
   body: string;
 }
 
-const VARIABLES = { service: 'WARMPOOL_SECRET_KEY', integration: 'WARMPOOL_API_KEY' } as const;
+const VARIABLES = { service: 'WARMPOOL_SECRET_KEY', integration: 'WARMPOOL_INTEGRATION_KEY' } as const;
 
 /** The path of a call: a segment that is not filled in has its name in capitals, which stands out. */
 export function pathOf(call: Call, filled: Filled): string {
