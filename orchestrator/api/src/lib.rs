@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`captcha`] | challenges of a session's pages |
 //! | [`error`] | the body of a call that failed |
+//! | [`extension`] | browser extensions |
 //! | [`integration`] | integration keys, and the log of their requests |
 //! | [`list`] | where in a list a page of it is |
 //! | [`log`] | what happened in a session |

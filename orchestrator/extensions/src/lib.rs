@@ -9,7 +9,7 @@
 //! | `files` | the archives, each an encrypted file |
 //! | `error` | what can go wrong with an extension |
 //!
-//! The crate stands on `store`, `keys`, `config`, `api` and `core`. It knows neither sessions nor workers: a session names
+//! The crate stands on `store`, `keys`, `config`, `api`, `core` and `protocol`. It knows neither sessions nor workers: a session names
 //! extensions by their ids, and gets their archives as streams.
 //!
 //! - *An upload is read to its end before it is kept*: every file of it, with its checksum, within limits. What may be in an archive

@@ -13,7 +13,7 @@
 //! | `contents` | what a version holds, without its values |
 //! | `error`  | what can go wrong with a profile |
 //!
-//! The crate stands on `store`, `keys`, `config`, `api` and `core`. It knows neither sessions nor workers: a session asks for a
+//! The crate stands on `store`, `keys`, `config`, `api`, `core` and `protocol`. It knows neither sessions nor workers: a session asks for a
 //! profile by its name, and saves by the right to write it.
 //!
 //! - *A version is a whole state* in the shape of Playwright's `storageState`, so that every engine takes what another gave. A

@@ -1,4 +1,7 @@
 //! Docker Engine as the container runtime.
+//!
+//! `profile` is the container that a worker gets, and `renderer` that of a scene; `seccomp` is the list of their system calls as the engine
+//! wants it. `network` makes the network of agents on TCP. `own_container` finds the data directory where the daemon itself runs in a container.
 
 mod network;
 mod own_container;

@@ -36,8 +36,8 @@
 //!   setting does. Podman reads the seccomp profile from a file, which the daemon keeps in its data directory; it gives a tmpfs to
 //!   the container's user by an option of its own; and it asks for limits of processes that it may not have, unless it is told others.
 //! - **Exactly one daemon owns the workers of an instance**: on one host by the lock on its store, on a cluster by a lease.
-//! - **Kubernetes is spoken to by plain requests**, with the HTTP client that is here anyway: fourteen verbs on six resources, and one
-//!   watch. The crate `kube` would bring 46 others, and wants Rust 1.89.
+//! - **Kubernetes is spoken to by plain requests**, with the HTTP client that is here anyway: fourteen verbs on six resources,
+//!   two of them watches. The crate `kube` would bring 46 others, and wants Rust 1.89.
 
 mod agent_folder;
 mod client;

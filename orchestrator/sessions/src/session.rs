@@ -6,7 +6,8 @@
 //! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
 //! `profile` saves a session's profile. `state` is what a session's browser keeps for sites: given at the start, and read from it.
-//! `page_error` says why the first page did not load.
+//! `page_error` says why the first page did not load. `address` checks which addresses clients and viewers may open. `log` finds the logs of
+//! sessions, `recorded` those that asked for a recording, and `webhook` tells webhooks of ends and challenges.
 
 mod active;
 mod activity;

@@ -2,6 +2,8 @@
 //!
 //! Only the new session is looked into: `capabilities` decides what a client may ask for and whether the warm browser
 //! can be what it asks, and its URLs are rewritten in the reply. Quitting ends the Warmpool session.
+//! `command` reads the part of a path behind the driver session's id, `window` makes windows as large as they are to be. `upload` and
+//! `downloads` are Selenium's calls for files, and `archive` unpacks an upload while it arrives.
 
 mod archive;
 mod capabilities;

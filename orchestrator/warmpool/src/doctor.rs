@@ -2,6 +2,9 @@
 //!
 //! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it. [`probe_egress`]
 //! starts workers and tries to get out of them; [`probe_nodes`] looks at each node of a swarm or cluster.
+//!
+//! `facts` gathers, with `port` for the listening port; `check` judges. `egress` and `programs` try what a worker reaches and executes,
+//! `nodes` what a node has of the fence; `interrupt` removes what they started when somebody interrupts them.
 
 mod check;
 mod egress;

@@ -3,6 +3,7 @@
 //! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL, `playwright`
 //! what a client of Playwright's own protocol says, and `hosted` the bodies of browsers as a service. All of them make a [`CreateBody`], which the daemon then checks as any other. What has no counterpart here is
 //! refused by the name that the client used, or named in a warning. Nothing here waits or touches a worker.
+//! `switches` reads Chromium's command-line switches, and `duration` the times that Selenoid's clients write.
 
 pub(crate) mod browserless;
 mod duration;

@@ -12,8 +12,15 @@
 //! its path is secret, whom an operator acts as, and what logs keep. `openapi` makes one document of all operations.
 //!
 //! `grid`, `browserless`, `playwright`, `json` and `hosted` are the URLs that clients of other services know: `dropin` translates what they
-//! ask. `pages` has
-//! the calls on pages, `mcp` the endpoint for agents.
+//! ask.
+//! `selenoid` has Selenoid's other addresses, `graphql` what a grid tells of itself, `inspect` what Playwright asks for on WebKit, and
+//! `request_target` reads targets without a path. `pages` has the calls on pages, `functions` and `audits` those with code and those of
+//! Lighthouse, `mcp` the endpoint for agents.
+//!
+//! Sessions are in `create`, `sessions`, `devtools`, `webdriver`, `live`, `shares`, `thumbnail`, `recording`, `logs`, `files` and `state`;
+//! tasks in `submit`, `tasks`, `task_reply` and `export`; worlds in `worlds`, `viewer` and `integration`. `profiles`, `extensions` and
+//! `webhooks` are what their names say. `health` and `status` are for operators. `app` is what the routes work with, `error` what can go
+//! wrong before them; `revocation` asks again what admitted a request; `sign_ins` and `attempts` are the console's sign-ins and the failed ones.
 
 mod addresses;
 mod app;

@@ -12,12 +12,17 @@
 //! | [`warmpool_config`]   | file, environment and flags as one checked configuration |
 //! | [`warmpool_store`]    | what the daemon remembers on disk |
 //! | [`warmpool_dial`]     | connections to hosts that somebody else names |
-//! | [`warmpool_runtime`]  | containers: the engine of this host, or a swarm |
+//! | [`warmpool_runtime`]  | containers: the engine of this host, a swarm or a Kubernetes cluster |
 //! | [`warmpool_keys`]     | service keys, and integration keys, which ask for worlds |
+//! | [`warmpool_profiles`] | what browsers keep for sites, from one session to the next |
+//! | [`warmpool_extensions`] | browser extensions that clients keep for their sessions |
 //! | [`warmpool_workers`]  | workers and their pool, what leaves them, ads and CAPTCHAs |
 //! | [`warmpool_webhooks`] | messages to other people's servers about what ended |
 //! | [`warmpool_sessions`] | sessions, the relay, WebDriver, the live view, recordings |
 //! | [`warmpool_tasks`]    | scripts, their player, the queue of tasks and its history |
+//! | [`warmpool_pages`]    | calls on pages: a picture, a document, a text by one request |
+//! | `warmpool_reading`    | what a page says, as Markdown, for pages, tasks and agents |
+//! | [`warmpool_mcp`]      | tools for agents, by the Model Context Protocol |
 //! | [`warmpool_worlds`]   | worlds, and the log of requests for them |
 //! | [`warmpool_client`]   | the commands that ask a running daemon |
 //!
@@ -26,7 +31,7 @@
 //! | module        | what it holds |
 //! |---------------|---------------|
 //! | [`http`]      | the routes; nothing depends on it but `daemon` |
-//! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
+//! | [`dropin`]    | what clients of Selenium Grid, Selenoid, browserless, Playwright, Steel, Browserbase and Kernel ask for, as a create call |
 //! | [`cli`]       | the command line, which is all that this library shows |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
@@ -39,8 +44,8 @@
 //! - *URLs stay with their owner.* Lists hold nothing that opens a session. `GET /sessions/<id>` with the key that made it
 //!   repeats the URLs, so that a later process can attach. An ended session answers 404 with the code `session_ended`
 //!   and how it ended.
-//! - *`/status` and `/metrics` need no key by default.* They hold counts, the nodes of a swarm, and nothing that opens a
-//!   session. `server.status_needs_key` closes them.
+//! - *`/status` and `/metrics` need no key by default.* They hold counts, versions, the names of images, the
+//!   last error of each engine, and nothing that opens a session. `server.status_needs_key` closes them.
 //! - *The interface describes itself.* `/openapi.json` is made of the routes, each of which is declared with its
 //!   description, of the types that handlers read and write, and of the settings that limit them. A test compares it with
 //!   what the router has.

@@ -4,6 +4,8 @@
 //! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, to which `connection` connects by
 //! `dial` under the session's policy, or through a `proxy`: one of the operator's `upstreams`, or the client's own. `refusal` is
 //! what a page shows instead, `outcomes` what whoever drives the browser may ask about it, `traffic` what the session's record keeps.
+//! `client_proxy` reads the proxy that a client names, `health` asks whether the upstreams answer, `no_connection` says why a page has no
+//! connection, and `head` reads the head of an HTTP message and not one byte more.
 //!
 //! Two things confine a page, and each alone would suffice: the proxy setting of its browser, which holds for every address
 //! without exception, and the network. With HTTP in place of SOCKS a refused connection would be a page with status 502. For a

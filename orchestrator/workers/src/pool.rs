@@ -3,7 +3,8 @@
 //! `plan` decides, as a pure function; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
 //! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
 //! runtime; `nodes` takes workers off nodes; `adopt` takes over
-//! what an earlier process left; `trusted` knows the authorities of each kind. A worker goes one way: starting, ready, leased, removed. It is never given
+//! what an earlier process left; `trusted` knows the authorities of each kind. `lease` is what callers hold, `presets` chooses the kind of
+//! worker that one gets, `rejections` counts those turned away, and `image_builds` knows how far the builds of missing images are. A worker goes one way: starting, ready, leased, removed. It is never given
 //! to a second owner.
 
 mod adopt;

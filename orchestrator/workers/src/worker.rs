@@ -3,6 +3,8 @@
 //! `agent` speaks with the program inside the container, in the terms of `warmpool_protocol`; `watch` follows its events and
 //! decides when a worker is lost. `attachment` leads a client's websocket to the browser, and `driver` WebDriver's commands to
 //! the driver, both over the sockets of `port`.
+//! `connection` reaches the agent, `upgrade` turns a request into another protocol, `lines` reads the agent's streams, and `idle` limits the
+//! pauses in bodies.
 
 mod agent;
 mod attachment;

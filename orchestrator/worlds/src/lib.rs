@@ -4,7 +4,7 @@
 //! |---------------|---------------|
 //! | `request`     | what a request may say, checked |
 //! | `accept`      | taking a request on |
-//! | `patient`     | patients' ids and names, encrypted; `cipher` does that |
+//! | `patient`     | patients' ids and names, encrypted; `cipher` does that, with the operator's key of `names_key` |
 //! | `record`      | a world as it is kept, and as clients see it |
 //! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
 //! | `files`       | the files of worlds, encrypted |

@@ -1,6 +1,6 @@
 //! The one way to the API server: each call has a deadline, to the last byte of its answer, and an error that names what was asked.
 //!
-//! These are plain requests with the HTTP client that the daemon has anyway: fourteen verbs on six resources.
+//! These are plain requests with the HTTP client that the daemon has anyway: fourteen verbs on six resources, two of them watches.
 
 use std::sync::Arc;
 use std::time::Duration;

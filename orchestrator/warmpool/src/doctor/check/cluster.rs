@@ -91,7 +91,7 @@ mod tests {
             version: "v1.20.2".to_owned(),
             namespace: "pool".to_owned(),
             missing,
-            asked: 15,
+            asked: 14,
             refusal: None,
             images: Vec::new(),
             lease: None,

@@ -69,7 +69,7 @@ struct BrowserSettings {
     extension_id: Option<String>,
     /// Not served.
     ignore_certificate_errors: Option<Value>,
-    /// Has no effect: there are no logs of sessions.
+    /// Has no effect: `sessions.logs` is not served.
     log_session: Option<bool>,
     /// `linux` is what there is.
     os: Option<String>,
