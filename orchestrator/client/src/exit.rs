@@ -37,7 +37,7 @@ Exit codes:
   69  the daemon or its store cannot be reached, or cannot serve now
   74  the daemon ended and left containers, which its next start finds
   75  another daemon has the workers of this one, or may have
-  77  the key is missing or not valid";
+  77  the key is missing or not valid, or the daemon refused the call with 403";
 }
 
 impl From<Exit> for ExitCode {

@@ -171,7 +171,7 @@ pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientErro
         ProfilesCommand::Create { profile, kind } => {
             let body = json!({"name": profile.name, "kind": kind});
             let made: ProfileView = Caller::new(&profile.service)?.json(Method::POST, "/profiles", Some(&body)).await?;
-            eprintln!("profile {} is there", made.name);
+            eprintln!("profile {} created", made.name);
             Ok(())
         }
         ProfilesCommand::Export { profile, version, output } => profile.export(version, output.as_deref()).await,

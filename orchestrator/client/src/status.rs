@@ -73,7 +73,7 @@ fn cells(kind: &KindStatus) -> [String; 6] {
     let (counts, preset) = (&kind.counts, kind.preset.as_ref().map(|preset| format!(", {}", plain(preset))));
     let note = match (&kind.image_build, kind.installed) {
         (Some(build), _) => format!("its image is being built: {}", plain(build)),
-        (None, false) => format!("not installed: ./scripts/images --engine {}", kind.engine),
+        (None, false) => format!("not installed: ./scripts/images --engine {}, or docker load", kind.engine),
         (None, true) => kind.last_error.as_deref().map(plain).unwrap_or_default(),
     };
     [

@@ -127,13 +127,13 @@ pub struct TaskFilter {
     /// Only this one.
     #[arg(long, value_name = "ID")]
     pub task_id: Option<String>,
-    /// Only those begun so long ago at most, such as 2h.
+    /// Only tasks accepted at most this long ago, such as 2h.
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     pub since: Option<Duration>,
-    /// Only those begun so long ago at least.
+    /// Only tasks accepted at least this long ago, such as 2h.
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     pub until: Option<Duration>,
-    /// What the order is by.
+    /// Sort key.
     #[arg(long, value_name = "KEY", default_value = "timestamp", value_parser = SORT_KEYS)]
     pub sort_by: String,
     /// Smallest first.
@@ -230,7 +230,7 @@ async fn artifacts(task: &TaskReference, folder: Option<&Path>) -> Result<(), Cl
         };
         // A name in a record never leads elsewhere, but a daemon may be anybody's.
         let plain = Path::new(&name).file_name().filter(|plain| *plain == name.as_str());
-        let plain = plain.ok_or_else(|| ClientError::Unreachable(format!("`{name}` is no file name")))?;
+        let plain = plain.ok_or_else(|| ClientError::Unreachable(format!("`{name}` is not a file name")))?;
         let reply = caller.open(&task.path(&format!("/artifacts/{}", path_segment(&name)))).await?;
         let target = folder.join(plain);
         let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", target.display()));

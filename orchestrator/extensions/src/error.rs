@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// What was sent is no extension.
     #[error(
-        "the upload is no browser extension: {reason}; send a zip, a .crx or an .xpi with a manifest.json at its root"
+        "the upload is not a browser extension: {reason}; send a zip, a .crx or an .xpi with a manifest.json at its root"
     )]
     Invalid {
         /// Why.

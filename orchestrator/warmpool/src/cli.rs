@@ -287,9 +287,9 @@ fn check_backup_target(file: &Path, force: bool) -> Result<(), ClientError> {
     let problem = if file.is_dir() {
         "is a directory: name a file in it"
     } else if !force && file.exists() {
-        "is there already: name another file, or replace it by --force"
+        "already exists: name another file, or replace it by --force"
     } else if !std::path::absolute(file).is_ok_and(|file| file.parent().is_some_and(Path::is_dir)) {
-        "lies in no directory that is there"
+        "is in a directory that does not exist"
     } else {
         return Ok(());
     };

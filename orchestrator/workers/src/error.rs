@@ -84,6 +84,8 @@ impl Fault for Error {
 fn remedy_for_image(engine: Engine, image: &str, build: Option<&str>) -> String {
     match build {
         Some(build) => format!("its image, `{image}`, is being built now ({build}); try again in a few minutes"),
-        None => format!("`./scripts/images --engine {engine}` makes its image, `{image}`"),
+        None => format!(
+            "build its image, `{image}`, with `./scripts/images --engine {engine}`, or load a packed one with `docker load`"
+        ),
     }
 }

@@ -47,7 +47,9 @@ pub enum Error {
         limit: usize,
     },
     /// Scenes cannot be rendered on this host.
-    #[error("worlds need the image `{image}`, which is not on this host: make it with `scripts/images --scene`")]
+    #[error(
+        "worlds need the image `{image}`, which is not on this host: make it with `scripts/images --scene`, or load a packed one with `docker load`"
+    )]
     NoRenderer {
         /// `world.image`.
         image: String,

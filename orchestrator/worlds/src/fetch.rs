@@ -127,13 +127,13 @@ impl Fetcher {
                 continue;
             }
             if !status.is_success() {
-                return Err("its status is no success".into());
+                return Err("its status is not a success".into());
             }
             let bytes = self.read(response).await?;
             // What does not begin as a picture says nothing more than what does not answer.
             let format = image::guess_format(&bytes);
             if !matches!(format, Ok(ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP)) {
-                return Err("it is no picture".into());
+                return Err("it is not a picture".into());
             }
             return Ok(bytes);
         }

@@ -51,7 +51,7 @@ export class SessionRecording {
     try {
       const { parts } = await json<{ parts: Part[] }>('GET', this.#path());
       find('session-recording-delete').hidden = live || parts.length === 0;
-      const none = live ? 'It is being recorded.' : 'Nothing of it is kept.';
+      const none = live ? 'It is being recorded.' : 'No recording was kept.';
       const rows = parts.map((part, at) => this.#row(part, parts.length > 1 ? at + 1 : undefined));
       find('session-recording-list').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, none)]));
     } catch (error) {

@@ -49,7 +49,7 @@ export class SessionShares {
     try {
       const { shares } = await json<{ shares: Share[] }>('GET', this.#path());
       const rows = shares.map((share) => this.#row(share));
-      find('session-shares').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, 'No links. Give one to somebody who is to watch.')]));
+      find('session-shares').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, 'No links yet. Create one to let somebody watch.')]));
     } catch (error) {
       this.failed(error);
       if (!(error instanceof Refusal)) return;

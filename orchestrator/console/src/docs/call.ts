@@ -20,7 +20,7 @@ export interface Reader {
 const KEYS = {
   service: 'A service key, in the header `service-secret-key` or as `Authorization: Bearer KEY`.',
   integration: 'An integration key, in the header `x-api-key`.',
-  none: 'None: its address holds what opens it, or anybody may call it.',
+  none: 'No key: the URL carries a token, or the call is public.',
 } as const;
 
 /** A call's content, once somebody unfolds it. */

@@ -260,10 +260,10 @@ fn cookies(cookies: Vec<Cookie>, source: &Source) -> Result<Vec<Value>, Error> {
 fn headers(field: &str, headers: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Error> {
     for (name, value) in &headers {
         if HeaderName::try_from(name).is_err() {
-            return Err(Error::invalid(field, format!("has `{}`, which is no name of a header", cut(name))));
+            return Err(Error::invalid(field, format!("has `{}`, which is not a name of a header", cut(name))));
         }
         if HeaderValue::try_from(value).is_err() {
-            return Err(Error::invalid(format!("{field}.{}", cut(name)), "is no value of a header"));
+            return Err(Error::invalid(format!("{field}.{}", cut(name)), "is not a value of a header"));
         }
     }
     Ok(headers)

@@ -77,7 +77,7 @@ impl Credentials {
     }
 
     fn from_text(text: &str, folder: &Path, context: Option<&str>) -> Result<Self, String> {
-        let documents = YamlLoader::load_from_str(text).map_err(|error| format!("it is no YAML: {error}"))?;
+        let documents = YamlLoader::load_from_str(text).map_err(|error| format!("it is not YAML: {error}"))?;
         let file = documents.first().ok_or("it is empty")?;
         let context = match context {
             Some(context) => context,
@@ -152,7 +152,7 @@ fn named<'a>(file: &'a Yaml, list: &str, name: &str, what: &str) -> Result<&'a Y
 fn bytes(entry: &Yaml, name: &str, folder: &Path) -> Result<Option<Vec<u8>>, String> {
     let data = format!("{name}-data");
     if let Some(text) = string(&entry[data.as_str()]) {
-        return STANDARD.decode(text.trim()).map(Some).map_err(|_| format!("its {data} is no base64"));
+        return STANDARD.decode(text.trim()).map(Some).map_err(|_| format!("its {data} is not base64"));
     }
     let Some(file) = string(&entry[name]) else { return Ok(None) };
     let path = folder.join(file);

@@ -68,7 +68,7 @@ impl Kubernetes {
         let lacks =
             selector.iter().find(|(name, value)| node.metadata.labels.get(*name).map(String::as_str) != value.as_str());
         if let Some((name, value)) = lacks {
-            return Some(format!("it has not the label {name}={}", value.as_str().unwrap_or_default()));
+            return Some(format!("it does not have the label {name}={}", value.as_str().unwrap_or_default()));
         }
         let tolerated = tolerations(&self.config);
         let tolerates = |taint: &Taint| {

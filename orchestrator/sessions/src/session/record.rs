@@ -290,7 +290,7 @@ pub struct SessionQuery {
     /// How many entries a page holds.
     #[schemars(range(min = 1, max = 100))]
     pub limit: u64,
-    /// What the order is by.
+    /// Sort key.
     pub sort_by: SortKey,
     /// In which order.
     pub sort_order: SortOrder,

@@ -13,7 +13,7 @@ use warmpool_keys::{IntegrationKey, IntegrationKind};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Make an integration key and show it, this once.
+    /// Create an integration key and print it; it is shown only once.
     Create {
         /// What to call it.
         name: String,
@@ -27,7 +27,7 @@ pub(super) enum Command {
     },
     /// List all integration keys.
     List(ListArguments),
-    /// Give an integration key a new secret and show it, this once.
+    /// Give an integration key a new secret and print it; it is shown only once.
     Rotate(RotateArguments),
     /// Make an integration key useless. Its worlds stay.
     Revoke(KeyArgument),

@@ -16,7 +16,7 @@ use warmpool_keys::{KeyRecord, KeyRole};
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Make a key and show it, this once.
+    /// Create a key and print it; it is shown only once.
     Create {
         /// What to call it; no two active keys may have one name.
         name: String,
@@ -36,7 +36,7 @@ pub(super) enum Command {
     },
     /// List all keys.
     List(ListArguments),
-    /// Give a key a new secret and show it, this once.
+    /// Give a key a new secret and print it; it is shown only once.
     Rotate(RotateArguments),
     /// Make a key useless and end its sessions.
     Revoke(KeyArgument),

@@ -15,7 +15,7 @@ use warmpool_workers::pool::NodeStatus;
 pub(super) enum Command {
     /// List all nodes.
     List(ListArguments),
-    /// Take a node out of use gently: it gets no new workers, its sessions go on until they end, and then Swarm drains it.
+    /// Take a node out of use gently: it gets no new workers, its sessions go on until they end, and on a Swarm it is then drained.
     Drain {
         #[command(flatten)]
         node: NodeArgument,

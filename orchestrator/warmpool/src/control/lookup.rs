@@ -8,7 +8,7 @@ pub(super) fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> 
         return Ok(id);
     }
     find_active(keys, text, "key")?
-        .ok_or_else(|| format!("no active key is called `{text}`, and it is no key's id: see `warmpool key list`"))
+        .ok_or_else(|| format!("no active key is called `{text}`, and it is not a key's id: see `warmpool key list`"))
 }
 
 /// The integration key that `text` means: an id, or the name of one active key.
@@ -18,7 +18,7 @@ pub(super) fn find_integration(keys: &[IntegrationKey], text: &str) -> Result<In
     }
     find_active(keys, text, "integration key")?.ok_or_else(|| {
         format!(
-            "no active integration key is called `{text}`, and it is no id of one: see `warmpool integration-key list`"
+            "no active integration key is called `{text}`, and it is not the id of one: see `warmpool integration-key list`"
         )
     })
 }
@@ -45,7 +45,7 @@ pub(super) fn find_revoked_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, 
     match (revoked.as_slice(), active.as_slice()) {
         ([key], _) => Ok(key.id.clone()),
         ([], [key, ..]) => Err(KeyError::Active(key.id.clone()).to_string()),
-        ([], []) => Err(format!("no key is called `{text}`, and it is no key's id: see `warmpool key list`")),
+        ([], []) => Err(format!("no key is called `{text}`, and it is not a key's id: see `warmpool key list`")),
         _ => Err(format!("several revoked keys are called `{text}`: name one by its id, from `warmpool key list`")),
     }
 }

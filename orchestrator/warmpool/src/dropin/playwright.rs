@@ -63,7 +63,7 @@ pub(crate) fn version(headers: &HeaderMap, versions: &[String]) -> Result<String
     match playwright_minor(client) {
         Some(minor) if versions.iter().any(|version| version == minor) => Ok(minor.to_owned()),
         Some(minor) => Err(Error::PlaywrightVersion { client: minor.to_owned(), versions: listed(versions) }),
-        None => Err(Error::invalid("User-Agent", "names a version of Playwright that is none")),
+        None => Err(Error::invalid("User-Agent", "does not name a valid version of Playwright")),
     }
 }
 

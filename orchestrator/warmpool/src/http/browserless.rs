@@ -107,7 +107,7 @@ pub(super) fn routes() -> Routes {
         .get(
             "/active",
             active,
-            Operation::new("get_active", "browserless' sign of life", by_key.access(Access::Open))
+            Operation::new("get_active", "Liveness check, as browserless has it", by_key.access(Access::Open))
                 .writes_nothing("It is alive."),
         )
         .get(

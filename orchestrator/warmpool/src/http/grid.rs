@@ -54,7 +54,7 @@ pub(super) fn routes() -> Routes {
         .get(
             "/ping",
             ping,
-            Operation::new("ping", "Selenoid's sign of life", probe.form(Form::Rest))
+            Operation::new("ping", "Liveness check, as Selenoid has it", probe.form(Form::Rest))
                 .writes::<Ping>("How long it runs."),
         )
         .nest("/wd/hub", nested)

@@ -73,7 +73,7 @@ pub(super) fn unready(app: &App) -> Option<&'static str> {
             Some("the disk is nearly full: free space under store.data_dir")
         }
         _ if store.state == StoreState::Stalled => Some("the disk does not answer"),
-        _ if !store.ok() => Some("the store does not work"),
+        _ if !store.ok() => Some("the store has failed"),
         _ if !app.pool.runtime_up() => Some("the container runtime cannot be used"),
         Phase::Serving if app.pool.can_serve() => None,
         Phase::Starting | Phase::Serving => Some("the pool is not warm yet"),

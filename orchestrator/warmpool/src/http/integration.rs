@@ -113,7 +113,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             create,
             writing("create_integration_key", "Make an integration key")
                 .reads::<WantedKey>(json!({"name": "Ward 3", "kind": "live"}))
-                .writes::<KeyView>("The key, with its `secret` for this once.")
+                .writes::<KeyView>("The key, with its `secret`, which is shown only once.")
                 .fails(&[Code::IntegrationKeyLimit]),
         )
         .delete(
@@ -128,7 +128,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             rotate,
             writing("rotate_integration_key", "Give an integration key another secret")
                 .reads::<Rotation>(json!({"keep_old_for": 3600}))
-                .writes::<KeyView>("The key, with its `secret` for this once.")
+                .writes::<KeyView>("The key, with its `secret`, which is shown only once.")
                 .fails(&[Code::UnknownIntegrationKey, Code::Conflict]),
         )
         .get(

@@ -96,7 +96,9 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
         worlds: WorldCounts {
             renderer_installed,
             image: config.world.image.clone(),
-            remedy: (!renderer_installed).then(|| "make the image with scripts/images --scene".to_owned()),
+            remedy: (!renderer_installed).then(|| {
+                "make the image with scripts/images --scene, or load a packed one with docker load".to_owned()
+            }),
             queued: waiting_worlds,
             rendering,
             renderers: config.world.renderers,

@@ -205,7 +205,7 @@ fn check_prefs(
 /// The class of a preference, which is not [`prefs::Class::Refused`].
 fn judge(at: &str, name: &str, value: &Value, allowed: &Allowed) -> Result<prefs::Class, Rejection> {
     if !prefs::is_name(name) {
-        return Err(refused(at, "is no name of a preference"));
+        return Err(refused(at, "is not a name of a preference"));
     }
     match prefs::class(name, &allowed.prefs) {
         prefs::Class::Refused => Err(refused(at, WEAKENS)),

@@ -64,7 +64,7 @@ pub(super) fn validate(capabilities: &Map<String, Value>) -> Result<(), Error> {
     wishes.try_for_each(|(name, value)| match has(name) {
         true => validate_value(name, value),
         false if is_extension(name) => Ok(()),
-        false => Err(Error::invalid(shown(name), "is no capability of the W3C standard: leave it out")),
+        false => Err(Error::invalid(shown(name), "is not a capability of the W3C standard: leave it out")),
     })
 }
 
@@ -171,7 +171,7 @@ fn proxy(value: &Value) -> Result<(), Error> {
             }
             "socksUsername" | "socksPassword" => must(value.is_string(), &name, "must be a string")?,
             "autodetect" => must(value.is_boolean(), &name, "must be true or false")?,
-            _ => return Err(Error::invalid(&name, "is no member of a proxy: leave it out")),
+            _ => return Err(Error::invalid(&name, "is not a member of a proxy: leave it out")),
         }
     }
     Ok(())

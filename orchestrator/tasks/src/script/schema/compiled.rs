@@ -65,7 +65,7 @@ pub(super) fn check(field: &str, schema: &Value) -> Result<Check, Error> {
         ValidationErrorKind::Referencing(_) => {
             wrong(field, "refers to another document or to something that is not there: put all of it into this one")
         }
-        _ => wrong(field, &format!("is no JSON Schema: {error} (at `{}`)", error.instance_path())),
+        _ => wrong(field, &format!("is not a JSON Schema: {error} (at `{}`)", error.instance_path())),
     })?;
     Ok(Check { validator: Arc::new(validator), whole: schema["type"] == "array" })
 }

@@ -158,7 +158,7 @@ impl Key {
         let mut characters = name.chars();
         match (characters.next(), characters.next()) {
             (Some(only), None) if !is_special(only) && !only.is_control() => Ok(Self::Press(only)),
-            _ => Err(wrong(field, "is no key of the Recorder, such as Enter, ArrowDown, KeyA or a")),
+            _ => Err(wrong(field, "is not a key of the Recorder, such as Enter, ArrowDown, KeyA or a")),
         }
     }
 }

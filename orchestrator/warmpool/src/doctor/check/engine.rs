@@ -230,12 +230,16 @@ pub(super) fn worker_image(image: &ImageFact) -> Finding {
         (true, _) => ok(TITLE, name),
         (false, false) => ok(
             TITLE,
-            format!("no {name}, so {engine} sessions are refused; ./scripts/images --engine {engine} makes it"),
+            format!(
+                "no {name}, so {engine} sessions are refused; build it with ./scripts/images --engine {engine}, or load a packed one with docker load"
+            ),
         ),
         (false, true) => fail(
             TITLE,
             format!("the engine has no {name}"),
-            format!("build it with ./scripts/images --engine {engine}, or name another in worker.{engine}_image"),
+            format!(
+                "build it with ./scripts/images --engine {engine}, load a packed one with docker load, or name another in worker.{engine}_image"
+            ),
         ),
     }
 }
@@ -244,7 +248,12 @@ pub(super) fn renderer_image((name, there): &(String, bool)) -> Finding {
     const TITLE: &str = "Renderer image";
     match there {
         true => ok(TITLE, name),
-        false => ok(TITLE, format!("no {name}, so requests for worlds are refused; ./scripts/images --scene makes it")),
+        false => ok(
+            TITLE,
+            format!(
+                "no {name}, so requests for worlds are refused; build it with ./scripts/images --scene, or load a packed one with docker load"
+            ),
+        ),
     }
 }
 

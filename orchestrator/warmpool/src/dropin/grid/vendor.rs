@@ -64,7 +64,7 @@ pub(super) fn read(create_body: &mut CreateBody, caps: &mut Map<String, Value>) 
         } else if BARE.contains(&name.as_str()) {
             read_option(create_body, &mut asked, &name.clone(), name, value)?;
         } else {
-            return Err(refused(name, "is no capability of the W3C standard: leave it out"));
+            return Err(refused(name, "is not a capability of the W3C standard: leave it out"));
         }
     }
     Ok(asked)
