@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::LazyLock;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bollard::ClientVersion;
 use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::process::Command;
 
-use crate::eventually;
+use crate::{eventually, poll};
 
 /// The user of a worker with the group root, to which the image's shell and tools are open.
 pub const INSPECTOR: &str = "61000:0";
@@ -24,6 +24,9 @@ pub const INSTANCE_LABEL: &str = "warmpool.instance";
 
 /// Seconds within which an engine answers.
 const ANSWERS_WITHIN: u64 = 60;
+
+/// How often an engine is asked for a list that can be read.
+const LISTED_AGAIN: u32 = 100;
 
 /// The version of its interface that each engine speaks, by the engine's socket.
 static VERSIONS: Mutex<BTreeMap<String, ClientVersion>> = Mutex::new(BTreeMap::new());
@@ -146,8 +149,15 @@ impl Docker {
     pub async fn containers(&self, instance: &str) -> Result<Vec<Container>> {
         let label = format!("{INSTANCE_LABEL}={instance}");
         let options = ListContainersOptionsBuilder::new().all(true).filters(&HashMap::from([("label", vec![label])]));
-        let listed = self.client().await?.list_containers(Some(options.build())).await?;
-        listed.into_iter().map(container).collect()
+        let (client, options) = (self.client().await?, options.build());
+        for _ in 0..LISTED_AGAIN {
+            match client.list_containers(Some(options.clone())).await {
+                // Podman has a state `stopped`, which passes.
+                Err(bollard::errors::Error::JsonDataError { .. }) => poll().await,
+                listed => return listed?.into_iter().map(container).collect(),
+            }
+        }
+        bail!("the engine's list of containers cannot be read")
     }
 
     /// Process id, on this machine, of a container's first process.

@@ -35,7 +35,7 @@ use seccomp::Seccomp;
 use super::agent_folder::AgentFolders;
 use super::client::{Answer, CallError, Client, unless};
 use super::container::{container_name, with_gateway};
-use super::engine_kind::PodmanFacts;
+use super::engine_kind::podman::{self, PodmanFacts};
 use super::labels::{self, Labels};
 use super::{
     AgentAddress, ContainerRuntime, ContainerState, DockerFacts, EngineKind, ImageFact, OwnedContainer, RendererId,
@@ -170,7 +170,12 @@ impl Docker {
 
     /// Lists the containers that carry all of these labels, in whatever state.
     async fn containers<const N: usize>(&self, labels: [String; N]) -> Answer<Vec<ContainerSummary>> {
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&labels::filter(labels)).build();
+        let filters = labels::filter(labels);
+        let client = self.client().await?;
+        if client.kind() == EngineKind::Podman {
+            return Ok(podman::list_containers(&client, &filters).await?);
+        }
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         self.look("list the containers", async move |engine| engine.list_containers(Some(options)).await).await
     }
 

@@ -1,13 +1,12 @@
 //! What differs between the engines that speak Docker's API: how containers are made for each, and what each says of itself.
 
-mod podman;
+pub(crate) mod podman;
 
 use bollard::models::{HostConfig, Mount, MountType, ResourcesUlimits, SystemVersion};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use crate::RuntimeError;
 use crate::client::CallError;
-pub(crate) use podman::PodmanFacts;
 use warmpool_config::Config;
 use warmpool_protocol::WORKER_USER;
 

@@ -1,8 +1,14 @@
-//! What Podman says of itself by its own interface. By Docker's it tells of the host's limits, also where it may set none.
+//! What Podman says of itself by its own interface, since by Docker's it tells of the host's limits, also where it may set none; and
+//! its list of containers, in Docker's words.
 
+use std::collections::HashMap;
+
+use bollard::models::ContainerSummary;
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::RuntimeError;
 use crate::client::Client;
@@ -86,9 +92,44 @@ impl PodmanFacts {
     }
 }
 
+/// Lists the containers that these filters let through, in whatever state.
+/// Errors: [`RuntimeError`].
+pub(crate) async fn list_containers(
+    client: &Client,
+    filters: &HashMap<String, Vec<String>>,
+) -> Result<Vec<ContainerSummary>, RuntimeError> {
+    const ACTION: &str = "list the containers";
+    let filters = serde_json::to_string(filters).map_err(|error| RuntimeError::refused(ACTION, error.to_string()))?;
+    let path = format!("/containers/json?all=true&filters={}", utf8_percent_encode(&filters, NON_ALPHANUMERIC));
+    let (status, body) = client.ask(client.request(Method::GET, &path), Bytes::new()).await?;
+    if status != StatusCode::OK {
+        return Err(RuntimeError::refused(ACTION, String::from_utf8_lossy(&body)));
+    }
+    summaries(&body).map_err(|error| RuntimeError::refused(ACTION, format!("its answer: {error}")))
+}
+
+/// Docker knows no state `stopped`, in which Podman has a container that has ended until it has cleaned up behind it.
+fn summaries(body: &[u8]) -> Result<Vec<ContainerSummary>, serde_json::Error> {
+    let mut listed: Vec<Value> = serde_json::from_slice(body)?;
+    for container in &mut listed {
+        if container["State"] == "stopped" {
+            container["State"] = "exited".into();
+        }
+    }
+    listed.into_iter().map(serde_json::from_value).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_that_ends_spoils_no_list() {
+        use bollard::models::ContainerSummaryStateEnum::{EXITED, RUNNING};
+        let listed = summaries(br#"[{"Id":"a","State":"running"},{"Id":"b","State":"stopped"}]"#).unwrap();
+        assert_eq!(listed.iter().filter_map(|container| container.state).collect::<Vec<_>>(), [RUNNING, EXITED]);
+        assert!(summaries(b"[{").is_err());
+    }
 
     #[test]
     fn limits_and_users_are_what_the_user_may_have() {
