@@ -1,5 +1,7 @@
 //! `POST /graphql`: what Selenium Grid tells KEDA's scaler and dashboards of itself.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -53,12 +55,10 @@ async fn answer(
     let (_, _text) = body::keyless_json::<GridQuestion>(&app, address, &headers, body).await?;
     let engines: Vec<Engine> = app.sessions.all_live().iter().map(|session| session.options.engine).collect();
     let mut waiting = Vec::new();
-    let mut installed = Vec::new();
-    for kind in app.pool.kinds() {
+    let mut browsers: BTreeMap<Engine, usize> = BTreeMap::new();
+    for kind in app.pool.kinds().into_iter().filter(|kind| kind.installed) {
         waiting.extend(std::iter::repeat_n(kind.engine, kind.counts.waiting));
-        if kind.installed && !installed.contains(&kind.engine) {
-            installed.push(kind.engine);
-        }
+        *browsers.entry(kind.engine).or_default() += kind.counts.ready + kind.counts.leased;
     }
     let status = grid_status(&app);
     let node = &status.nodes[0];
@@ -68,7 +68,7 @@ async fn answer(
         max: node.max_sessions,
         engines,
         waiting,
-        installed,
+        browsers,
     };
     Ok(super::reply::json_reply(StatusCode::OK, &grid.answer()))
 }
@@ -82,17 +82,20 @@ struct Grid<'a> {
     engines: Vec<Engine>,
     /// Of those who wait for a worker.
     waiting: Vec<Engine>,
-    installed: Vec<Engine>,
+    /// How many browsers of each installed engine there are, used or ready. The scaler takes these for the slots: were they as many as
+    /// sessions are allowed, it would see room for those who wait on a cluster that is full, and add none.
+    browsers: BTreeMap<Engine, usize>,
 }
 
 impl Grid<'_> {
     fn answer(&self) -> Value {
         let sessions: Vec<Value> = (1..).zip(&self.engines).map(|(number, engine)| session(number, *engine)).collect();
         let stereotypes: Vec<Value> = self
-            .installed
+            .browsers
             .iter()
-            .map(|engine| json!({"slots": self.max, "stereotype": capabilities(*engine)}))
+            .map(|(engine, browsers)| json!({"slots": browsers, "stereotype": capabilities(*engine)}))
             .collect();
+        let slots: usize = self.browsers.values().sum();
         let requests: Vec<String> = self.waiting.iter().map(|engine| capabilities(*engine).to_string()).collect();
         let (count, version) = (sessions.len(), self.version);
         json!({"data": {
@@ -102,7 +105,7 @@ impl Grid<'_> {
                 "nodeCount": 1,
                 "sessionCount": count,
                 "maxSession": self.max,
-                "totalSlots": self.max,
+                "totalSlots": slots,
                 "sessionQueueSize": requests.len(),
             },
             "nodesInfo": {"nodes": [{
@@ -112,7 +115,7 @@ impl Grid<'_> {
                 "version": version,
                 "sessionCount": count,
                 "maxSession": self.max,
-                "slotCount": self.max,
+                "slotCount": slots,
                 "stereotypes": Value::from(stereotypes).to_string(),
                 "sessions": sessions,
             }]},
@@ -149,14 +152,19 @@ mod tests {
             max: 4,
             engines: vec![Engine::Chromium],
             waiting: vec![Engine::Firefox, Engine::Firefox],
-            installed: vec![Engine::Chromium, Engine::Firefox],
+            browsers: BTreeMap::from([(Engine::Chromium, 3), (Engine::Firefox, 0)]),
         };
         let data = grid.answer()["data"].clone();
         assert_eq!((&data["grid"]["sessionCount"], &data["grid"]["maxSession"]), (&json!(1), &json!(4)));
         assert_eq!(data["grid"]["sessionQueueSize"], 2);
         let node = &data["nodesInfo"]["nodes"][0];
         let stereotypes: Value = serde_json::from_str(node["stereotypes"].as_str().unwrap()).unwrap();
-        assert_eq!(stereotypes[1]["stereotype"]["browserName"], "firefox");
+        assert_eq!((&stereotypes[0]["slots"], &data["grid"]["totalSlots"]), (&json!(3), &json!(3)));
+        // Nobody who waits finds a free slot, so the scaler asks for room.
+        assert_eq!(
+            (&stereotypes[1]["slots"], &stereotypes[1]["stereotype"]["browserName"]),
+            (&json!(0), &json!("firefox"))
+        );
         let capabilities: Value = serde_json::from_str(node["sessions"][0]["capabilities"].as_str().unwrap()).unwrap();
         assert_eq!(capabilities, json!({"browserName": "chrome", "platformName": "linux"}));
         let request = data["sessionsInfo"]["sessionQueueRequests"][0].as_str().unwrap();
