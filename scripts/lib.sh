@@ -281,20 +281,23 @@ podman_answers() {
   [ -S "$1" ] && curl -sf --max-time 5 --unix-socket "$1" http://localhost/version 2> /dev/null | grep -q '"Podman Engine"'
 }
 
+# The folder of this user's sockets, also where nobody said so: in a service, or after su.
+runtime_dir() { printf '%s\n' "${XDG_RUNTIME_DIR:-/run/user/$(id -u)}"; }
+
 # Where Podman listens: as root for the whole machine, otherwise for this user.
 podman_socket() {
   if [ "$(id -u)" -eq 0 ]; then
     printf '/run/podman/podman.sock\n'
   else
-    [ -n "${XDG_RUNTIME_DIR-}" ] || die "XDG_RUNTIME_DIR is not set: log in anew, or install Docker"
-    printf '%s/podman/podman.sock\n' "$XDG_RUNTIME_DIR"
+    printf '%s/podman/podman.sock\n' "$(runtime_dir)"
   fi
 }
 
 # ensure_engine [ARGUMENT…]: a running engine that this user may use, and its command in $docker: the engine of DOCKER_HOST,
 # else Docker, also one of this user alone, else Podman where that is here and Docker is not. ARGUMENTs are the script's own, for a restart.
 ensure_engine() {
-  local socket own=${XDG_RUNTIME_DIR:-/nowhere}/docker.sock
+  local socket own
+  own=$(runtime_dir)/docker.sock
   if [ -z "${DOCKER_HOST-}" ] && have_docker && [ ! -w /var/run/docker.sock ] && [ -w "$own" ]; then
     export DOCKER_HOST=unix://$own
   fi

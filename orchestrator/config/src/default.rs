@@ -1,8 +1,9 @@
 //! Defaults that depend on the host, the environment or another setting.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
-use super::host::{FoundEngine, Host};
+use super::host::{FoundEngine, Host, runtime_dir};
 use super::presets::Presets;
 use super::value::Value;
 
@@ -44,15 +45,14 @@ pub(super) fn docker_host(layers: &dyn Lookup) -> ComputedDefault {
     match layers.env("DOCKER_HOST") {
         Some(host) => ComputedDefault { text: host.to_owned(), from: "DOCKER_HOST" },
         None => {
-            let socket = match (layers.host().engine, layers.env("XDG_RUNTIME_DIR")) {
-                (FoundEngine::Podman, _) => FoundEngine::PODMAN.to_owned(),
-                (FoundEngine::RootlessDocker, Some(folder)) => format!("{folder}/{}", FoundEngine::ROOTLESS_DOCKER),
-                (FoundEngine::RootlessPodman, Some(folder)) => format!("{folder}/{}", FoundEngine::ROOTLESS_PODMAN),
-                (FoundEngine::Docker, _) | (FoundEngine::RootlessDocker | FoundEngine::RootlessPodman, None) => {
-                    FoundEngine::DOCKER.to_owned()
-                }
+            let own = |socket| runtime_dir(layers.env("XDG_RUNTIME_DIR").map(PathBuf::from)).join(socket);
+            let socket = match layers.host().engine {
+                FoundEngine::Docker => PathBuf::from(FoundEngine::DOCKER),
+                FoundEngine::Podman => PathBuf::from(FoundEngine::PODMAN),
+                FoundEngine::RootlessDocker => own(FoundEngine::ROOTLESS_DOCKER),
+                FoundEngine::RootlessPodman => own(FoundEngine::ROOTLESS_PODMAN),
             };
-            ComputedDefault { text: format!("unix://{socket}"), from: "the sockets of this host" }
+            ComputedDefault { text: format!("unix://{}", socket.display()), from: "the sockets of this host" }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The host that the daemon runs on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, access, geteuid};
 
 /// What the defaults need to know of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,31 +36,34 @@ impl FoundEngine {
     pub const DOCKER: &str = "/var/run/docker.sock";
     /// The socket of Podman for the whole host.
     pub const PODMAN: &str = "/run/podman/podman.sock";
-    /// The socket of a user's own Docker, below their `XDG_RUNTIME_DIR`.
+    /// The socket of a user's own Docker, below their [`runtime_dir`].
     pub const ROOTLESS_DOCKER: &str = "docker.sock";
-    /// The socket of a user's own Podman, below their `XDG_RUNTIME_DIR`.
+    /// The socket of a user's own Podman, below their [`runtime_dir`].
     pub const ROOTLESS_PODMAN: &str = "podman/podman.sock";
 
     /// The first engine whose socket this user may use; where there is none, the first that has one at all. `runtime_dir` is the
-    /// user's `XDG_RUNTIME_DIR`.
-    pub fn look(runtime_dir: Option<&Path>) -> Self {
-        let [docker, podman] =
-            [Self::ROOTLESS_DOCKER, Self::ROOTLESS_PODMAN].map(|socket| runtime_dir.map(|folder| folder.join(socket)));
+    /// user's [`runtime_dir`].
+    pub fn look(runtime_dir: &Path) -> Self {
         Self::first([
-            (Self::Docker, Some(Path::new(Self::DOCKER))),
-            (Self::Podman, Some(Path::new(Self::PODMAN))),
-            (Self::RootlessDocker, docker.as_deref()),
-            (Self::RootlessPodman, podman.as_deref()),
+            (Self::Docker, Path::new(Self::DOCKER)),
+            (Self::Podman, Path::new(Self::PODMAN)),
+            (Self::RootlessDocker, &runtime_dir.join(Self::ROOTLESS_DOCKER)),
+            (Self::RootlessPodman, &runtime_dir.join(Self::ROOTLESS_PODMAN)),
         ])
     }
 
-    fn first(sockets: [(Self, Option<&Path>); 4]) -> Self {
+    fn first(sockets: [(Self, &Path); 4]) -> Self {
         let first = |flags: AccessFlags| {
-            let may = |socket: &Path| access(socket, flags).is_ok();
-            sockets.iter().find(|(_, socket)| socket.is_some_and(may)).map(|(engine, _)| *engine)
+            sockets.iter().find(|(_, socket)| access(*socket, flags).is_ok()).map(|(engine, _)| *engine)
         };
         first(AccessFlags::R_OK | AccessFlags::W_OK).or_else(|| first(AccessFlags::F_OK)).unwrap_or_default()
     }
+}
+
+/// The folder of this user's sockets: their `XDG_RUNTIME_DIR`, and where it is not set, as in a service or after `su`, the folder that
+/// logind gives it.
+pub(super) fn runtime_dir(named: Option<PathBuf>) -> PathBuf {
+    named.filter(|folder| folder.is_absolute()).unwrap_or_else(|| PathBuf::from(format!("/run/user/{}", geteuid())))
 }
 
 impl Host {
@@ -70,8 +73,8 @@ impl Host {
         Self {
             memory: meminfo_total(&meminfo).unwrap_or(0),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            root: nix::unistd::geteuid().is_root(),
-            engine: FoundEngine::look(std::env::var_os("XDG_RUNTIME_DIR").as_deref().map(Path::new)),
+            root: geteuid().is_root(),
+            engine: FoundEngine::look(&runtime_dir(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))),
         }
     }
 }
@@ -93,10 +96,10 @@ mod tests {
             ["1.sock", "2.sock", "3.sock", "4.sock"].map(|name| run.path().join(name));
         let found = || {
             FoundEngine::first([
-                (FoundEngine::Docker, Some(&docker)),
-                (FoundEngine::Podman, Some(&podman)),
-                (FoundEngine::RootlessDocker, Some(&own_docker)),
-                (FoundEngine::RootlessPodman, Some(&own)),
+                (FoundEngine::Docker, &docker),
+                (FoundEngine::Podman, &podman),
+                (FoundEngine::RootlessDocker, &own_docker),
+                (FoundEngine::RootlessPodman, &own),
             ])
         };
         assert_eq!(found(), FoundEngine::Docker);
@@ -108,6 +111,14 @@ mod tests {
         ] {
             std::fs::write(socket, "").unwrap();
             assert_eq!(found(), engine);
+        }
+    }
+
+    #[test]
+    fn a_user_without_a_session_has_a_folder_for_sockets() {
+        assert_eq!(runtime_dir(Some("/run/mine".into())), Path::new("/run/mine"));
+        for unset in [None, Some(PathBuf::new())] {
+            assert_eq!(runtime_dir(unset), PathBuf::from(format!("/run/user/{}", geteuid())));
         }
     }
 

@@ -30,6 +30,11 @@ fn defaults_follow_host_environment_and_other_settings() {
         let config = Config::resolve(None, named, &Flags::default(), &host).unwrap();
         assert_eq!(config.docker.host.to_string(), "unix:///run/other.sock");
     }
+    // As a service of a user has no XDG_RUNTIME_DIR.
+    let host = Host { engine: FoundEngine::RootlessPodman, ..HOST };
+    let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
+    let socket = format!("/run/user/{}/podman/podman.sock", nix::unistd::geteuid());
+    assert_eq!(config.docker.host.socket().to_str(), Some(&*socket));
     let remote = env(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")]);
     let fault = Config::resolve(None, remote, &Flags::default(), &HOST).expect_err("a fault").0[0].to_string();
     assert!(fault.starts_with("default, from DOCKER_HOST: docker.host:"), "{fault}");
