@@ -47,7 +47,7 @@ impl Profiles {
         let entry = match self.entry(&place) {
             Ok(entry) => entry,
             Err(_) if writer.is_some() => {
-                self.check_room(owner)?;
+                self.check_room(&place)?;
                 let kind = choice.kind.unwrap_or_default();
                 check_engine(&choice.name, kind, None, engine)?;
                 return Ok(OpenedProfile { state: None, folder: None, kind, writer });
@@ -86,6 +86,19 @@ impl Profiles {
             *entry.record.lock() = record;
         }
         Ok(())
+    }
+
+    /// Takes the right to write a profile, which its first save makes where it is not there.
+    /// Errors: `Field`, `ProfileInUse`.
+    pub fn writer(&self, owner: &KeyId, name: &str) -> Result<Writer, Error> {
+        check_name("name", name)?;
+        Writer::take(self, (owner.clone(), name.to_owned()))
+    }
+
+    /// The largest state that a profile may have, in bytes.
+    #[must_use]
+    pub fn max_size(&self) -> u64 {
+        self.0.limits.max_size.bytes()
     }
 
     /// Takes the right to write again, for a session that has outlived the process that gave it. None where another has it.

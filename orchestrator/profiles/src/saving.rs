@@ -24,7 +24,7 @@ impl Profiles {
         if let Ok(entry) = self.entry(place) {
             return Ok(entry);
         }
-        self.check_room(&place.0)?;
+        self.check_room(place)?;
         let own = random_bytes::<32>();
         let now = unix_ms();
         let record = Record {
@@ -124,19 +124,18 @@ impl Profiles {
         Ok(true)
     }
 
-    /// Where a backup was restored, records may be older than the files: then the files are right.
+    /// Where a backup was restored, a record may be older than the files: what was saved since then is a version as well. A file that
+    /// is older than the newest version and in no record was replaced by it.
     pub(crate) async fn match_files(&self, entry: &Entry) -> Result<(), Error> {
         let mut record = entry.record.lock().clone();
         let files = self.0.files.list(&record.id).await?;
-        let before = record.versions.len();
+        let before = record.clone();
+        let newest_ms = record.newest().map_or(0, |version| version.saved_ms).saturating_sub(CLOCK_STEP_MS);
         record.versions.retain(|version| files.iter().any(|file| file.name == version.file));
-        if record.versions.len() == before {
-            return Ok(());
-        }
         for file in files {
             let is_known = record.versions.iter().any(|version| version.file == file.name);
             let content = match record.kind {
-                _ if is_known => None,
+                _ if is_known || file.modified_ms < newest_ms => None,
                 ProfileKind::State => {
                     let text = self.0.files.get(&entry.cipher, &record.id, &file.name).await.ok();
                     text.map(|text| Content { size: text.len() as u64, hash: hash(&text), folder: None })
@@ -151,6 +150,9 @@ impl Profiles {
                 record.next += 1;
             }
         }
+        if record == before {
+            return Ok(());
+        }
         tracing::warn!(profile = %record.name, key = %record.owner, "a profile was put together from its files");
         let mut batch = Batch::new();
         batch.put_json(Table::Profiles, record.store_key(), &record)?;
@@ -159,6 +161,9 @@ impl Profiles {
         Ok(())
     }
 }
+
+/// How much a file's time may lag behind the clock, in milliseconds: the kernel's own steps.
+const CLOCK_STEP_MS: u64 = 20;
 
 /// SHA-256 of a state, in hexadecimal.
 fn hash(text: &[u8]) -> String {

@@ -212,10 +212,11 @@ impl Profiles {
             return Err(Error::invalid("state", "must be left out where `kind` is `folder`"));
         }
         let place = (owner.clone(), name.to_owned());
-        if self.entry(&place).is_ok() {
-            return Err(Error::ProfileExists { name: place.1 });
-        }
-        let writer = Writer::take(self, place)?;
+        let exists = || self.entry(&place).map_or(Ok(()), |_| Err(Error::ProfileExists { name: place.1.clone() }));
+        exists()?;
+        let writer = Writer::take(self, place.clone())?;
+        // Another call may have made it meanwhile; from here on none can.
+        exists()?;
         let (profiles, text) = (self.clone(), state.map(|state| self.text(state)).transpose()?);
         carry_out(async move {
             let entry = profiles.make(&writer.place, kind).await?;
@@ -289,9 +290,14 @@ impl Profiles {
         Ok(())
     }
 
-    pub(crate) fn check_room(&self, owner: &KeyId) -> Result<(), Error> {
+    /// Whether a key may have this profile as well. Those that sessions will make count, since each was promised to one.
+    pub(crate) fn check_room(&self, place: &Place) -> Result<(), Error> {
         let limit = self.0.limits.max_per_key;
-        let count = self.0.entries.lock().keys().filter(|(of, _)| of == owner).count();
+        let is_another = |other: &&Place| other.0 == place.0 && *other != place;
+        let promised: Vec<Place> = self.holders().lock().keys().filter(is_another).cloned().collect();
+        let entries = self.0.entries.lock();
+        let promised = promised.iter().filter(|place| !entries.contains_key(*place)).count();
+        let count = entries.keys().filter(is_another).count() + promised;
         if count >= limit { Err(Error::ProfileLimit { limit }) } else { Ok(()) }
     }
 

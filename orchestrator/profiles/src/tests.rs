@@ -176,6 +176,68 @@ async fn a_profile_is_put_together_from_its_files_where_its_record_is_older() {
 }
 
 #[tokio::test]
+async fn versions_that_are_newer_than_a_restored_record_are_kept_beside_the_older_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+    let store = Store::open(folder.path(), options.clone()).unwrap().store;
+    let profiles = opened(&folder, &store, &[]).await;
+    profiles.put(&owner(), "bank", &state("one")).await.unwrap();
+    store.backup().await.unwrap();
+    profiles.put(&owner(), "bank", &state("two")).await.unwrap();
+    profiles.put(&owner(), "bank", &state("three")).await.unwrap();
+    store.close().await.unwrap();
+    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    let recovered = Store::open(folder.path(), options).unwrap();
+    let again = opened(&folder, &recovered.store, &[]).await;
+    assert_eq!(again.state(&owner(), "bank", None).await.unwrap(), state("three"));
+    assert_eq!(numbers(&again), [3, 2, 1]);
+    assert_eq!(again.state(&owner(), "bank", Some(1)).await.unwrap(), state("one"));
+    recovered.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_does_not_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    let profiles = opened(&folder, &store, &[]).await;
+    profiles.put(&owner(), "bank", &state("one")).await.unwrap();
+    let inside = std::fs::read_dir(folder.path().join("profiles")).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::read_dir(&inside).unwrap().next().unwrap().unwrap();
+    // As when the daemon is killed before it has removed what a save replaced.
+    let stale = inside.join(warmpool_core::ids::ProfileId::random().as_str());
+    std::fs::copy(file.path(), &stale).unwrap();
+    let past = std::time::SystemTime::now() - Duration::from_secs(60);
+    std::fs::File::options().write(true).open(&stale).unwrap().set_modified(past).unwrap();
+    let again = opened(&folder, &store, &[]).await;
+    assert_eq!(numbers(&again), [1]);
+    assert!(!stale.exists());
+}
+
+#[tokio::test]
+async fn a_place_that_was_promised_is_nobody_elses() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = opened(&folder, &Store::memory(), &[("MAX_PER_KEY", "1")]).await;
+    let first = profiles.begin(&owner(), &write("one"), Engine::Chromium).await.unwrap().writer.unwrap();
+    let refused = profiles.begin(&owner(), &write("two"), Engine::Chromium).await.unwrap_err();
+    assert!(matches!(refused, Error::ProfileLimit { .. }), "{refused}");
+    assert!(matches!(profiles.put(&owner(), "three", &state("x")).await, Err(Error::ProfileLimit { .. })));
+    first.save(&state("one")).await.unwrap();
+    drop(first);
+    assert!(profiles.begin(&owner(), &write("one"), Engine::Chromium).await.is_ok());
+}
+
+#[tokio::test]
+async fn two_who_make_one_profile_get_one_answer_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = opened(&folder, &Store::memory(), &[]).await;
+    let owner = owner();
+    let make = || profiles.create(&owner, "shop", ProfileKind::State, None);
+    let made = [make(), make(), make()];
+    let made: Vec<_> = futures_util::future::join_all(made).await;
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+}
+
+#[tokio::test]
 async fn a_full_disk_keeps_the_old_version() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::memory();
