@@ -33,6 +33,8 @@ use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
+use warmpool_keys::KeyId;
+use warmpool_profiles::Profiles;
 use warmpool_sessions::session::Kind;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
@@ -159,6 +161,34 @@ async fn other(parts: Parts) -> Error {
     missing(Service::Steel, &parts.method, &parts.uri)
 }
 
+/// A profile that was made for a session, and is deleted when that is not made, also because its client has left.
+struct EmptyProfile {
+    profiles: Profiles,
+    owner: KeyId,
+    name: String,
+}
+
+impl EmptyProfile {
+    /// The session has begun with it.
+    fn keep(mut self) {
+        self.name.clear();
+    }
+}
+
+impl Drop for EmptyProfile {
+    fn drop(&mut self) {
+        if self.name.is_empty() {
+            return;
+        }
+        let (profiles, owner, name) = (self.profiles.clone(), self.owner.clone(), std::mem::take(&mut self.name));
+        tokio::spawn(async move {
+            if let Err(error) = profiles.delete(&owner, &name).await {
+                tracing::warn!(%error, profile = name, "the profile of a session that was not made stays");
+            }
+        });
+    }
+}
+
 async fn create(
     State(app): State<App>,
     Caller(key): Caller,
@@ -178,21 +208,15 @@ async fn create(
         }
         // The answer names it, so it has to be there before it is saved for the first time.
         None if request.makes_profile() => {
-            Some(app.profiles.create(&key, request.profile_id.insert(profile_id()), ProfileKind::State, None).await?)
+            let name = request.profile_id.insert(profile_id());
+            app.profiles.create(&key, name, ProfileKind::State, None).await?;
+            Some(EmptyProfile { profiles: app.profiles.clone(), owner: key.clone(), name: name.clone() })
         }
         None => None,
     };
-    let created = async {
-        let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
-        super::create(&app, key.clone(), options).await
-    }
-    .await;
-    if let (Err(_), Some(made)) = (&created, made)
-        && let Err(error) = app.profiles.delete(&key, &made.name).await
-    {
-        tracing::warn!(%error, profile = made.name, "the profile of a session that was not made stays");
-    }
-    let session = created?;
+    let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+    let session = super::create(&app, key.clone(), options).await?;
+    made.map(EmptyProfile::keep);
     let (view, _) = app.sessions.find(session.id.as_str(), &key)?;
     Ok(json_reply(StatusCode::CREATED, &reply(&base, view, Some(&session))))
 }

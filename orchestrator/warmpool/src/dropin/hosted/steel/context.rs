@@ -14,7 +14,7 @@ use warmpool_sessions::Error;
 /// What the create call names it.
 const PLACE: &str = "sessionContext";
 
-/// Items of a host's storage, by the host: `example.com` for its pages by https and by http, or an origin.
+/// Items of a host's storage, by the origin; where it is sent, also by the host: `example.com` for its pages by https and by http.
 type Items = BTreeMap<String, BTreeMap<String, String>>;
 
 /// What a browser is to keep for sites, as Steel's clients send it.
@@ -85,11 +85,11 @@ impl From<StorageState> for ContextReply {
     fn from(state: StorageState) -> Self {
         let mut context = Self { cookies: state.cookies.iter().map(written_cookie).collect(), ..Self::default() };
         for OriginStorage { origin, local_storage, session_storage, .. } in state.origins {
-            let place = place_of(&origin);
+            // Not by the host alone, which would stand for its pages by http as well when it comes back.
             let lists = [(&mut context.local_storage, local_storage), (&mut context.session_storage, session_storage)];
             for (hosts, items) in lists {
                 if !items.is_empty() {
-                    hosts.insert(place.clone(), items.into_iter().map(|Item { name, value }| (name, value)).collect());
+                    hosts.insert(origin.clone(), items.into_iter().map(|Item { name, value }| (name, value)).collect());
                 }
             }
         }
@@ -103,12 +103,6 @@ fn origins_of(host: &str) -> Vec<String> {
         return vec![host.to_owned()];
     }
     ["https", "http"].map(|scheme| format!("{scheme}://{host}")).into()
-}
-
-/// A host for its usual pages, and the whole origin for others.
-fn place_of(origin: &str) -> String {
-    let host = origin.strip_prefix("https://").filter(|host| Url::parse(origin).is_ok_and(|_| !host.contains(':')));
-    host.unwrap_or(origin).to_owned()
 }
 
 fn read_cookie(at: usize, mut cookie: Map<String, Value>) -> Result<Value, Error> {
@@ -197,10 +191,11 @@ mod tests {
                 {"origin": "http://localhost:3000", "localStorage": [{"name": "n", "value": "x"}]}]});
         let before: StorageState = serde_json::from_value(given).unwrap();
         let context = serde_json::to_value(ContextReply::from(before.clone())).unwrap();
-        assert_eq!(context["localStorage"]["example.com"], json!({"n": "v"}));
+        assert_eq!(context["localStorage"]["https://example.com"], json!({"n": "v"}));
         assert_eq!(context["localStorage"]["http://localhost:3000"], json!({"n": "x"}));
         let after = state(context).unwrap();
         assert_eq!(after.cookies, before.cookies);
+        assert_eq!(after.origins.len(), before.origins.len(), "nothing is there by http as well");
         for origin in before.origins {
             assert!(after.origins.contains(&origin), "{}", origin.origin);
         }
