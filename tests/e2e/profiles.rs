@@ -9,6 +9,8 @@ use warmpool_tests::{
     Api, Cdp, Daemon, Driver, Fault, FaultyEngine, Group, Session, Settings, Stage, eventually, group,
 };
 
+use crate::live::{say, socket};
+
 pub(crate) fn group() -> Group {
     group!(Some(Settings::on_demand()),
         quick: [outlive_a_webdriver_session],
@@ -17,7 +19,11 @@ pub(crate) fn group() -> Group {
             are_saved_before_a_client_closes_the_browser,
             are_saved_when_a_client_just_goes,
             are_saved_before_the_last_window_closes,
+            are_saved_soon_after_a_person_did_something,
+            forget_a_login_that_was_ended,
             keep_what_of_a_site_cannot_be_read,
+            keep_the_rest_of_a_site_with_much_text,
+            keep_what_the_browser_cannot_take,
             have_one_writer_and_many_readers,
             outlive_the_daemon,
             are_saved_though_the_engine_answers_late,
@@ -33,9 +39,9 @@ pub(crate) fn group() -> Group {
 
 const ENGINES: [(&str, &str); 3] = [("chromium", "chrome"), ("firefox", "firefox"), ("webkit", "MiniBrowser")];
 
-/// What a page does when its user signs in.
-const SIGN_IN: &str =
-    "document.cookie = 'login=' + arguments[0] + '; path=/; max-age=10000'; localStorage.login = arguments[0]";
+/// What a page does when its user signs in. It keeps a text as well that ends in the middle of a character.
+const SIGN_IN: &str = "document.cookie = 'login=' + arguments[0] + '; path=/; max-age=10000'; \
+     localStorage.login = arguments[0]; localStorage.torn = '\\ud83d'";
 /// Who is signed in, by both.
 const WHO: &str = "return [document.cookie, localStorage.login ?? null]";
 
@@ -64,16 +70,29 @@ async fn open(cdp: &mut Cdp, site: &str) -> Result<String> {
     Ok(page)
 }
 
-/// A session that signs in and quits.
-async fn sign_in(daemon: &Daemon, site: &str, (engine, driver): (&str, &str), profile: &str, user: &str) -> Result<()> {
+/// A session that signs in and quits, and saves all of it.
+async fn sign_in(daemon: &Daemon, site: &str, engine: (&str, &str), profile: &str, user: &str) -> Result<()> {
+    let ended = sign_in_with(daemon, site, engine, profile, user).await?;
+    ensure!(ended["profile"]["error"].is_null(), "{ended}");
+    Ok(())
+}
+
+/// The same; returns the session's record, which may say that not all of it was saved.
+async fn sign_in_with(
+    daemon: &Daemon,
+    site: &str,
+    (engine, driver): (&str, &str),
+    profile: &str,
+    user: &str,
+) -> Result<Value> {
     let session = daemon.webdriver(body(engine, profile, "write")).await?;
     let driver = drive(&session, driver).await?;
     driver.goto(&format!("{site}/")).await?;
     execute(&driver, SIGN_IN, user).await?;
     driver.quit().await?;
     let ended = session.becomes("terminated", 20).await?;
-    ensure!(ended["profile"]["error"].is_null() && ended["profile"]["saved_at"].is_u64(), "{ended}");
-    Ok(())
+    ensure!(ended["profile"]["saved_at"].is_u64(), "{ended}");
+    Ok(ended)
 }
 
 /// Who is signed in, in a session that reads the profile.
@@ -195,6 +214,94 @@ async fn are_saved_before_the_last_window_closes(stage: Stage) -> Result<()> {
         let _ = cdp.call("Target.closeTarget", json!({"targetId": target["targetId"]})).await;
     }
     saved(&session, "window", "zoe").await.context("on a display")
+}
+
+/// They may close the last tab by hand, which nothing announces.
+async fn are_saved_soon_after_a_person_did_something(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(body("chromium", "by-hand", "write")).await?;
+    let mut cdp = session.cdp().await?;
+    let page = open(&mut cdp, &site).await?;
+    cdp.evaluate(&page, &SIGN_IN.replace("arguments[0]", "'kim'")).await?;
+    let mut person = socket(&session, "").await?;
+    say(&mut person, json!({"type": "control", "take": true})).await?;
+    say(&mut person, json!({"type": "open", "url": format!("{site}/tab/2")})).await?;
+    // It is long before the next save would be due.
+    let api = daemon.api();
+    eventually!("it is saved", 30, {
+        let state = api.get("/profiles/by-hand/state").await?;
+        state.status == 200 && state.text().contains("kim")
+    })?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// What a site has deleted does not come back from the save before.
+async fn forget_a_login_that_was_ended(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    sign_in(daemon, &site, ENGINES[0], "left", "liz").await?;
+    let session = daemon.session(body("chromium", "left", "write")).await?;
+    let mut cdp = session.cdp().await?;
+    let page = open(&mut cdp, &site).await?;
+    ensure!(cdp.evaluate(&page, "localStorage.login").await? == "liz");
+    cdp.evaluate(&page, "localStorage.clear(); document.cookie = 'login=; path=/; max-age=0'").await?;
+    for target in cdp.call("Target.getTargets", json!({})).await?["targetInfos"].as_array().into_iter().flatten() {
+        if target["type"] == "page" {
+            let _ = cdp.call("Target.closeTarget", json!({"targetId": target["targetId"]})).await;
+        }
+    }
+    let state = async || Ok::<_, anyhow::Error>(daemon.api().get("/profiles/left/state").await?.text());
+    eventually!("the login is forgotten", 20, !state().await?.contains("liz"))?;
+    session.delete().await?.ok()?;
+    ensure!(!state().await?.contains("liz"), "{}", state().await?);
+    Ok(())
+}
+
+/// DevTools has six bytes for a character that is not ASCII: what an origin may keep can be too long for a message.
+async fn keep_the_rest_of_a_site_with_much_text(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(body("chromium", "wordy", "write")).await?;
+    let mut cdp = session.cdp().await?;
+    let page = open(&mut cdp, &site).await?;
+    let script = "document.cookie = 'login=max; path=/; max-age=10000'; new Promise((kept, failed) => {
+        const opening = indexedDB.open('books', 1);
+        opening.onupgradeneeded = () => opening.result.createObjectStore('pages').put('ж'.repeat(6e6), 1);
+        opening.onsuccess = () => kept('kept');
+        opening.onerror = () => failed(opening.error);
+    })";
+    ensure!(cdp.evaluate(&page, script).await? == "kept");
+    session.delete().await?.ok()?;
+    let ended = session.record().await?;
+    let error = ended["profile"]["error"].as_str().unwrap_or_default();
+    ensure!(error.contains(&site) && error.contains("larger than a state may be"), "{ended}");
+    let state = daemon.api().get("/profiles/wordy/state").await?.text();
+    ensure!(state.contains("max"), "{state}");
+    Ok(())
+}
+
+/// WebKit has neither partitioned cookies nor private files here: those of another browser come out as they went in.
+async fn keep_what_the_browser_cannot_take(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let api = daemon.api();
+    let cookie = json!({"name": "chip", "value": "dip", "domain": "shop.example", "path": "/", "secure": true, "expires": -1,
+        "sameSite": "None", "partitionKey": "https://top.example"});
+    let files = json!([{"path": "a.bin", "type": "file", "base64": "AAEC"}]);
+    let kept = json!({"cookies": [cookie], "origins": [{"origin": site, "localStorage": [], "opfs": files}]});
+    let put = json!({"state": kept}).to_string();
+    api.send(Method::PUT, "/profiles/foreign", json_headers(), put.into()).await?.ok()?;
+    sign_in_with(daemon, &site, ENGINES[2], "foreign", "ned").await?;
+    let state = api.get("/profiles/foreign/state").await?.json()?;
+    ensure!(
+        state["cookies"].as_array().is_some_and(|all| all.iter().any(|at| at["partitionKey"] == "https://top.example"))
+    );
+    let origin =
+        state["origins"].as_array().into_iter().flatten().find(|at| at["origin"] == *site).context("the site")?;
+    ensure!(origin["opfs"][0]["path"] == "a.bin" && origin.to_string().contains("ned"), "{origin}");
+    Ok(())
 }
 
 /// An origin that is larger than a profile may be stays as it was saved before, and the session says so.

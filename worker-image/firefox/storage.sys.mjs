@@ -6,10 +6,14 @@ const lazy = {};
 // Not before they are wanted: most sessions have no state.
 ChromeUtils.defineESModuleGetters(lazy, {
   SessionStore: "resource:///modules/sessionstore/SessionStore.sys.mjs",
+  clearTimeout: "resource://gre/modules/Timer.sys.mjs",
+  setTimeout: "resource://gre/modules/Timer.sys.mjs",
   TabStateFlusher: "resource:///modules/sessionstore/TabStateFlusher.sys.mjs",
 });
 
 const WINDOW = "navigator:browser";
+/** How long tabs may take to tell what they have, in milliseconds. */
+const FLUSH_TIME = 2000;
 
 const SAME_SITE = [
   ["None", Ci.nsICookie.SAMESITE_NONE],
@@ -25,33 +29,59 @@ const tabs = () =>
 
 const principalOf = origin => Services.scriptSecurityManager.createContentPrincipalFromOrigin(origin);
 
-/** {script, limit, path}: writes {cookies, origins, warnings, unread} to the file. */
-export async function readStorage({ script, limit, path }) {
+/** Origins that were not given all that they should have been. */
+const unwritten = new Set();
+
+/** {script, limit, time, path}: writes {cookies, origins, warnings, unread} to the file, within so many milliseconds. */
+export async function readStorage({ script, limit, time, path }) {
+  const until = Date.now() + time;
   const warnings = [];
   const unread = [];
-  const sessions = await readSessions();
+  const sessions = await readSessions(until);
   const origins = [];
+  let left = limit;
   for (const origin of new Set([...(await storedOrigins()), ...visitedOrigins(), ...Object.keys(sessions)])) {
     try {
       const items = localItems(origin);
       const own = sessions[origin] ?? [];
-      if (sizeOf(items) + sizeOf(own) > limit) throw new Error("it is larger than a state may be");
-      const asked = JSON.stringify({ read: { session: false, limit } });
-      const { origin: read, skipped } = JSON.parse(await runInSandbox(origin, script, asked));
-      origins.push({ ...read, origin, localStorage: items, sessionStorage: own });
+      const asked = JSON.stringify({ read: { session: false, limit: left - sizeOf(items) - sizeOf(own) } });
+      const { origin: read, partly, skipped } = JSON.parse(await before(until, runInSandbox(origin, script, asked)));
+      const whole = { ...read, origin, localStorage: wellFormed(items), sessionStorage: wellFormed(own) };
+      const size = JSON.stringify(whole).length;
+      if (size > left) throw new Error("with it the state would be larger than it may be");
+      left -= size;
+      origins.push(whole);
       warnings.push(...skipped.map(what => `${origin}: left out: ${what}`));
+      if (unwritten.has(origin)) warnings.push(`${origin}: left out: not all of it was put into this browser`);
+      if (partly || unwritten.has(origin)) unread.push(origin);
     } catch (error) {
-      warnings.push(`${origin}: left out: ${error.message ?? error}`);
+      warnings.push(`${origin}: left out: ${String(error.message ?? error).toWellFormed().slice(0, 300)}`);
       unread.push(origin);
     }
   }
-  await IOUtils.writeJSON(path, { cookies: readCookies(), origins: origins.filter(isFilled), warnings, unread });
+  await IOUtils.writeJSON(path, { cookies: readCookies(), origins, warnings, unread });
 }
+
+/** What a promise gives, or an error when the time comes first. */
+async function before(until, promised) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = lazy.setTimeout(() => reject(new Error("it took too long")), Math.max(0, until - Date.now()));
+  });
+  return Promise.race([promised, late]).finally(() => lazy.clearTimeout(timer));
+}
+
+/** Items that JSON carries: no text that ends in the middle of a character. */
+const wellFormed = items => items.filter(({ name, value }) => name.isWellFormed() && value.isWellFormed());
 
 /** {script, path}: puts the state in the file into the browser; gives sentences of what was left out. */
 export async function writeStorage({ script, path }) {
   const { cookies, origins } = await IOUtils.readJSON(path);
   const leftOut = cookies.flatMap(writeCookie);
+  const leaveOut = (origin, what) => {
+    unwritten.add(origin);
+    leftOut.push(`${origin}: left out: ${what}`);
+  };
   for (const { origin, localStorage = [], indexedDB = [], opfs = [] } of origins) {
     try {
       const storage = localStorage.length ? localStorageOf(origin) : null;
@@ -59,10 +89,10 @@ export async function writeStorage({ script, path }) {
       if (indexedDB.length + opfs.length) {
         const asked = JSON.stringify({ write: { indexedDB, opfs }, session: false });
         const { skipped } = JSON.parse(await runInSandbox(origin, script, asked));
-        leftOut.push(...skipped.map(what => `${origin}: left out: ${what}`));
+        for (const what of skipped) leaveOut(origin, what);
       }
     } catch (error) {
-      leftOut.push(`${origin}: left out: ${error.message ?? error}`);
+      leaveOut(origin, error.message ?? error);
     }
   }
   writeSessions(origins);
@@ -72,6 +102,8 @@ export async function writeStorage({ script, path }) {
 function readCookies() {
   return Services.cookies.cookies
     .filter(({ originAttributes: { userContextId, privateBrowsingId } }) => !userContextId && !privateBrowsingId)
+    // Without the page in which alone it exists a cookie would be everybody's.
+    .filter(({ originAttributes: { partitionKey } }) => !partitionKey || siteOf(partitionKey))
     .map(cookie => ({
       name: cookie.name,
       value: cookie.value,
@@ -92,12 +124,12 @@ const expiryOf = seconds => Math.round(COUNTS_MILLISECONDS ? seconds * 1000 : se
 
 /** "(https,example.com)" is https://example.com. */
 function siteOf(partitionKey) {
-  const [, scheme, host, port] = /^\(([^,]+),([^,)]+)(?:,(\d+))?/.exec(partitionKey ?? "") ?? [];
+  const [, scheme, host, port] = /^\((https?),([^,)]+)(?:,(\d+))?/.exec(partitionKey ?? "") ?? [];
   return host ? `${scheme}://${host}${port ? `:${port}` : ""}` : undefined;
 }
 
 function partitionKeyOf(site) {
-  const [, scheme, host, port] = /^(https?):\/\/([^:/]+)(?::(\d+))?$/.exec(site ?? "") ?? [];
+  const [, scheme, host, port] = /^(https?):\/\/(\[[^\]]+\]|[^:/]+)(?::(\d+))?$/.exec(site ?? "") ?? [];
   return host ? `(${scheme},${host}${port ? `,${port}` : ""})` : "";
 }
 
@@ -187,16 +219,15 @@ function visitedOrigins() {
   return urls.map(url => URL.parse(url)?.origin).filter(origin => origin && isPlain(origin));
 }
 
-const isFilled = ({ localStorage, sessionStorage, indexedDB, opfs }) =>
-  localStorage.length + sessionStorage.length + indexedDB.length + opfs.length > 0;
-
 const isPlain = origin => /^https?:\/\/[^^]+$/.test(origin);
 
 /** Session storage of all tabs, by origin; of two tabs with the same origin the first counts. */
-async function readSessions() {
+async function readSessions(until) {
   const read = {};
+  // A page that hangs tells nothing new, and what is known of it is taken.
+  const flushed = Promise.allSettled(tabs().map(tab => lazy.TabStateFlusher.flush(tab.linkedBrowser)));
+  await before(Math.min(until, Date.now() + FLUSH_TIME), flushed).catch(() => {});
   for (const tab of tabs()) {
-    await lazy.TabStateFlusher.flush(tab.linkedBrowser);
     const { storage = {} } = JSON.parse(lazy.SessionStore.getTabState(tab));
     for (const [origin, items] of Object.entries(storage)) {
       if (isPlain(origin)) read[origin] ??= Object.entries(items).map(([name, value]) => ({ name, value }));

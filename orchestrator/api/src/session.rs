@@ -278,7 +278,7 @@ pub struct SessionProfile {
     /// When it was saved last, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_at: Option<u64>,
-    /// Why the last save failed. The version before it is still there.
+    /// Why the last save failed, or what it left out. What was saved before is still there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -62,6 +62,6 @@ pub use request::{
 };
 pub use services::SessionServices;
 pub use share::Share;
-pub use state::GivenState;
+pub use state::{GivenState, READ_TIME};
 pub use table::Sessions;
 pub use warmpool_api::session::{Kind, SessionView, Status};

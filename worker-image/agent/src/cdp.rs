@@ -17,8 +17,8 @@ use crate::ports::LocalPort;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 256;
-/// Largest message taken from the browser, in bytes; the agent asks for nothing big.
-const MAX_MESSAGE: usize = 32 << 20;
+/// Largest message taken from the browser, in bytes. A larger one ends the connection.
+pub(crate) const MAX_MESSAGE: usize = 32 << 20;
 
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,9 @@ use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
 use warmpool_protocol::folder::FolderEngine;
-use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, PlaywrightLaunch, Settings, Size, StorageState};
+use warmpool_protocol::{
+    Identity, NewDriverSession, Page, PageAction, PlaywrightLaunch, Settings, Size, StorageQuery, StorageState,
+};
 
 use crate::ads::AdRules;
 use crate::attach::Endpoint;
@@ -148,8 +150,8 @@ impl Engine {
 
     /// Reads what the browser keeps for sites, as long as no origin has more bytes than `limit`: of all origins, or only of
     /// those that a tab shows.
-    pub(crate) async fn read_storage(&self, limit: u64, everywhere: bool) -> Result<StorageState, ApiError> {
-        each!(self, engine => engine.read_storage(limit, everywhere).await)
+    pub(crate) async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, ApiError> {
+        each!(self, engine => engine.read_storage(query).await)
     }
 
     /// Puts a state into the browser, before its first page. Returns what was left out, each as a sentence.

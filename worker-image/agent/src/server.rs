@@ -109,8 +109,8 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             Ok(nothing())
         }
         ("POST", "storage", "") => {
-            let StorageQuery { limit, everywhere } = read_json(request.into_body()).await?;
-            json(&engine.read_storage(limit, everywhere).await?)
+            let query: StorageQuery = read_json(request.into_body()).await?;
+            json(&engine.read_storage(query).await?)
         }
         ("PUT", "storage", "") => {
             worker.take_storage(read_json(request.into_body()).await?);

@@ -54,6 +54,8 @@ pub(crate) struct Webkit {
     inspector: Arc<Mutex<Option<Inspector>>>,
     /// What it keeps for sites.
     profile: Mutex<PathBuf>,
+    /// What of the state that it was given it did not take.
+    unwritten: Mutex<storage::Unwritten>,
     /// Rules of ads that the browser has compiled, until the daemon fetches them.
     compiled_ads: Mutex<Option<Bytes>>,
     /// New sessions one after another: the driver has one at a time.
@@ -78,6 +80,7 @@ impl Webkit {
             shell: Mutex::default(),
             inspector: Arc::default(),
             profile,
+            unwritten: Mutex::default(),
             compiled_ads: Mutex::default(),
             sessions: tokio::sync::Mutex::default(),
         }

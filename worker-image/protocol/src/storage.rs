@@ -42,7 +42,8 @@ pub struct StorageState {
     /// What could not be read, each as a sentence. Nothing comes of them where a state is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Origins that keep something which could not be read; a warning says why. Nothing comes of them where a state is given.
+    /// Origins that keep something which could not be read, at all or in part; a warning says why. Nothing comes of them where a
+    /// state is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
 }
@@ -140,12 +141,13 @@ pub struct StorageError {
 
 /// Body of `POST /storage`: what is to be read.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StorageQuery {
-    /// The most bytes that an origin may have.
+    /// The most bytes that all origins together may have, as JSON.
     pub limit: u64,
     /// Whether origins are read that no tab shows. The browser then visits each, in a tab that only its clients see.
     pub everywhere: bool,
+    /// How long reading may take, in milliseconds. Origins whose turn does not come within it stay unread.
+    pub time_ms: u64,
 }
 
 /// A state without what only its first reader needs.
@@ -157,7 +159,7 @@ struct Lasting<'a> {
     credentials: &'a [Value],
 }
 
-/// The most bytes that a state may have as JSON when none of its origins has more than `limit`. There may be several for one byte
+/// The most bytes that a state may have as JSON when its origins have no more than `limit`. There may be several for one byte
 /// that a page has stored.
 #[must_use]
 pub fn longest_state(limit: u64) -> u64 {
@@ -302,6 +304,28 @@ impl Cookie {
 }
 
 impl OriginStorage {
+    /// How long it is as JSON, in bytes.
+    #[must_use]
+    pub fn json_length(&self) -> u64 {
+        length(self)
+    }
+
+    /// Takes what it lacks from what the same origin had before: kinds of storage that are empty, databases and private files.
+    pub fn add_missing(&mut self, before: Self) {
+        if self.local_storage.is_empty() {
+            self.local_storage = before.local_storage;
+        }
+        if self.session_storage.is_empty() {
+            self.session_storage = before.session_storage;
+        }
+        let databases: HashSet<String> = self.indexed_db.iter().map(|database| database.name.clone()).collect();
+        self.indexed_db.extend(before.indexed_db.into_iter().filter(|database| !databases.contains(&database.name)));
+        let files: HashSet<String> = self.opfs.iter().map(|file| file.path.clone()).collect();
+        self.opfs.extend(before.opfs.into_iter().filter(|file| !files.contains(&file.path)));
+        // Each directory before what is in it.
+        self.opfs.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -475,6 +499,27 @@ mod tests {
         }
         assert_eq!(place(cookie("https://example.com")), "");
         assert_eq!(place(cookie("http://localhost:3000")), "");
+    }
+
+    #[test]
+    fn what_was_read_in_part_is_filled_up() {
+        let origin = |local: Value, databases: &[&str], files: &[&str]| -> OriginStorage {
+            let database = |name: &&str| json!({"name": name, "version": 1, "stores": []});
+            let file = |path: &&str| json!({"path": path, "type": "directory"});
+            let (databases, files): (Vec<_>, Vec<_>) =
+                (databases.iter().map(database).collect(), files.iter().map(file).collect());
+            serde_json::from_value(
+                json!({"origin": "https://a.b", "localStorage": local, "indexedDB": databases, "opfs": files}),
+            )
+            .unwrap()
+        };
+        let item = |value: &str| json!([{"name": "n", "value": value}]);
+        let mut read = origin(item("new"), &["one"], &["b"]);
+        read.add_missing(origin(item("old"), &["one", "two"], &["a", "b", "b/c"]));
+        assert_eq!(read, origin(item("new"), &["one", "two"], &["a", "b", "b/c"]));
+        let mut empty = origin(json!([]), &[], &[]);
+        empty.add_missing(read.clone());
+        assert_eq!(empty, read);
     }
 
     #[test]

@@ -15,7 +15,7 @@ export function profileFact(session: Session): Node | undefined {
   if (!profile) return undefined;
   const link = make('a', { href: profilePage({ name: profile.name, key_id }) }, profile.name);
   const saved = profile.saved_at === undefined ? 'not saved yet' : `saved ${exactMoment(profile.saved_at)}`;
-  const failure = profile.error === undefined ? [] : [make('span', { class: 'note problem' }, 'The last save failed: ', ...inline(sentence(profile.error)))];
+  const failure = profile.error === undefined ? [] : [make('span', { class: 'note problem' }, 'The last save did not take all: ', ...inline(sentence(profile.error)))];
   return make('span', {}, link, make('span', { class: 'note' }, profile.is_written ? saved : 'read, not saved'), ...failure);
 }
 
@@ -64,7 +64,7 @@ export class SessionProfileNote {
       const { profile } = await json<Session>('DELETE', `sessions/${segment(id)}`);
       if (this.#ending !== id) return;
       if (profile?.error === undefined) return openProfile({ name: session.profile.name, key_id });
-      tell(find('session-profile-problem'), `The profile was not saved: ${sentence(profile.error)} The version before it is still there.`);
+      tell(find('session-profile-problem'), `Not all was saved: ${sentence(profile.error)} What was saved before is still there.`);
     } catch (error) {
       if (this.#ending !== id) return;
       this.failed(error);

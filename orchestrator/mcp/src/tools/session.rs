@@ -167,11 +167,12 @@ pub(super) async fn live_view_url(agent: &Arc<Agent>, given: LiveViewUrl) -> Rep
 
 pub(super) async fn save_profile(agent: &Arc<Agent>, given: SaveProfile) -> Reply {
     let browsing = agent.browser().await?;
-    let most = agent.inner.config.profiles.max_size.bytes();
     let _busy = browsing.session.busy();
-    let state = browsing.session.read_state(most, true).await?;
-    agent.inner.profiles.put(&agent.key, &given.name, &state).await?;
     let name = given.name;
-    let told = format!("The profile {name:?} has what sites kept here: begin later sessions with it.");
+    let left_out = browsing.session.save_as(&agent.inner.profiles, &agent.key, &name).await?;
+    let mut told = format!("The profile {name:?} has what sites kept here: begin later sessions with it.");
+    if let Some(left_out) = left_out {
+        told += &format!(" Not all of it: {left_out}");
+    }
     Ok(vec![ContentBlock::text(told)])
 }

@@ -163,6 +163,7 @@ impl Room {
         if let Some(attachment) = &self.control().attachment {
             attachment.touch();
         }
+        self.session.save_soon();
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {

@@ -1,6 +1,6 @@
 //! A session's profile: what its browser began with, and what is saved of it while it lives and when it ends.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,21 @@ use futures_util::TryStreamExt as _;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
-use tokio::time::{sleep, timeout};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 use tokio_util::io::StreamReader;
 use warmpool_protocol::StorageState;
 use warmpool_protocol::folder::FolderQuery;
 
-use super::{Ending, Session, Sessions};
+use super::{Ending, READ_TIME, Session, Sessions};
 use crate::Error;
 use warmpool_api::session::SessionProfile as View;
 use warmpool_config::Profiles as Limits;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::unix_ms;
-use warmpool_profiles::{ProfileChoice, ProfileKind, ProfileMode, Writer};
-use warmpool_workers::worker::{AgentError, Health};
+use warmpool_keys::KeyId;
+use warmpool_profiles::{ProfileChoice, ProfileKind, ProfileMode, Profiles, Writer};
+use warmpool_workers::worker::{AgentError, Health, LossReason};
 
 /// The profile that a live session writes.
 #[derive(Debug)]
@@ -31,6 +33,10 @@ pub(crate) struct SessionProfile {
     kind: ProfileKind,
     /// The largest origin that is read, or the largest folder, in bytes.
     limit: u64,
+    /// How long one save may take.
+    time: Duration,
+    /// That a person has done something which they may want to have saved.
+    touched: Notify,
     saved: Mutex<Saved>,
 }
 
@@ -54,7 +60,8 @@ impl SessionProfile {
         // The daemon may have been another when it was saved.
         let saved = Saved { at_ms: writer.saved_ms(), ..Saved::default() };
         let writer = tokio::sync::Mutex::new(Some(writer));
-        Self { writer, kind, limit: limit.bytes(), saved: Mutex::new(saved) }
+        let (limit, time) = (limit.bytes(), limits.save_timeout);
+        Self { writer, kind, limit, time, touched: Notify::new(), saved: Mutex::new(saved) }
     }
 
     /// Notes how a save went; one that saved a part names what it left out.
@@ -92,7 +99,8 @@ impl Session {
         // A client's last command may come when the session has ended, and been saved.
         let Some(writer) = &*writer else { return };
         let saved = match profile.kind {
-            ProfileKind::State => self.save(writer, profile.limit, everywhere).await,
+            // The rest of the time is for writing.
+            ProfileKind::State => self.save(writer, profile.limit, profile.time * 3 / 4, everywhere).await,
             ProfileKind::Folder => self.save_folder(writer, profile.limit).await.map(|()| None),
         };
         if let Err(error) = &saved {
@@ -101,10 +109,18 @@ impl Session {
         profile.note(saved.map_err(|error| error.to_string()));
     }
 
-    /// Saves its profile before a window is closed, with the last of which the browser may go.
+    /// Saves its profile before a window is closed, because closing the last one may end the browser.
     pub(crate) async fn save_before_close(&self) {
-        if self.saves_while_running() {
-            self.save_profile(false).await;
+        let Some(profile) = self.profile.as_ref().filter(|_| self.saves_while_running()) else { return };
+        if timeout(profile.time, self.save_profile(false)).await.is_err() {
+            profile.note(Err(too_slow(profile.time)));
+        }
+    }
+
+    /// Has its profile saved soon: a person has done something in the browser, and may close its last tab by hand.
+    pub(crate) fn save_soon(&self) {
+        if let Some(profile) = &self.profile {
+            profile.touched.notify_one();
         }
     }
 
@@ -116,16 +132,32 @@ impl Session {
         }
     }
 
+    /// Saves what the browser keeps as the newest version of a profile, which need not be the one that it began with. Returns what
+    /// was not read of it, if anything; the profile keeps that as it was.
+    /// Errors: those of reading, of [`Profiles::writer`] and of [`Writer::save`].
+    pub async fn save_as(&self, profiles: &Profiles, owner: &KeyId, name: &str) -> Result<Option<String>, Error> {
+        let writer = profiles.writer(owner, name)?;
+        self.save(&writer, profiles.max_size(), READ_TIME, true).await
+    }
+
     /// Saves what the browser keeps. Returns what was not read of it, if anything; the version before still has that.
-    async fn save(&self, writer: &Writer, limit: u64, everywhere: bool) -> Result<Option<String>, Error> {
-        let mut state = self.read_state(limit, everywhere).await?;
+    async fn save(
+        &self,
+        writer: &Writer,
+        limit: u64,
+        time: Duration,
+        everywhere: bool,
+    ) -> Result<Option<String>, Error> {
+        let mut state = self.read_state(limit, everywhere, time).await?;
         let unread: HashSet<String> = state.unread.drain(..).collect();
         // The other engines read all origins without visiting one.
         let skips_hidden = !everywhere && self.options.engine == Engine::Chromium;
         if skips_hidden || !unread.is_empty() {
-            add_unread(&mut state, writer.newest().await?, |origin| skips_hidden || unread.contains(origin));
+            add_unread(&mut state, writer.newest().await?, &unread, skips_hidden);
         }
         state.origins.retain(|origin| !origin.is_empty());
+        state.bound(limit);
+        let unread: HashSet<String> = unread.into_iter().chain(state.unread.drain(..)).collect();
         for warning in &state.warnings {
             tracing::debug!(session = %self.id, warning, "not all of a profile was saved");
         }
@@ -159,27 +191,52 @@ fn unpacked(error: AgentError, limit: u64) -> Error {
     }
 }
 
-/// Adds the origins that were not read, as an earlier save has them.
-fn add_unread(state: &mut StorageState, before: StorageState, is_unread: impl Fn(&str) -> bool) {
-    let read: HashSet<String> = state.origins.iter().map(|origin| origin.origin.clone()).collect();
-    let unread = before.origins.into_iter().filter(|old| !read.contains(&old.origin) && is_unread(&old.origin));
-    state.origins.extend(unread);
+/// Adds what was not read of origins, as an earlier save has it; with `skips_hidden` also all origins that are not in the state.
+fn add_unread(state: &mut StorageState, before: StorageState, unread: &HashSet<String>, skips_hidden: bool) {
+    let read: HashMap<String, usize> =
+        (0..).zip(&state.origins).map(|(at, origin)| (origin.origin.clone(), at)).collect();
+    for old in before.origins {
+        let is_unread = unread.contains(&old.origin);
+        match read.get(&old.origin) {
+            Some(&at) if is_unread => state.origins[at].add_missing(old),
+            None if is_unread || skips_hidden => state.origins.push(old),
+            _ => {}
+        }
+    }
 }
 
 /// Says of how many origins nothing new was saved, and why of one.
 fn left_out(unread: &HashSet<String>, warnings: &[String]) -> Option<String> {
-    let first = warnings.iter().find(|warning| unread.iter().any(|origin| warning.starts_with(origin.as_str())))?;
+    let is_about =
+        |warning: &str, origin: &str| warning.strip_prefix(origin).is_some_and(|rest| rest.starts_with(": "));
+    let first = warnings.iter().find(|warning| unread.iter().any(|origin| is_about(warning, origin)))?;
+    // A part of it may be a page's own words.
+    let first: String = first.chars().take(LONGEST_REASON).collect();
     Some(match unread.len() {
-        1 => format!("one origin stays as it was saved before: {first}"),
-        count => format!("{count} origins stay as they were saved before, such as {first}"),
+        1 => format!("one origin was not saved whole: {first}"),
+        count => format!("{count} origins were not saved whole, such as {first}"),
     })
 }
 
+/// The most characters of a reason that a record gets.
+const LONGEST_REASON: usize = 300;
+/// How long a person does nothing before what they did is saved.
+const QUIET: Duration = Duration::from_secs(2);
+
+fn too_slow(limit: Duration) -> String {
+    format!("the browser did not give its profile within {} seconds", limit.as_secs())
+}
+
 impl Sessions {
-    /// Saves the profile of a session again and again, until it is told to stop.
+    /// Saves the profile of a session again and again, and whenever a person has done something, until it is told to stop.
     pub(super) async fn keep_saving(session: Arc<Session>, interval: Duration) {
+        let Some(profile) = &session.profile else { return };
         loop {
-            sleep(interval).await;
+            if timeout(interval, profile.touched.notified()).await.is_ok() {
+                // They may still be typing, though not for ever.
+                let quiet = async { while timeout(QUIET, profile.touched.notified()).await.is_ok() {} };
+                let _ = timeout(interval, quiet).await;
+            }
             session.save_profile(false).await;
         }
     }
@@ -187,8 +244,9 @@ impl Sessions {
     /// Saves the profile of a session that has ended, while its browser is there.
     pub(super) async fn save_last(&self, session: &Session, ending: &Ending) {
         let Some(profile) = &session.profile else { return };
-        // A browser that its client closed has left a folder that is whole.
-        let is_whole = profile.kind == ProfileKind::Folder && *ending == Ending::BrowserClosed;
+        // A browser that its client closed has left a folder that is whole, whatever the session's end is called.
+        let is_closed = matches!(session.worker.health(), Health::Lost(LossReason::BrowserClosed));
+        let is_whole = profile.kind == ProfileKind::Folder && (is_closed || *ending == Ending::BrowserClosed);
         let is_there = is_whole || is_running(session);
         // The command that closed the browser, or its last window, waited for a save, and what came of that is noted.
         let before = profile.saved.lock().clone();
@@ -202,7 +260,7 @@ impl Sessions {
                     }
                     return;
                 }
-                Err(_) => format!("the browser did not give its profile within {} seconds", limit.as_secs()),
+                Err(_) => too_slow(limit),
             }
         } else if saved_before_close {
             return;
@@ -240,6 +298,7 @@ impl Saved {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use warmpool_protocol::OriginStorage;
 
     use super::*;
 
@@ -253,12 +312,25 @@ mod tests {
     #[test]
     fn what_was_not_read_stays_as_it_was() {
         let before = || state_of(&[("https://a.b", "old"), ("https://c.d", "old"), ("https://e.f", "old")]);
+        let none = HashSet::new();
         let mut read = state_of(&[("https://a.b", "new")]);
-        add_unread(&mut read, before(), |_| true);
+        add_unread(&mut read, before(), &none, true);
         assert_eq!(read, state_of(&[("https://a.b", "new"), ("https://c.d", "old"), ("https://e.f", "old")]));
         let mut read = state_of(&[("https://a.b", "new")]);
-        add_unread(&mut read, before(), |origin| origin == "https://c.d");
+        add_unread(&mut read, before(), &HashSet::from(["https://c.d".to_owned()]), false);
         assert_eq!(read, state_of(&[("https://a.b", "new"), ("https://c.d", "old")]), "the site has deleted the third");
+    }
+
+    #[test]
+    fn what_was_read_in_part_is_filled_up() {
+        let before = state_of(&[("https://a.b", "old"), ("https://c.d", "old")]);
+        let mut read = state_of(&[("https://c.d", "new")]);
+        read.origins.insert(0, OriginStorage { origin: "https://a.b".to_owned(), ..OriginStorage::default() });
+        let mut emptied = read.clone();
+        add_unread(&mut emptied, before.clone(), &HashSet::new(), true);
+        assert!(emptied.origins[0].is_empty(), "the site has signed out");
+        add_unread(&mut read, before, &HashSet::from(["https://a.b".to_owned()]), false);
+        assert_eq!(read, state_of(&[("https://a.b", "old"), ("https://c.d", "new")]));
     }
 
     #[test]
@@ -267,8 +339,12 @@ mod tests {
         let warnings = ["https://x.y: left out: a record".to_owned(), "https://a.b: left out: too large".to_owned()];
         assert_eq!(left_out(&unread(&[]), &warnings), None);
         let one = left_out(&unread(&["https://a.b"]), &warnings).unwrap();
-        assert_eq!(one, "one origin stays as it was saved before: https://a.b: left out: too large");
+        assert_eq!(one, "one origin was not saved whole: https://a.b: left out: too large");
         let two = left_out(&unread(&["https://a.b", "https://c.d"]), &warnings).unwrap();
-        assert_eq!(two, "2 origins stay as they were saved before, such as https://a.b: left out: too large");
+        assert_eq!(two, "2 origins were not saved whole, such as https://a.b: left out: too large");
+        let words =
+            ["https://a.b:8443: left out: somebody else's".to_owned(), format!("https://a.b: {}", "x".repeat(9000))];
+        let told = left_out(&unread(&["https://a.b"]), &words).unwrap();
+        assert!(told.len() < 400 && told.contains("https://a.b: xxx"), "{told}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -9,6 +10,7 @@ use warmpool_protocol::{Cookie, StorageQuery, StorageState};
 
 use super::Session;
 use crate::Error;
+use warmpool_core::clock::millis;
 use warmpool_core::error::FieldFault as _;
 use warmpool_workers::worker::AgentError;
 
@@ -72,12 +74,15 @@ fn is_for_everybody(cookie: &Cookie) -> bool {
     cookie.is_for_subdomains() && is_suffix
 }
 
+/// How long a client's call may read what a browser keeps. Its answer comes before the agent's own limit.
+pub const READ_TIME: Duration = Duration::from_secs(45);
+
 impl Session {
-    /// Reads what its browser keeps for sites: of all origins, or only of those that a tab shows. No origin may have more than
-    /// `limit` bytes.
+    /// Reads what its browser keeps for sites: of all origins, or only of those that a tab shows, which may have `limit` bytes
+    /// together. What does not come within this time stays unread.
     /// Errors: `Worker`, `WorkerTimeout`.
-    pub async fn read_state(&self, limit: u64, everywhere: bool) -> Result<StorageState, Error> {
-        let read = self.worker.agent.read_storage(StorageQuery { limit, everywhere }).await;
+    pub async fn read_state(&self, limit: u64, everywhere: bool, time: Duration) -> Result<StorageState, Error> {
+        let read = self.worker.agent.read_storage(StorageQuery { limit, everywhere, time_ms: millis(time) }).await;
         read.map_err(|error| match error {
             AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => Error::worker(
                 "this session's worker was started from an image of an earlier release, which cannot read its state",

@@ -12,7 +12,7 @@ use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 use warmpool_protocol::StorageState;
-use warmpool_sessions::session::Session;
+use warmpool_sessions::session::{READ_TIME, Session};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes.get(
@@ -22,7 +22,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             .about(
                 "Cookies, local and session storage and IndexedDB, in the shape of Playwright's `storageState`: a later create call \
                  takes it as `state`, on any engine, and so does Playwright. It holds the session's logins, so keep it as a \
-                 password. `session.max_state` bounds what one origin may have.",
+                 password. `session.max_state` bounds all of it.",
             )
             .writes::<StorageState>("The state, and what could not be read.")
             .fails(&[
@@ -47,7 +47,8 @@ async fn read(State(app): State<App>, Caller(key): Caller, Path(id): Path<String
 pub(super) async fn readable_state(app: &App, session: &Session) -> Result<StorageState, Error> {
     let _busy = session.busy();
     let limit = app.config.session.max_state.bytes();
-    let mut state = session.read_state(limit, true).await?;
+    let mut state = session.read_state(limit, true, READ_TIME).await?;
+    state.origins.retain(|origin| !origin.is_empty());
     state.bound(limit);
     Ok(state)
 }

@@ -410,7 +410,7 @@ mod tests {
             "launch with a folder": agent.launch(&launch(), None, None, Some(folder())),
             "launch with a state": agent.launch(&launch(), None, Some(bytes()), None),
             "launch with rules": agent.launch(&launch(), Some(AdRules::Plain(bytes())), None, None),
-            "read_storage": agent.read_storage(StorageQuery { limit: 1, everywhere: true }),
+            "read_storage": agent.read_storage(StorageQuery { limit: 1, everywhere: true, time_ms: 1 }),
             "take_folder": agent.take_folder(FolderQuery { limit: 1 }),
             "compiled_ads": agent.compiled_ads(),
             "open_context": agent.open_context(),

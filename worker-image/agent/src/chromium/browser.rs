@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::Size;
 
+use crate::storage::KnownOrigins;
+
 use crate::cdp::{Cdp, CdpError};
 use crate::domain::Domain;
 use crate::error::BootError;
@@ -51,8 +53,8 @@ pub(super) struct Browser {
     pub(super) targets: Arc<Targets>,
     /// The tab it started with.
     first: OnceLock<String>,
-    /// The origins of the state that was put into it.
-    pub(super) given_origins: Mutex<Vec<String>>,
+    /// The origins that keep something though no tab may show them.
+    pub(super) known_origins: Mutex<KnownOrigins>,
     /// Where a file is made that carries much of a state to a page.
     pub(super) storage_file: tokio::sync::Mutex<PathBuf>,
 }
@@ -77,7 +79,7 @@ impl Browser {
             cdp,
             targets,
             first: OnceLock::new(),
-            given_origins: Mutex::default(),
+            known_origins: Mutex::default(),
             storage_file,
         })
     }

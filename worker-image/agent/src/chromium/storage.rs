@@ -2,17 +2,17 @@
 //!
 //! Where a tab shows the origin, the script runs there, in a world of its own. Else it runs in a document of a visitor's.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::try_join;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
-use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageState};
+use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageQuery, StorageState};
 
-use crate::cdp::CdpError;
+use crate::cdp::{CdpError, MAX_MESSAGE};
 use crate::error::ApiError;
-use crate::storage::{Answer, PAGE_SCRIPT, Request, origin as origin_of, within};
+use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, origin as origin_of, within};
 
 use super::browser::{Browser, POLL_INTERVAL};
 use super::visitor::{HiddenTab, ORIGIN_LIMIT, Visitor, run};
@@ -20,13 +20,17 @@ use super::{Chromium, gone};
 
 /// How long a tab's own document may take to answer, which a dialog may hold up for ever.
 const TAB_LIMIT: Duration = Duration::from_secs(2);
+/// The longest answer of the script, as the browser writes it into a message.
+const LONGEST_ANSWER: usize = MAX_MESSAGE - (64 << 10);
+/// The most origins that are known to have stored something.
+const MAX_KEEPING: usize = 1000;
 /// The name of the script's world.
 const WORLD: &str = "warmpool";
 
 impl Chromium {
-    /// What the browser keeps, as long as no origin has more bytes than this.
-    pub(crate) async fn read_storage(&self, limit: u64, everywhere: bool) -> Result<StorageState, ApiError> {
-        self.browser()?.read_storage(limit, everywhere).await.map_err(gone)
+    /// What the browser keeps.
+    pub(crate) async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, ApiError> {
+        self.browser()?.read_storage(query).await.map_err(gone)
     }
 
     /// Puts a state into the browser, and into one that comes later. Returns what was left out.
@@ -38,49 +42,59 @@ impl Chromium {
 }
 
 impl Browser {
-    async fn read_storage(&self, limit: u64, everywhere: bool) -> Result<StorageState, CdpError> {
-        let mut read = StorageState::default();
+    async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, CdpError> {
+        let mut reading = Reading::new(query);
         let context = self.default_context().await?;
         let cookies = self.cdp.call(None, "Storage.getCookies", json!({"browserContextId": context})).await?;
-        read.cookies = cookies["cookies"].as_array().into_iter().flatten().filter_map(from_devtools).collect();
-        let mut origins: BTreeMap<String, OriginStorage> = BTreeMap::new();
+        for cookie in cookies["cookies"].as_array().into_iter().flatten() {
+            match from_devtools(cookie) {
+                Some(cookie) => reading.state.cookies.push(cookie),
+                None => reading.state.warnings.push(format!(
+                    "the cookie {} of {}: left out: it belongs to a page that is no site",
+                    cookie["name"].as_str().unwrap_or_default(),
+                    cookie["domain"].as_str().unwrap_or_default()
+                )),
+            }
+        }
+        let mut done = BTreeSet::new();
         for (page, origin) in self.open_origins(&context).await? {
-            let session = !origins.contains_key(&origin);
-            let asked = timeout(TAB_LIMIT, self.ask_tab(&page, Request::Read { session, limit }));
-            match asked.await {
-                Ok(Ok((shown, answer))) if shown == origin && session => {
-                    let (kept, left_out) = answer.into_origin(&origin).map_err(CdpError::Refused)?;
-                    read.warnings.extend(left_out);
-                    origins.insert(origin, kept);
+            if done.contains(&origin) {
+                continue;
+            }
+            let asked = self.ask_tab(&page, reading.request(true, Some(LONGEST_ANSWER)));
+            match reading.wait(TAB_LIMIT, asked).await {
+                // It is read again without its tab, if at all.
+                Ok(answer) if answer.origin(&origin).is_ok() => {
+                    done.insert(origin.clone());
+                    reading.take(origin, Ok(answer));
                 }
-                Ok(Err(error @ CdpError::Refused(_))) => tracing::debug!(%error, "a tab was not asked for its storage"),
-                _ => {}
+                Ok(_) => {}
+                Err(error) => tracing::debug!(error, "a tab was not asked for its storage"),
             }
         }
         let mut others = self.targets.visited.of(&context);
-        others.extend(self.given_origins.lock().iter().cloned());
-        others.retain(|origin| !origins.contains_key(origin));
-        if everywhere && !others.is_empty() {
+        others.extend(self.known_origins.lock().keeping.iter().cloned());
+        others.retain(|origin| !done.contains(origin));
+        if query.everywhere && !others.is_empty() {
             let tab = HiddenTab::open(self).await?;
             for origin in others {
-                match tab.ask(&origin, Request::Read { session: false, limit }).await {
-                    Ok(answer) => {
-                        let (kept, left_out) = answer.into_origin(&origin).map_err(CdpError::Refused)?;
-                        read.warnings.extend(left_out);
-                        origins.insert(origin, kept);
-                    }
-                    Err(CdpError::Closed) => return Err(CdpError::Closed),
-                    Err(error) => read.leave_unread(origin, &error),
-                }
+                let asked = tab.ask(&origin, reading.request(false, Some(LONGEST_ANSWER)));
+                let answer = reading.wait(ORIGIN_LIMIT, asked).await;
+                reading.take(origin, answer);
             }
             tab.close().await?;
         }
-        read.origins = origins.into_values().filter(|origin| !origin.is_empty()).collect();
-        Ok(read)
+        let mut known = self.known_origins.lock();
+        let state = reading.end(&known.unwritten);
+        let keeping = state.origins.iter().filter(|origin| !origin.is_empty()).map(|origin| origin.origin.clone());
+        let room = MAX_KEEPING.saturating_sub(known.keeping.len());
+        known.keeping.extend(keeping.take(room));
+        Ok(state)
     }
 
     pub(super) async fn write_storage(&self, state: &StorageState) -> Result<Vec<String>, CdpError> {
-        *self.given_origins.lock() = state.origins.iter().map(|origin| origin.origin.clone()).collect();
+        let keeping = state.origins.iter().map(|origin| origin.origin.clone()).collect();
+        *self.known_origins.lock() = KnownOrigins { keeping, unwritten: BTreeSet::new() };
         // The browser keeps them in different processes.
         let written = try_join(self.write_cookies(&state.cookies), self.write_shared_storage(&state.origins)).await?;
         let mut left_out = [written.0, written.1].concat();
@@ -101,9 +115,10 @@ impl Browser {
         let tab = HiddenTab::open(self).await?;
         for origin in shared {
             match tab.ask(&origin.origin, Request::Write(origin)).await {
-                Ok(answer) => left_out.extend(within(&origin.origin, answer.skipped)),
+                Ok(answer) if answer.skipped.is_empty() => {}
+                Ok(answer) => left_out.extend(self.unwritten(origin, answer.skipped)),
                 Err(CdpError::Closed) => return Err(CdpError::Closed),
-                Err(error) => left_out.push(format!("{}: left out: {error}", origin.origin)),
+                Err(error) => left_out.extend(self.unwritten(origin, vec![error.to_string()])),
             }
         }
         tab.close().await?;
@@ -117,7 +132,7 @@ impl Browser {
         let visitor = Visitor::begin(self, &session).await?;
         for origin in origins {
             if let Err(error) = visitor.ask(&origin.origin, Request::WriteSession(origin)).await {
-                left_out.push(format!("{}: left out: {error}", origin.origin));
+                left_out.extend(self.unwritten(origin, vec![error.to_string()]));
             }
         }
         self.targets.visits.end(&session);
@@ -136,6 +151,12 @@ impl Browser {
         forgotten.map_err(|_| CdpError::Refused("the first tab does not become blank".to_owned()))?;
         self.detach(&session).await?;
         Ok(left_out)
+    }
+
+    /// Remembers that an origin was not given all that it should have been. Returns the reasons as sentences.
+    fn unwritten(&self, OriginStorage { origin, .. }: &OriginStorage, reasons: Vec<String>) -> Vec<String> {
+        self.known_origins.lock().unwritten.insert(origin.clone());
+        within(origin, reasons)
     }
 
     /// Sets cookies, all at once or, where one is refused, each by itself.
@@ -173,28 +194,17 @@ impl Browser {
         Ok(pages.filter_map(|at| Some((text(at, "targetId")?, origin_of(at["url"].as_str()?)?))).collect())
     }
 
-    /// Asks the document that a tab shows, in a world of its own. Returns its origin too.
-    async fn ask_tab(&self, page: &str, request: Request<'_>) -> Result<(String, Answer), CdpError> {
+    /// Asks the document that a tab shows, in a world of its own.
+    async fn ask_tab(&self, page: &str, request: Request<'_>) -> Result<Answer, CdpError> {
         let session = self.attach(page).await?;
         let asked = async {
             let call = |method, params| self.cdp.call(Some(&session), method, params);
             let tree = call("Page.getFrameTree", json!({})).await?;
-            let frame = &tree["frameTree"]["frame"];
-            let params = json!({"frameId": frame["id"], "worldName": WORLD});
+            let params = json!({"frameId": tree["frameTree"]["frame"]["id"], "worldName": WORLD});
             let world = call("Page.createIsolatedWorld", params).await?;
             let at = json!({"executionContextId": world["executionContextId"]});
-            let origin = origin_of(frame["url"].as_str().unwrap_or_default()).unwrap_or_default();
-            Ok((
-                origin,
-                run(
-                    &self.cdp,
-                    &session,
-                    PAGE_SCRIPT.trim_end(),
-                    json!({"value": request.text().map_err(CdpError::Refused)?}),
-                    at,
-                )
-                .await?,
-            ))
+            let argument = json!({"value": request.text().map_err(CdpError::Refused)?});
+            run(&self.cdp, &session, PAGE_SCRIPT.trim_end(), argument, at).await
         };
         let asked = asked.await;
         self.detach(&session).await?;
@@ -237,10 +247,16 @@ fn to_devtools(cookie: &Cookie) -> Value {
     params
 }
 
-/// A cookie as DevTools gives it.
+/// A cookie as DevTools gives it; none where the page in which alone it exists is no site. Without that page it would be everybody's.
 fn from_devtools(cookie: &Value) -> Option<Cookie> {
     let text = |member: &str| cookie[member].as_str().map(str::to_owned);
     let partition = &cookie["partitionKey"];
+    let partition_key = partition["topLevelSite"].as_str().filter(|site| !site.is_empty()).map(str::to_owned);
+    let has_partition = cookie["partitionKeyOpaque"] == true || !(partition.is_null() || *partition == *"");
+    let is_site = partition_key.is_some() && partition_key.as_deref().and_then(origin_of) == partition_key;
+    if has_partition && !is_site {
+        return None;
+    }
     Some(Cookie {
         name: text("name")?,
         value: text("value")?,
@@ -250,7 +266,7 @@ fn from_devtools(cookie: &Value) -> Option<Cookie> {
         http_only: cookie["httpOnly"] == true,
         secure: cookie["secure"] == true,
         same_site: serde_json::from_value(cookie["sameSite"].clone()).ok(),
-        partition_key: partition["topLevelSite"].as_str().map(str::to_owned),
+        partition_key,
         has_cross_site_ancestor: partition["hasCrossSiteAncestor"].as_bool(),
     })
 }
@@ -298,5 +314,20 @@ mod tests {
         for member in ["name", "value", "domain", "path", "expires", "sameSite", "partitionKey"] {
             assert_eq!(params[member], given[member], "{member}");
         }
+    }
+
+    #[test]
+    fn a_cookie_of_a_page_that_is_no_site_is_nobodys() {
+        let given = |partition: Value| {
+            let mut given = json!({"name": "a", "value": "b", "domain": "x.y", "path": "/", "session": true});
+            given.as_object_mut().unwrap().extend(partition.as_object().unwrap().clone());
+            from_devtools(&given).map(|cookie| cookie.partition_key)
+        };
+        let key = |site: &str| json!({"partitionKey": {"topLevelSite": site, "hasCrossSiteAncestor": false}});
+        assert_eq!(given(json!({})), Some(None));
+        assert_eq!(given(key("https://z.y")), Some(Some("https://z.y".to_owned())));
+        assert_eq!(given(key("chrome-extension://abcdefgh")), None);
+        assert_eq!(given(key("")), None);
+        assert_eq!(given(json!({"partitionKeyOpaque": true})), None);
     }
 }

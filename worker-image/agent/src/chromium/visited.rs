@@ -11,33 +11,42 @@ use serde_json::{Value, json};
 use super::overrides::Command;
 use crate::storage::origin;
 
-/// The most origins that are remembered.
+/// The most origins of pages, and of frames, that are remembered. A page may open as many frames as it likes.
 const MAX_ORIGINS: usize = 1000;
 /// A document that asks for nothing, not even an icon.
 const BLANK: &str = "<!doctype html><link rel=icon href=data:,>";
 
 /// Origins, each with the context in which it was visited.
 #[derive(Default)]
-pub(super) struct Visited(Mutex<BTreeSet<(String, String)>>);
+pub(super) struct Visited(Mutex<Origins>);
+
+#[derive(Default)]
+struct Origins {
+    pages: BTreeSet<(String, String)>,
+    frames: BTreeSet<(String, String)>,
+}
 
 impl Visited {
     /// Remembers the origin of a target's document. Workers and the browser's own pages have none that counts.
     pub(super) fn saw(&self, target: &Value) {
-        if !matches!(target["type"].as_str(), Some("page" | "iframe")) {
-            return;
-        }
         let (Some(context), Some(url)) = (target["browserContextId"].as_str(), target["url"].as_str()) else { return };
         let Some(origin) = origin(url) else { return };
         let mut all = self.0.lock();
-        if all.len() < MAX_ORIGINS {
-            all.insert((context.to_owned(), origin));
+        let same_kind = match target["type"].as_str() {
+            Some("page") => &mut all.pages,
+            Some("iframe") => &mut all.frames,
+            _ => return,
+        };
+        if same_kind.len() < MAX_ORIGINS {
+            same_kind.insert((context.to_owned(), origin));
         }
     }
 
     /// Those of one context.
     pub(super) fn of(&self, context: &str) -> BTreeSet<String> {
         let all = self.0.lock();
-        all.iter().filter(|(of, _)| of == context).map(|(_, origin)| origin.clone()).collect()
+        let visited = all.pages.iter().chain(&all.frames);
+        visited.filter(|(of, _)| of == context).map(|(_, origin)| origin.clone()).collect()
     }
 }
 
@@ -91,6 +100,11 @@ mod tests {
         saw("page", "A", "about:blank");
         assert_eq!(visited.of("A").into_iter().collect::<Vec<_>>(), ["http://b.example:8080", "https://a.example"]);
         assert_eq!(visited.of("C").len(), 0);
+        for number in 0..2 * MAX_ORIGINS {
+            saw("iframe", "A", &format!("https://frame{number}.example/"));
+        }
+        saw("page", "A", "https://z.example/");
+        assert!(visited.of("A").contains("https://z.example"), "frames leave pages their places");
     }
 
     #[test]

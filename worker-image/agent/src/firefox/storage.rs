@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::json;
 use tokio::fs;
-use warmpool_protocol::{StorageState, longest_state};
+use warmpool_protocol::{StorageQuery, StorageState, longest_state};
 
 use crate::error::ApiError;
 use crate::plain_file;
@@ -18,10 +18,11 @@ const FILE: &str = "storage.json";
 
 impl Firefox {
     /// Firefox reads all origins without visiting one.
-    pub(crate) async fn read_storage(&self, limit: u64, _everywhere: bool) -> Result<StorageState, ApiError> {
+    pub(crate) async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, ApiError> {
+        let StorageQuery { limit, time_ms, .. } = query;
         let _turn = self.storage_file.lock().await;
         let path = self.worker.home.join(FILE);
-        let params = json!({"script": PAGE_SCRIPT.trim_end(), "limit": limit, "path": path});
+        let params = json!({"script": PAGE_SCRIPT.trim_end(), "limit": limit, "time": time_ms, "path": path});
         self.browser()?.control.call("readStorage", params).await.map_err(gone)?;
         let text = plain_file::read_async(path.clone(), longest_state(limit)).await;
         fs::remove_file(&path).await?;

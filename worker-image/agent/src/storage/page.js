@@ -1,15 +1,23 @@
 // Reads or writes what an origin keeps, in a document or a sandbox of that origin. A function of a JSON text, which
 // promises another one.
 //
-//   {"read": {"session": bool, "limit": bytes}}  -> {"origin": …, "skipped": [sentence]}
-//   {"write": origin, "session": bool}           -> {"skipped": [sentence]}
+//   {"read": {"session": bool, "limit": bytes, "message": bytes}}  -> {"at", "origin": …, "partly": bool, "skipped": [sentence]}
+//   {"write": origin, "session": bool}                             -> {"skipped": [sentence]}
 //
-// "origin" has the members of Playwright's storageState, and "sessionStorage"; the agent knows which origin it is. What JSON cannot
-// hold is encoded as Playwright encodes it: {d} is a date, {bi} a big integer, {a}, {o}, {m}, {s} are lists, objects, maps and sets,
+// "origin" has the members of Playwright's storageState, and "sessionStorage"; "at" says whose document it was, and "partly" whether
+// something is there that may be read another time. "message", if it is there, is how long the answer may be in a message of
+// DevTools. What JSON cannot hold is encoded as Playwright encodes it: {d} is a date, {bi} a big integer, {a}, {o}, {m}, {s} are lists, objects, maps and sets,
 // {ref} is one of these that came before, and so on.
 (async text => {
   const request = JSON.parse(text);
   const skipped = [];
+  let skips = 0;
+  /** Says what is left out; not of everything, since a page may have as much as it likes. */
+  function skip(what) {
+    skips += 1;
+    if (skips <= 20) skipped.push(what.slice(0, 300).toWellFormed());
+  }
+  let partly = false;
 
   const ARRAYS = {
     i8: Int8Array, ui8: Uint8Array, ui8c: Uint8ClampedArray, i16: Int16Array, ui16: Uint16Array, i32: Int32Array,
@@ -135,13 +143,20 @@
     if (left < 0) throw new RangeError("it is larger than a state may be");
   }
 
+  /** Items of local or session storage. JSON carries no text that ends in the middle of a character. */
   function readItems(storage) {
-    return Array.from({ length: storage.length }, (_, at) => {
+    const items = [];
+    for (let at = 0; at < storage.length; at++) {
       const name = storage.key(at);
       const value = storage.getItem(name) ?? "";
+      if (!name.isWellFormed() || !value.isWellFormed()) {
+        skip(`the item ${name}, which is no text of Unicode`);
+        continue;
+      }
       spend(name.length + value.length);
-      return { name, value };
-    });
+      items.push({ name, value });
+    }
+    return items;
   }
 
   /** One member of a record, plain or encoded. */
@@ -170,57 +185,65 @@
           records.push({ ...(keyPath === null ? part("key", at.primaryKey) : {}), ...part("value", at.value) });
         } catch (error) {
           if (error instanceof RangeError) return reject(error);
-          skipped.push(`a record of the store ${name} of the database ${database}: ${error.message}`);
+          skip(`a record of the store ${name} of the database ${database}: ${error.message}`);
         }
         at.continue();
       };
     });
   }
 
+  /** A database as it is; null where its names are no texts of Unicode. */
   async function readDatabase({ name, version }) {
     const database = await done(indexedDB.open(name));
     // Pages that want to change it do not wait for this.
     database.onversionchange = () => database.close();
     try {
       const names = [...database.objectStoreNames];
-      if (names.length === 0) return { name, version, stores: [] };
-      const transaction = database.transaction(names, "readonly");
-      return { name, version, stores: await Promise.all(names.map(at => readStore(name, transaction.objectStore(at)))) };
+      const transaction = names.length > 0 ? database.transaction(names, "readonly") : null;
+      const stores = await Promise.all(names.map(at => readStore(name, transaction.objectStore(at))));
+      let isText = true;
+      JSON.stringify([name, stores.map(({ records, ...store }) => store)], (_, value) => {
+        if (typeof value === "string" && !value.isWellFormed()) isText = false;
+        return value;
+      });
+      if (!isText) {
+        skip(`the database ${name}, whose names are no texts of Unicode`);
+        return null;
+      }
+      return { name, version, stores };
     } finally {
       database.close();
     }
   }
 
+  /** Makes a database with its records, in the one transaction that makes its stores. */
   async function writeDatabase({ name, version, stores }) {
     const opening = indexedDB.open(name, version);
+    let failure = null;
     opening.onupgradeneeded = () => {
-      for (const { name, autoIncrement, keyPath, keyPathArray, indexes } of stores) {
-        const store = opening.result.createObjectStore(name, { autoIncrement, keyPath: keyPathArray ?? keyPath ?? null });
-        for (const { name, keyPath, keyPathArray, multiEntry, unique } of indexes) {
-          store.createIndex(name, keyPathArray ?? keyPath, { multiEntry, unique });
+      const { result: database, transaction } = opening;
+      transaction.onabort = () => (failure ??= transaction.error);
+      try {
+        for (const { name, autoIncrement, keyPath, keyPathArray, indexes, records } of stores) {
+          const store = database.createObjectStore(name, { autoIncrement, keyPath: keyPathArray ?? keyPath ?? null });
+          for (const { name, keyPath, keyPathArray, multiEntry, unique } of indexes) {
+            store.createIndex(name, keyPathArray ?? keyPath, { multiEntry, unique });
+          }
+          for (const record of records) {
+            const value = "value" in record ? record.value : decode(record.valueEncoded);
+            const key = "keyEncoded" in record ? decode(record.keyEncoded) : record.key;
+            store.put(value, key ?? undefined);
+          }
         }
+      } catch (error) {
+        failure = error;
+        transaction.abort();
       }
     };
-    const database = await done(opening);
     try {
-      const filled = stores.filter(({ records }) => records.length > 0);
-      if (filled.length === 0) return;
-      const transaction = database.transaction(filled.map(({ name }) => name), "readwrite");
-      const complete = new Promise((resolve, reject) => {
-        transaction.oncomplete = resolve;
-        transaction.onabort = () => reject(transaction.error);
-      });
-      for (const { name, records } of filled) {
-        const store = transaction.objectStore(name);
-        for (const record of records) {
-          const value = "value" in record ? record.value : decode(record.valueEncoded);
-          const key = "keyEncoded" in record ? decode(record.keyEncoded) : record.key;
-          store.put(value, key ?? undefined);
-        }
-      }
-      await complete;
-    } finally {
-      database.close();
+      (await done(opening)).close();
+    } catch (error) {
+      throw failure ?? error;
     }
   }
 
@@ -237,6 +260,10 @@
     entries.sort(([a], [b]) => (a < b ? -1 : 1));
     for (const [name, handle] of entries) {
       const path = above + name;
+      if (!name.isWellFormed()) {
+        skip(`the private file ${path}, whose name is no text of Unicode`);
+        continue;
+      }
       spend(path.length);
       if (handle.kind === "directory") {
         read.push({ path, type: "directory" });
@@ -249,7 +276,9 @@
         read.push({ path, type: "file", base64: toBase64(new Uint8Array(await file.arrayBuffer())) });
       } catch (error) {
         if (error instanceof RangeError) throw error;
-        skipped.push(`the private file ${path}: ${error.message}`);
+        // A page has it open.
+        partly = true;
+        skip(`the private file ${path}: ${error.message}`);
       }
     }
     return read;
@@ -274,6 +303,17 @@
     }
   }
 
+  /** How long a text is as a string of DevTools, which has six bytes for what is not ASCII; or something beyond `most`. */
+  function escapedLength(text, most) {
+    if (text.length * 6 <= most) return 0;
+    let length = 0;
+    for (let at = 0; at < text.length && length <= most; at++) {
+      const code = text.charCodeAt(at);
+      length += code < 32 || code > 126 ? 6 : code === 34 || code === 92 ? 2 : 1;
+    }
+    return length;
+  }
+
   const local = () => globalThis.localStorage;
   const session = () => globalThis.sessionStorage;
 
@@ -284,9 +324,9 @@
     } else {
       for (const { name, value } of local() ? items : []) local().setItem(name, value);
       for (const database of databases) {
-        await writeDatabase(database).catch(error => skipped.push(`the database ${database.name}: ${error.message}`));
+        await writeDatabase(database).catch(error => skip(`the database ${database.name}: ${error.message}`));
       }
-      if (files.length > 0) await writeFiles(files).catch(error => skipped.push(`private files: ${error.message}`));
+      if (files.length > 0) await writeFiles(files).catch(error => skip(`private files: ${error.message}`));
     }
     return JSON.stringify({ skipped });
   }
@@ -294,7 +334,7 @@
   const origin = { origin: "", localStorage: local() ? readItems(local()) : [] };
   if (request.read.session) origin.sessionStorage = readItems(session());
   const databases = await indexedDB.databases();
-  origin.indexedDB = await Promise.all(databases.map(readDatabase));
+  origin.indexedDB = (await Promise.all(databases.map(readDatabase))).filter(database => database);
   const root = await privateRoot().catch(() => null);
   // Where they are too large, the rest of the origin, with its logins, is read all the same.
   origin.opfs = [];
@@ -302,8 +342,16 @@
     try {
       origin.opfs = await readFiles(root, "", []);
     } catch (error) {
-      skipped.push(`private files: ${error.message}`);
+      partly = true;
+      skip(`private files: ${error.message}`);
     }
   }
-  return JSON.stringify({ origin, skipped });
+  if (skips > skipped.length) skipped.push(`${skips - skipped.length} things more`);
+  // A page cannot change what this says, unlike the window's own member.
+  const answer = JSON.stringify({ at: globalThis.location?.origin, origin, partly, skipped });
+  const { message } = request.read;
+  if (message !== undefined && escapedLength(answer, message) > message) {
+    throw new RangeError("it is larger than a state may be");
+  }
+  return answer;
 })

@@ -2,49 +2,59 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageState};
+use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageQuery, StorageState};
 
 use crate::error::ApiError;
 use crate::percent;
-use crate::storage::{Answer, PAGE_SCRIPT, Request, within};
+use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, within};
 
 use super::shell::{Commands, ShellError};
 use super::{Webkit, failed};
 
+/// How long an origin may take. The shell gives up a little before.
+const ORIGIN_LIMIT: Duration = Duration::from_secs(25);
+
+/// What of a state is not in the browser, and comes back with the next one.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten {
+    origins: KnownOrigins,
+    /// Cookies of a kind that WebKit has not.
+    cookies: Vec<Cookie>,
+}
+
 impl Webkit {
     /// WebKit reads all origins in a view that nobody sees.
-    pub(crate) async fn read_storage(&self, limit: u64, _everywhere: bool) -> Result<StorageState, ApiError> {
+    pub(crate) async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, ApiError> {
         let commands = &self.shell()?.commands;
-        let cookies = read_cookies(&commands.cookies().await.map_err(failed)?);
-        let mut read = StorageState { cookies, ..StorageState::default() };
-        let mut own = self.ask_first(commands, limit).await.map_err(failed)?;
+        let mut reading = Reading::new(query);
+        reading.state.cookies = read_cookies(&commands.cookies().await.map_err(failed)?);
+        reading.state.cookies.extend(self.unwritten.lock().cookies.iter().cloned());
+        let mut own = self.ask_first(commands, &reading).await.map_err(failed)?;
         for origin in commands.origins().await.map_err(failed)? {
-            match ask(commands, &origin, Request::Read { session: false, limit }).await {
-                Ok(answer) => {
-                    let (mut kept, left_out) = answer.into_origin(&origin).map_err(ApiError::upstream)?;
-                    if own.as_ref().is_some_and(|own| own.origin == origin) {
-                        kept.session_storage = own.take().unwrap_or_default().session_storage;
-                    }
-                    read.warnings.extend(left_out);
-                    read.origins.extend(Some(kept).filter(|kept| !kept.is_empty()));
-                }
-                Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
-                Err(ShellError::Refused(reason)) => read.leave_unread(origin, &reason),
-            }
+            let asked = ask(commands, &origin, reading.request(false, None));
+            let answer = reading.wait(ORIGIN_LIMIT, asked).await;
+            reading.take(origin, answer);
         }
-        Ok(read)
+        // Whatever is asked of a browser that has gone fails.
+        commands.ping().await.map_err(failed)?;
+        if let Some(own) = own.take()
+            && let Some(read) = reading.state.origins.iter_mut().find(|read| read.origin == own.origin)
+        {
+            read.session_storage = own.session_storage;
+        }
+        Ok(reading.end(&self.unwritten.lock().origins.unwritten))
     }
 
     /// What the first view's page has in its tab's own storage.
-    async fn ask_first(&self, commands: &Commands, limit: u64) -> Result<Option<OriginStorage>, ShellError> {
+    async fn ask_first(&self, commands: &Commands, reading: &Reading) -> Result<Option<OriginStorage>, ShellError> {
         let Some(origin) = commands.pages().await?.first().and_then(|page| crate::storage::origin(&page.url)) else {
             return Ok(None);
         };
-        let request = Request::Read { session: true, limit }.text().map_err(ShellError::Refused)?;
+        let request = reading.request(true, None).text().map_err(ShellError::Refused)?;
         match commands.ask_first(PAGE_SCRIPT.trim_end(), &request).await {
-            Ok(text) => Ok(Answer::read(&text).and_then(|answer| answer.into_origin(&origin)).ok().map(|(own, _)| own)),
+            Ok(text) => Ok(Answer::read(&text).and_then(|answer| answer.origin(&origin)).ok()),
             Err(ShellError::Gone) => Err(ShellError::Gone),
             // A page that hangs, or shows a dialog.
             Err(ShellError::Refused(_)) => Ok(None),
@@ -60,6 +70,8 @@ impl Webkit {
         if !partitioned.is_empty() {
             left_out.push(format!("{} cookies with a partitionKey: left out: WebKit has none", partitioned.len()));
         }
+        *self.unwritten.lock() =
+            Unwritten { cookies: partitioned.into_iter().cloned().collect(), ..Unwritten::default() };
         if !cookies.is_empty() {
             commands.set_cookies(&write_cookies(&cookies)).await.map_err(failed)?;
             // WebKit says of none that it did not take it.
@@ -71,10 +83,14 @@ impl Webkit {
             let wanted = [origin.has_shared().then_some(Request::Write(origin)), session(origin)];
             for request in wanted.into_iter().flatten() {
                 visited_in_first |= matches!(request, Request::WriteSession(_));
-                match ask(commands, &origin.origin, request).await {
-                    Ok(answer) => left_out.extend(within(&origin.origin, answer.skipped)),
+                let reasons = match ask(commands, &origin.origin, request).await {
+                    Ok(answer) => answer.skipped,
                     Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
-                    Err(ShellError::Refused(reason)) => left_out.push(format!("{}: left out: {reason}", origin.origin)),
+                    Err(ShellError::Refused(reason)) => vec![reason],
+                };
+                if !reasons.is_empty() {
+                    self.unwritten.lock().origins.unwritten.insert(origin.origin.clone());
+                    left_out.extend(within(&origin.origin, reasons));
                 }
             }
         }
