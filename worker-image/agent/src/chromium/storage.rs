@@ -76,13 +76,19 @@ impl Browser {
         others.extend(self.known_origins.lock().keeping.iter().cloned());
         others.retain(|origin| !done.contains(origin));
         if query.everywhere && !others.is_empty() {
-            let tab = HiddenTab::open(self).await?;
-            for origin in others {
-                let asked = tab.ask(&origin, reading.request(false, Some(LONGEST_ANSWER)));
-                let answer = reading.wait(ORIGIN_LIMIT, asked).await;
-                reading.take(origin, answer);
+            match HiddenTab::open(self).await {
+                Ok(tab) => {
+                    for origin in others {
+                        let asked = tab.ask(&origin, reading.request(false, Some(LONGEST_ANSWER)));
+                        let answer = reading.wait(ORIGIN_LIMIT, asked).await;
+                        reading.take(origin, answer);
+                    }
+                    tab.close().await?;
+                }
+                Err(CdpError::Closed) => return Err(CdpError::Closed),
+                // Cookies, and what tabs show, are there all the same.
+                Err(error) => others.into_iter().for_each(|origin| reading.state.leave_unread(origin, &error)),
             }
-            tab.close().await?;
         }
         let mut known = self.known_origins.lock();
         let state = reading.end(&known.unwritten);
