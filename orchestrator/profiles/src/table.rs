@@ -290,7 +290,8 @@ impl Profiles {
         Ok(())
     }
 
-    /// Whether a key may have this profile as well. Those that sessions will make count, since each was promised to one.
+    /// Checks that a key may have this profile as well. Those that sessions will make count, since each was promised to one.
+    /// Errors: `ProfileLimit`.
     pub(crate) fn check_room(&self, place: &Place) -> Result<(), Error> {
         let limit = self.0.limits.max_per_key;
         let is_another = |other: &&Place| other.0 == place.0 && *other != place;

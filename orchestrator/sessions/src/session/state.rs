@@ -74,7 +74,7 @@ fn is_for_everybody(cookie: &Cookie) -> bool {
     cookie.is_for_subdomains() && is_suffix
 }
 
-/// How long a client's call may read what a browser keeps. Its answer comes before the agent's own limit.
+/// How long a client's call may read what a browser keeps. The call to the agent may take a little longer.
 pub const READ_TIME: Duration = Duration::from_secs(45);
 
 impl Session {

@@ -216,7 +216,9 @@ async fn create(
     };
     let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
     let session = super::create(&app, key.clone(), options).await?;
-    made.map(EmptyProfile::keep);
+    if let Some(made) = made {
+        made.keep();
+    }
     let (view, _) = app.sessions.find(session.id.as_str(), &key)?;
     Ok(json_reply(StatusCode::CREATED, &reply(&base, view, Some(&session))))
 }
