@@ -55,7 +55,7 @@ export async function flow({ connect, signIn, checkSignedIn, choose, download, r
 
   await refused(client.sessions.create({ browserSettings: { verified: true } }), 400, 'browserSettings.verified');
   await refused(client.sessions.create({ browserSettings: { context: { id: 'nobody' } } }), 404, 'nobody');
-  await refused(client.extensions.create({ file }), 400, 'no browser extension');
+  await refused(client.extensions.create({ file }), 400, 'not a browser extension');
   await refused(client.sessions.logs.list(again.id), 400, '/logs', 'not served');
   await refused(client.contexts.update(contextId), 405, 'PUT /v1/contexts/', 'not served');
   await refused(client.certificates.list(), 400, 'GET /v1/certificates', 'not served');

@@ -233,7 +233,7 @@ async fn exit_codes_are_those_of_the_guide(stage: Stage) -> Result<()> {
         (&["backup", &backup][..], 0, ""),
         (&["backup", &backup], 64, "--force"),
         (&["backup", &backup, "--force"], 0, ""),
-        (&["backup", &nowhere], 64, "no directory"),
+        (&["backup", &nowhere], 64, "a directory that does not exist"),
         (&["restore", &nowhere], 64, "cannot read"),
         // The daemon uses the store.
         (&["restore", &backup], 69, "another process"),

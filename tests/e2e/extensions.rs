@@ -174,8 +174,8 @@ async fn that_are_none_are_refused_by_what_is_wrong(stage: Stage) -> Result<()> 
     cut.truncate(fine.len() / 2);
     for (file, status, code, said) in [
         (Vec::new(), 400, "invalid_extension", "manifest.json"),
-        (b"<html>not found</html>".to_vec(), 400, "invalid_extension", "no zip"),
-        (cut, 400, "invalid_extension", "no zip"),
+        (b"<html>not found</html>".to_vec(), 400, "invalid_extension", "not a zip"),
+        (cut, 400, "invalid_extension", "not a zip"),
         (b"Cr24\x03\0\0\0\xff\xff\0\0PK".to_vec(), 400, "invalid_extension", "CRX header"),
         (zipped(&[("a/manifest.json", manifest)])?, 400, "invalid_extension", "at the root"),
         (zipped(&[("manifest.json", b"{\"name\": 1}")])?, 400, "invalid_extension", "manifest_version"),

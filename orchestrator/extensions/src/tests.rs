@@ -146,7 +146,7 @@ async fn what_is_no_extension_is_refused_and_leaves_nothing() {
     let (folder, store) = (tempfile::tempdir().unwrap(), Store::memory());
     let extensions = opened(&folder, &store, &[("MAX_FILES", "2"), ("MAX_UNPACKED", "1KiB")]).await;
     for (upload, code, said) in [
-        (b"nothing".to_vec(), "invalid_extension", "no zip"),
+        (b"nothing".to_vec(), "invalid_extension", "not a zip"),
         (zipped("x", &["../y"]), "invalid_extension", "is no path"),
         (zipped("x", &["a", "b"]), "body_too_large", "extensions.max_files"),
         (zipped(&"long".repeat(300), &[]), "body_too_large", "extensions.max_unpacked"),

@@ -43,7 +43,7 @@ impl Upload {
             (ExtensionFormat::Zip, file.clone(), None)
         };
         if !archive.starts_with(ZIP) {
-            return Err(ExtensionError::Archive("it begins as no zip does".to_owned()).into());
+            return Err(ExtensionError::Archive("its first bytes are not those of a zip".to_owned()).into());
         }
         check_size(&archive, limits)?;
         let mut opened = ExtensionArchive::open(Cursor::new(&archive), limits)?;

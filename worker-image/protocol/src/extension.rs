@@ -66,8 +66,8 @@ pub fn is_name(name: &str) -> bool {
 /// Why an upload is no extension.
 #[derive(Debug, thiserror::Error)]
 pub enum ExtensionError {
-    /// It is no zip.
-    #[error("it is no zip that can be read: {0}")]
+    /// It is not a zip.
+    #[error("it is not a zip that can be read: {0}")]
     Archive(String),
     /// The header in front of it is wrong.
     #[error("its CRX header cannot be read: {0}")]

@@ -225,14 +225,14 @@ users:
             ("token: abc", "exec: { command: gcloud }", None, "`exec`, which is not supported"),
             ("token: abc", "other: abc", None, "neither token"),
             ("token: abc", "client-certificate: c.pem", None, "c.pem"),
-            ("token: abc", "client-certificate-data: '%'", None, "no base64"),
+            ("token: abc", "client-certificate-data: '%'", None, "not base64"),
             ("server: ", "proxy-url: \"http://p:3128\", server: ", None, "its cluster has `proxy-url`"),
             ("server: ", "tls-server-name: api, server: ", None, "its cluster has `tls-server-name`"),
             ("token: abc", "as: admin\n      token: abc", None, "its user has `as`"),
             ("token: abc", "as-groups: [g]\n      token: abc", None, "its user has `as-groups`"),
             ("server: ", "insecure-skip-tls-verify: true, server: ", None, "let anybody be the API server"),
             ("current-context", "other", None, "no current-context"),
-            ("apiVersion: v1", "a: [", None, "no YAML"),
+            ("apiVersion: v1", "a: [", None, "not YAML"),
         ] {
             let why = load(&FILE.replacen(from, to, 1), context).err().unwrap_or_default();
             assert!(why.contains(said), "{to}: {why}");
