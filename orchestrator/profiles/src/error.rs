@@ -51,6 +51,16 @@ pub enum Error {
         /// `profiles.max_per_key`.
         limit: usize,
     },
+    /// The key's profiles would be larger together than they may be.
+    #[error(
+        "this key's profiles would have {size} bytes together, and may have {limit}: delete one, or raise `profiles.max_total`"
+    )]
+    SizeLimit {
+        /// Their size with the new version.
+        size: u64,
+        /// `profiles.max_total`.
+        limit: u64,
+    },
     /// The state is larger than a profile may be.
     #[error("the state has {size} bytes, and a profile may have {limit}: raise `profiles.max_size`")]
     TooLarge {
@@ -108,7 +118,7 @@ impl Fault for Error {
             Self::UnknownProfile { .. } | Self::UnknownVersion { .. } | Self::Deleted { .. } => Code::UnknownProfile,
             Self::ProfileExists { .. } => Code::ProfileExists,
             Self::ProfileInUse { .. } => Code::ProfileInUse,
-            Self::ProfileLimit { .. } => Code::ProfileLimit,
+            Self::ProfileLimit { .. } | Self::SizeLimit { .. } => Code::ProfileLimit,
             Self::TooLarge { .. } | Self::FolderTooLarge { .. } => Code::BodyTooLarge,
             Self::WrongKind { .. } => Code::Conflict,
             Self::Folder { .. } => Code::InvalidBody,

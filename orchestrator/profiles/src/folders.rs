@@ -273,18 +273,12 @@ impl Profiles {
         if let Ok(entry) = &before {
             Self::find(entry, None, ProfileKind::Folder)?;
         }
-        if let Err(refused) = writer.save_folder(None, import.timed(from)).await {
-            if before.is_err() {
-                match self.remove(writer).await {
-                    Ok(()) | Err(Error::UnknownProfile { .. }) => {}
-                    Err(error) => tracing::warn!(%error, profile = writer.place.1, "an empty profile was not removed"),
-                }
-            }
-            return Err(match refused {
-                Error::FolderTimeout => Error::ImportTimeout { after: limits.import_timeout },
-                refused => refused,
-            });
-        }
+        let saved = writer.save_folder(None, import.timed(from)).await;
+        let saved = if before.is_ok() { saved } else { self.removed_unless(saved, writer).await };
+        saved.map_err(|refused| match refused {
+            Error::FolderTimeout => Error::ImportTimeout { after: limits.import_timeout },
+            refused => refused,
+        })?;
         Ok(self.view(&*self.entry(&writer.place)?))
     }
 

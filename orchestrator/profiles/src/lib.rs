@@ -8,6 +8,7 @@
 //! | `files`  | the versions of profiles, each an encrypted file |
 //! | `folders` | versions that are a browser's folder |
 //! | `imports` | how many folders clients send at once |
+//! | `room`   | how much the profiles of one key hold together |
 //! | `opening` | what a session begins with |
 //! | `writer` | the right to write one profile, which one session at a time has |
 //! | `contents` | what a version holds, without its values |
@@ -37,6 +38,7 @@ mod folders;
 mod imports;
 mod opening;
 mod record;
+mod room;
 mod saving;
 mod table;
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl Profiles {
 
     /// Takes the right to write again, for a session that has outlived the process that gave it. None where another has it.
     pub fn hold(&self, owner: &KeyId, choice: &ProfileChoice, session: &SessionId) -> Option<Writer> {
-        if choice.mode == ProfileMode::Read {
+        if !choice.is_written() {
             return None;
         }
         let writer = Writer::take(self, (owner.clone(), choice.name.clone()));

@@ -41,6 +41,14 @@ pub struct ProfileChoice {
     pub kind: Option<ProfileKind>,
 }
 
+impl ProfileChoice {
+    /// Whether the session saves it.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.mode == ProfileMode::Write
+    }
+}
+
 /// Checks the name of a profile, which stands in paths.
 /// Errors: `Field`.
 pub fn check_name(field: &str, name: &str) -> Result<(), Error> {
@@ -132,6 +140,11 @@ impl Record {
 
     pub(crate) fn newest(&self) -> Option<&Version> {
         self.versions.last()
+    }
+
+    /// The bytes of all versions.
+    pub(crate) fn size(&self) -> u64 {
+        self.versions.iter().map(|version| version.size).sum()
     }
 
     /// The engine whose folder it is, once there is a version.

@@ -113,6 +113,7 @@ impl Profiles {
         let spare = record.versions.len().saturating_sub(self.0.limits.keep_versions);
         left.extend(record.versions.drain(..spare).map(|version| version.file));
         record.used_ms = saved_ms;
+        let _room = self.make_room(&mut record, &mut left)?;
         let mut batch = Batch::new();
         batch.put_json(Table::Profiles, record.store_key(), &record)?;
         self.0.store.commit(batch, Durability::Power).await?;

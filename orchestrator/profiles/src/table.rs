@@ -10,6 +10,7 @@ use warmpool_protocol::StorageState;
 use crate::files::Files;
 use crate::imports::Imports;
 use crate::record::{Record, Version, check_name};
+use crate::room::Promised;
 use crate::writer::{Holders, Place, Writer};
 use crate::{Error, contents};
 use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) instance: Cipher,
     pub(crate) entries: Mutex<HashMap<Place, Arc<Entry>>>,
     holders: Holders,
+    pub(crate) promised: Promised,
     pub(crate) imports: Imports,
     /// Held while a profile is made, so that no key has more than it may.
     pub(crate) making: tokio::sync::Mutex<()>,
@@ -78,6 +80,7 @@ impl Profiles {
             instance: Cipher::new(&instance),
             entries: Mutex::default(),
             holders: Holders::default(),
+            promised: Promised::default(),
             making: tokio::sync::Mutex::default(),
         };
         Self(Arc::new(shared))
@@ -221,7 +224,8 @@ impl Profiles {
         carry_out(async move {
             let entry = profiles.make(&writer.place, kind).await?;
             if let Some(text) = text {
-                profiles.save(&writer.place, None, text).await?;
+                let saved = profiles.save(&writer.place, None, text).await;
+                profiles.removed_unless(saved, &writer).await?;
             }
             drop(writer);
             Ok(profiles.view(&entry))
@@ -236,7 +240,9 @@ impl Profiles {
         let writer = Writer::take(self, (owner.clone(), name.to_owned()))?;
         let (profiles, text) = (self.clone(), self.text(state)?);
         carry_out(async move {
-            profiles.save(&writer.place, None, text).await?;
+            let was_there = profiles.entry(&writer.place).is_ok();
+            let saved = profiles.save(&writer.place, None, text).await;
+            if was_there { saved } else { profiles.removed_unless(saved, &writer).await }?;
             let entry = profiles.entry(&writer.place)?;
             drop(writer);
             Ok(profiles.view(&entry))
@@ -288,6 +294,17 @@ impl Profiles {
             tracing::warn!(%error, profile = place.1, "the files of a deleted profile were not removed");
         }
         Ok(())
+    }
+
+    /// Removes a profile that was made for a save, unless that was done.
+    pub(crate) async fn removed_unless<T>(&self, saved: Result<T, Error>, writer: &Writer) -> Result<T, Error> {
+        if saved.is_err() {
+            match self.remove(writer).await {
+                Ok(()) | Err(Error::UnknownProfile { .. }) => {}
+                Err(error) => tracing::warn!(%error, profile = writer.place.1, "an empty profile was not removed"),
+            }
+        }
+        saved
     }
 
     /// Checks that a key may have this profile as well. Those that sessions will make count, since each was promised to one.

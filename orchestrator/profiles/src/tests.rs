@@ -238,6 +238,41 @@ async fn two_who_make_one_profile_get_one_answer_each() {
 }
 
 #[tokio::test]
+async fn the_profiles_of_a_key_share_their_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    let profiles = opened(&folder, &store, &[("MAX_TOTAL", "64KiB")]).await;
+    let (owner, stranger) = (owner(), "ba9876543210".parse().unwrap());
+    let large = |letter: &str| state(&letter.repeat(30_000));
+    profiles.put(&owner, "shop", &large("a")).await.unwrap();
+    profiles.put(&owner, "shop", &large("b")).await.unwrap();
+    profiles.put(&owner, "shop", &large("c")).await.unwrap();
+    assert_eq!(numbers(&profiles), [3, 2], "the oldest version gave way");
+    for attempt in [
+        profiles.put(&owner, "bank", &large("d")).await,
+        profiles.create(&owner, "bank", ProfileKind::State, Some(&large("d"))).await,
+    ] {
+        assert!(matches!(attempt, Err(Error::SizeLimit { limit: 65536, .. })), "{attempt:?}");
+    }
+    assert_eq!(profiles.list(|_| true).len(), 1, "what was refused leaves no profile behind");
+    let files = |profiles: &std::path::Path| {
+        let inside = std::fs::read_dir(profiles).unwrap().filter_map(|at| std::fs::read_dir(at.unwrap().path()).ok());
+        inside.map(Iterator::count).sum::<usize>()
+    };
+    assert_eq!(files(&folder.path().join("profiles")), 2, "nor any file");
+    profiles.put(&stranger, "bank", &large("d")).await.unwrap();
+    profiles.delete(&owner, "shop").await.unwrap();
+    profiles.put(&owner, "bank", &large("d")).await.unwrap();
+    // Of saves at once, none is promised what another has.
+    let puts = ["a", "b", "c"].map(|name| {
+        let (profiles, owner, state) = (profiles.clone(), owner.clone(), large(name));
+        async move { profiles.put(&owner, name, &state).await }
+    });
+    let done = futures_util::future::join_all(puts).await;
+    assert_eq!(done.iter().filter(|done| done.is_ok()).count(), 1, "{done:?}");
+}
+
+#[tokio::test]
 async fn a_full_disk_keeps_the_old_version() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::memory();

@@ -143,6 +143,8 @@ settings! {
     profiles: Profiles {
         /// Maximum number of profiles of one key.
         max_per_key: usize = Is("100"), min "1";
+        /// Maximum total size of one key's profiles, with all their versions. Older versions of a profile give way to its next save.
+        max_total: ByteSize = Is("4GiB"), min "64KiB";
         /// Maximum size of a profile as JSON.
         max_size: ByteSize = Is("8MiB"), min "64KiB";
         /// Maximum size of the files of a profile that is a browser's folder.

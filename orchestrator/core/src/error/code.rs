@@ -127,7 +127,7 @@ codes! {
     ProfileExists = "profile_exists", 409, "invalid argument", Client;
     /// A session writes the profile; the message names it.
     ProfileInUse = "profile_in_use", 409, "session not created", Client, 5;
-    /// The key has as many profiles as it may (`profiles.max_per_key`).
+    /// The key has as many profiles as it may (`profiles.max_per_key`, `profiles.max_total`).
     ProfileLimit = "profile_limit", 409, "session not created", Client;
     /// The upload is no browser extension.
     InvalidExtension = "invalid_extension", 400, "invalid argument", Client;

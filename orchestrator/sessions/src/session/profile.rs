@@ -22,7 +22,7 @@ use warmpool_config::Profiles as Limits;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::unix_ms;
 use warmpool_keys::KeyId;
-use warmpool_profiles::{ProfileChoice, ProfileKind, ProfileMode, Profiles, Writer};
+use warmpool_profiles::{ProfileChoice, ProfileKind, Profiles, Writer};
 use warmpool_workers::worker::{AgentError, Health, LossReason};
 
 /// The profile that a live session writes.
@@ -76,8 +76,7 @@ impl SessionProfile {
 
 /// What lists show of a profile.
 pub(super) fn view(choice: &ProfileChoice, saved: &Saved) -> View {
-    let is_written = choice.mode == ProfileMode::Write;
-    View { name: choice.name.clone(), is_written, saved_at: saved.at_ms, error: saved.error.clone() }
+    View { name: choice.name.clone(), is_written: choice.is_written(), saved_at: saved.at_ms, error: saved.error.clone() }
 }
 
 impl Session {

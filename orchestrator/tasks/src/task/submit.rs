@@ -19,7 +19,7 @@ use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::clock::millis;
 use warmpool_core::error::{FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
-use warmpool_profiles::{ProfileChoice, ProfileMode, check_name};
+use warmpool_profiles::{ProfileChoice, check_name};
 use warmpool_protocol::Launch;
 use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, check_webhook, launch};
 
@@ -132,7 +132,7 @@ impl SubmitRequest {
 fn profile(kind: Kind, profile: Option<Object<ProfileChoice>>) -> Result<Option<ProfileChoice>, Error> {
     let Some(Object(profile)) = profile else { return Ok(None) };
     check_name("profile.name", &profile.name).map_err(warmpool_sessions::Error::from)?;
-    if kind == Kind::Fleet && profile.mode == ProfileMode::Write {
+    if kind == Kind::Fleet && profile.is_written() {
         return Err(Error::invalid("profile.mode", "must be `read` for a fleet, whose items may run at the same time"));
     }
     Ok(Some(profile))
