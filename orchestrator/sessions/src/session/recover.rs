@@ -19,6 +19,7 @@ use super::{Ending, Kind, Record, Session, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::ids::SessionId;
+use warmpool_profiles::ProfileChoice;
 use warmpool_runtime::RuntimeError;
 use warmpool_store::{Batch, Durability, KeyRange, Table};
 
@@ -129,8 +130,10 @@ impl Sessions {
     /// Waits for the worker of a session that writes a profile, if it has not been found again yet: for `profiles.save_timeout`
     /// at most.
     pub(super) async fn wait_for_writer(&self, id: &SessionId) {
-        if !self.shared.held_profiles.lock().contains_key(id) {
-            return;
+        let writes = |choice: &Option<ProfileChoice>| choice.as_ref().is_some_and(ProfileChoice::is_written);
+        match self.lock().get(id) {
+            Some(SessionEntry::Past(record)) if record.ended.is_none() && writes(&record.options.profile) => {}
+            _ => return,
         }
         let mut changes = self.shared.changes.subscribe();
         let found = async {
