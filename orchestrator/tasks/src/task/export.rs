@@ -49,8 +49,7 @@ impl Tasks {
         while let Some(row) = all.try_next().await? {
             add_columns(&mut columns, &row);
         }
-        let head = csv_line(columns.iter());
-        Ok(stream::iter([head]).chain(rows.map(move |row| table_line(&row?, &columns))).boxed())
+        Ok(stream::iter([head_line(&columns)]).chain(rows.map(move |row| table_line(&row?, &columns))).boxed())
     }
 
     /// The items of a fleet with all of their output, one a line; only those of `status` if there is one.
@@ -142,6 +141,11 @@ fn json_line(row: &Value) -> Result<Bytes, Error> {
     Ok(line.into())
 }
 
+/// The names of the columns, which pages may have chosen.
+fn head_line(columns: &[String]) -> Result<Bytes, Error> {
+    csv_line(columns.iter().map(|name| plain(name)))
+}
+
 fn table_line(row: &Value, columns: &[String]) -> Result<Bytes, Error> {
     csv_line(columns.iter().map(|name| match row {
         Value::Object(row) => row.get(name).map_or_else(String::new, cell),
@@ -156,14 +160,19 @@ fn csv_line(cells: impl Iterator<Item = impl AsRef<[u8]>>) -> Result<Bytes, Erro
     writer.into_inner().map(Bytes::from).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// A value as a cell. Text that a spreadsheet would take for a formula gets an apostrophe: pages are hostile.
+/// What begins a formula in one spreadsheet or another, also in its full-width form, and what they skip in front of it.
+const FORMULA: [char; 11] = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\t', '\r', '\n'];
+
+/// A text as a cell or the name of a column. One that a spreadsheet would take for a formula gets an apostrophe: pages are hostile.
+fn plain(text: &str) -> String {
+    let formula = text.starts_with(FORMULA) && text.parse::<f64>().is_err();
+    if formula { format!("'{text}") } else { text.to_owned() }
+}
+
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => {
-            let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
-            if formula { format!("'{text}") } else { text.clone() }
-        }
+        Value::String(text) => plain(text),
         other => other.to_string(),
     }
 }
@@ -183,6 +192,10 @@ mod tests {
         let table: Vec<Bytes> = rows.iter().map(|row| table_line(row, &columns).unwrap()).collect();
         assert_eq!(table.concat(), b"1,\"x, \"\"y\"\"\nz\",,\r\n,'=cmd(),\"[1,{\"\"d\"\":null}]\",\r\n,,,bare\r\n");
         assert_eq!(cell(&json!("-12.5")), "-12.5");
+        assert_eq!(head_line(&["a".to_owned(), "=1+1".to_owned()]).unwrap(), b"a,'=1+1\r\n"[..]);
+        for formula in ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\u{ff1d}1", "\n=1", "\t=1"] {
+            assert_eq!(cell(&json!(formula)), format!("'{formula}"));
+        }
     }
 
     #[test]
