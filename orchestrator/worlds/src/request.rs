@@ -33,6 +33,10 @@ const MAX_LABEL: usize = 120;
 const MAX_URL: usize = 1000;
 /// The longest variation, in characters.
 const MAX_VARIATION: usize = 64;
+/// The bytes that a world's items may take in its record, of which the store takes 64 KiB, encrypted and in base64.
+const MAX_CONTENT: usize = 46 << 10;
+/// What an item takes there beside its texts, with its place in the scene.
+const ITEM: usize = 480;
 
 /// A request as it comes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -162,6 +166,7 @@ impl WorldRequest {
                 items.push(item(kind, format!("{field}[{number}]"), attached)?);
             }
         }
+        check_texts(&items)?;
         Ok(Self { patient_id, patient_name, environment, variation, items })
     }
 
@@ -224,6 +229,30 @@ fn item(kind: ItemKind, field: String, attached: Attached) -> Result<Item, Error
         }
     };
     Ok(Item { kind, label, source, field })
+}
+
+/// Checks that the labels and addresses of all items fit into a world's record.
+fn check_texts(items: &[Item]) -> Result<(), Error> {
+    let address = |item: &Item| match &item.source {
+        Source::Url(url) => url.as_str().len(),
+        Source::None | Source::Data(_) => 0,
+    };
+    // Both stand there as JSON, where a quotation mark takes two bytes.
+    let escapes = |item: &Item| item.label.matches(['"', '\\']).count();
+    let length = |item: &Item| item.label.len() + escapes(item) + address(item);
+    let most = MAX_CONTENT.saturating_sub(items.len() * ITEM);
+    let all: usize = items.iter().map(length).sum();
+    match items.iter().max_by_key(|item| length(item)) {
+        Some(longest) if all > most => {
+            let message = format!(
+                "is the longest of {} items, whose labels and URLs have {all} bytes together, and may have {most}: shorten \
+                 some, or send pictures as `data`",
+                items.len()
+            );
+            Err(Error::invalid(longest.field.clone(), message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn address(field: &str, text: &str) -> Result<Url, Error> {
@@ -318,6 +347,17 @@ mod tests {
             let error = check(with(members.clone())).unwrap_err();
             assert_eq!(error.field(), Some(field), "{members}");
         }
+        let path = "x".repeat(900);
+        let linked = |count: usize, path: &str| {
+            let images: Vec<Value> =
+                (0..count).map(|at| json!({"url": format!("https://a.example/{at}{path}")})).collect();
+            let request = serde_json::from_value(with(json!({"images": images}))).unwrap();
+            WorldRequest::check(request, Limits { images: 60, ..LIMITS })
+        };
+        assert!(linked(30, &path).is_ok());
+        let error = linked(40, &path).unwrap_err();
+        assert!(error.field().is_some_and(|field| field.starts_with("images[")), "{error}");
+        assert!(linked(30, &"é".repeat(450)).is_err(), "what is not ASCII is longer in the record");
         let message = check(with(json!({"environment_type": "beach"}))).unwrap_err().to_string();
         assert!(message.contains("garden, home, porch"), "{message}");
     }

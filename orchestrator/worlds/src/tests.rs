@@ -120,6 +120,28 @@ async fn deleted_worlds_take_no_place_in_the_queue() {
 }
 
 #[tokio::test]
+async fn the_longest_request_fits_into_the_store() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let request = |url: usize| {
+        let of = |kind: &str, count: usize| -> Vec<_> {
+            let item =
+                |at| json!({"url": format!("https://a.example/{kind}{at:02}/{}", "x".repeat(url)), "label": "y"});
+            (0..count).map(item).collect()
+        };
+        let body = json!({
+            "patient_id": "p", "patient_name": "Ann", "environment_type": "garden",
+            "images": of("i", 12), "videos": of("v", 4), "belongings": of("b", 24),
+        });
+        WorldRequest::check(serde_json::from_value(body).unwrap(), service.worlds.limits())
+    };
+    let longest = (500..1000).take_while(|&url| request(url).is_ok()).last().unwrap();
+    assert!(longest < 900, "some are refused");
+    let accepted = service.worlds.generate(&key, request(longest).unwrap(), &mut RequestEntry::begin(), ()).await;
+    accepted.unwrap();
+}
+
+#[tokio::test]
 async fn one_owner_cannot_take_the_whole_queue_by_many_keys() {
     let service = Service::new(&[("WARMPOOL_WORLD_QUEUE_LENGTH", "3"), ("WARMPOOL_WORLD_MAX_PER_KEY", "2")]).await;
     let (one, two) = (service.key("one").await, service.key("two").await);
