@@ -76,7 +76,12 @@ impl SessionProfile {
 
 /// What lists show of a profile.
 pub(super) fn view(choice: &ProfileChoice, saved: &Saved) -> View {
-    View { name: choice.name.clone(), is_written: choice.is_written(), saved_at: saved.at_ms, error: saved.error.clone() }
+    View {
+        name: choice.name.clone(),
+        is_written: choice.is_written(),
+        saved_at: saved.at_ms,
+        error: saved.error.clone(),
+    }
 }
 
 impl Session {
@@ -254,8 +259,10 @@ impl Sessions {
             let limit = self.shared.config.profiles.save_timeout;
             match timeout(limit, session.save_profile(true)).await {
                 Ok(()) => {
-                    if saved_before_close && !is_running(session) {
-                        *profile.saved.lock() = before;
+                    // A browser that is about to end is read in part, or not at all.
+                    let mut saved = profile.saved.lock();
+                    if saved_before_close && saved.error.is_some() {
+                        *saved = before;
                     }
                     return;
                 }
