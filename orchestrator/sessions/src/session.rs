@@ -62,6 +62,7 @@ pub use request::{
 };
 pub use services::SessionServices;
 pub use share::Share;
-pub use state::{GivenState, READ_TIME};
+pub use state::GivenState;
+use state::READ_TIME;
 pub use table::Sessions;
 pub use warmpool_api::session::{Kind, SessionView, Status};

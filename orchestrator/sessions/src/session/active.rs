@@ -79,6 +79,8 @@ pub struct Session {
     pub(super) end_persisted: CancellationToken,
     pub(super) driver: Mutex<DriverSession>,
     pub(super) page_error: PageError,
+    /// Held while a client reads its state, of which there may be much: one call at a time.
+    pub(super) reading: tokio::sync::Mutex<()>,
     /// The profile that it writes.
     pub(super) profile: Option<SessionProfile>,
 }

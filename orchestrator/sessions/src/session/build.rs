@@ -74,6 +74,7 @@ impl Sessions {
             ending: watch::Sender::new(None),
             end_persisted: CancellationToken::new(),
             page_error: PageError::of_record(record.page_error),
+            reading: tokio::sync::Mutex::default(),
             profile,
             driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }

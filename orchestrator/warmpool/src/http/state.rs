@@ -12,7 +12,7 @@ use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 use warmpool_protocol::StorageState;
-use warmpool_sessions::session::{READ_TIME, Session};
+use warmpool_sessions::session::Session;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes.get(
@@ -46,9 +46,5 @@ async fn read(State(app): State<App>, Caller(key): Caller, Path(id): Path<String
 /// Errors: `Worker`, `WorkerTimeout`.
 pub(super) async fn readable_state(app: &App, session: &Session) -> Result<StorageState, Error> {
     let _busy = session.busy();
-    let limit = app.config.session.max_state.bytes();
-    let mut state = session.read_state(limit, true, READ_TIME).await?;
-    state.origins.retain(|origin| !origin.is_empty());
-    state.bound(limit);
-    Ok(state)
+    Ok(session.readable_state(app.config.session.max_state.bytes()).await?)
 }
