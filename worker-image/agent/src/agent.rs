@@ -315,6 +315,13 @@ impl Claimed {
         *self.ad_rules.lock() = Some(rules);
     }
 
+    /// Wakes the browser for a launch that will need it awake, while what that needs arrives.
+    pub(crate) fn wake(&self) {
+        if std::mem::take(&mut *self.frozen.lock()) {
+            freeze::resume();
+        }
+    }
+
     /// `PUT /storage`: what the browser of a later launch begins with.
     pub(crate) fn take_storage(&self, state: StorageState) {
         *self.storage.lock() = Some(state);

@@ -113,6 +113,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             json(&engine.read_storage(query).await?)
         }
         ("PUT", "storage", "") => {
+            worker.wake();
             worker.take_storage(read_json(request.into_body()).await?);
             Ok(nothing())
         }

@@ -20,10 +20,17 @@ pub(crate) enum Request<'a> {
     /// What the origin keeps, as long as it has no more bytes than `limit`, and than `message` in a message of DevTools; with the
     /// tab's own storage where that counts.
     Read { session: bool, limit: u64, message: Option<usize> },
-    /// Writes what all tabs share.
-    Write(&'a OriginStorage),
-    /// Writes the tab's own storage.
-    WriteSession(&'a OriginStorage),
+    /// Writes what the origin had stored.
+    Write(&'a OriginStorage, Tab),
+}
+
+/// Where an origin's storage is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tab {
+    /// In the first tab, which has the session storage as well.
+    First,
+    /// Where nobody sees it: only what all tabs share.
+    Other,
 }
 
 impl Request<'_> {
@@ -31,8 +38,8 @@ impl Request<'_> {
     pub(crate) fn text(self) -> Result<String, String> {
         /// Not made of JSON's values, which would copy an origin that may be large.
         #[derive(Serialize)]
-        struct Writing<T> {
-            write: T,
+        struct Writing<'a> {
+            write: &'a OriginStorage,
             session: bool,
         }
         let text = match self {
@@ -43,11 +50,7 @@ impl Request<'_> {
                 }
                 serde_json::to_string(&json!({"read": read}))
             }
-            Self::Write(origin) => serde_json::to_string(&Writing { write: origin, session: false }),
-            Self::WriteSession(origin) => {
-                let own = json!({"sessionStorage": origin.session_storage});
-                serde_json::to_string(&Writing { write: own, session: true })
-            }
+            Self::Write(origin, tab) => serde_json::to_string(&Writing { write: origin, session: tab == Tab::First }),
         };
         text.map_err(|error| error.to_string())
     }

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use futures_util::future::try_join;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
 use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageQuery, StorageState};
 
 use crate::cdp::{CdpError, MAX_MESSAGE};
 use crate::error::ApiError;
-use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, origin as origin_of, within};
+use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, Tab, origin as origin_of, within};
 
-use super::browser::{Browser, POLL_INTERVAL};
+use super::browser::Browser;
 use super::visitor::{HiddenTab, ORIGIN_LIMIT, Visitor, run};
 use super::{Chromium, gone};
 
@@ -24,6 +23,8 @@ const TAB_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_ANSWER: usize = MAX_MESSAGE - (64 << 10);
 /// The most origins that are known to have stored something.
 const MAX_KEEPING: usize = 1000;
+/// Cookies that one command sets. While the browser reads a command it does nothing else.
+const COOKIES_AT_ONCE: usize = 100;
 /// The name of the script's world.
 const WORLD: &str = "warmpool";
 
@@ -102,83 +103,77 @@ impl Browser {
         let keeping = state.origins.iter().map(|origin| origin.origin.clone()).collect();
         *self.known_origins.lock() = KnownOrigins { keeping, unwritten: BTreeSet::new() };
         // The browser keeps them in different processes.
-        let written = try_join(self.write_cookies(&state.cookies), self.write_shared_storage(&state.origins)).await?;
-        let mut left_out = [written.0, written.1].concat();
-        let own: Vec<&OriginStorage> = state.origins.iter().filter(|at| !at.session_storage.is_empty()).collect();
-        if let (false, Some(page)) = (own.is_empty(), self.first_page().await?) {
-            left_out.extend(self.write_session_storage(&page, &own).await?);
+        let written = try_join(self.write_cookies(&state.cookies), self.write_origins(&state.origins)).await?;
+        Ok([written.0, written.1].concat())
+    }
+
+    /// Writes what origins had stored, one after another. The first tab visits them, since session storage is its own, and forgets
+    /// that it did. Its process is there already, which a new tab would have to wait for.
+    async fn write_origins(&self, origins: &[OriginStorage]) -> Result<Vec<String>, CdpError> {
+        let origins: Vec<&OriginStorage> = origins.iter().filter(|at| !at.is_empty()).collect();
+        if origins.is_empty() {
+            return Ok(Vec::new());
         }
+        let Some(page) = self.first_page().await? else {
+            return self.write_shared_storage(&origins).await;
+        };
+        let session = self.attach(&page).await?;
+        let visitor = Visitor::begin(self, &session).await?;
+        let mut left_out = Vec::new();
+        for origin in origins {
+            left_out
+                .extend(self.written(origin, visitor.ask(&origin.origin, Request::Write(origin, Tab::First)).await)?);
+        }
+        self.targets.visits.end(&session);
+        visitor.forget().await?;
+        self.detach(&session).await?;
         Ok(left_out)
     }
 
-    /// Writes what all tabs of an origin share, one origin after another.
-    async fn write_shared_storage(&self, origins: &[OriginStorage]) -> Result<Vec<String>, CdpError> {
+    /// Writes what all tabs of an origin share, where there is no tab yet.
+    async fn write_shared_storage(&self, origins: &[&OriginStorage]) -> Result<Vec<String>, CdpError> {
         let mut left_out = Vec::new();
-        let shared: Vec<&OriginStorage> = origins.iter().filter(|at| at.has_shared()).collect();
-        if shared.is_empty() {
-            return Ok(left_out);
-        }
         let tab = HiddenTab::open(self).await?;
-        for origin in shared {
-            match tab.ask(&origin.origin, Request::Write(origin)).await {
-                Ok(answer) if answer.skipped.is_empty() => {}
-                Ok(answer) => left_out.extend(self.unwritten(origin, answer.skipped)),
-                Err(CdpError::Closed) => return Err(CdpError::Closed),
-                Err(error) => left_out.extend(self.unwritten(origin, vec![error.to_string()])),
-            }
+        for origin in origins {
+            left_out.extend(self.written(origin, tab.ask(&origin.origin, Request::Write(origin, Tab::Other)).await)?);
         }
         tab.close().await?;
         Ok(left_out)
     }
 
-    /// Session storage is the tab's, so the first tab visits each origin itself, and forgets that it did.
-    async fn write_session_storage(&self, page: &str, origins: &[&OriginStorage]) -> Result<Vec<String>, CdpError> {
-        let mut left_out = Vec::new();
-        let session = self.attach(page).await?;
-        let visitor = Visitor::begin(self, &session).await?;
-        for origin in origins {
-            if let Err(error) = visitor.ask(&origin.origin, Request::WriteSession(origin)).await {
-                left_out.extend(self.unwritten(origin, vec![error.to_string()]));
-            }
-        }
-        self.targets.visits.end(&session);
-        let call = |method, params| self.cdp.call(Some(&session), method, params);
-        call("Fetch.disable", json!({})).await?;
-        call("Network.disable", json!({})).await?;
-        call("Page.navigate", json!({"url": "about:blank"})).await?;
-        let forget = async {
-            // The answer comes before the blank page is there, and meanwhile no history can be asked for.
-            while !call("Page.getNavigationHistory", json!({})).await.is_ok_and(|history| is_forgotten(&history)) {
-                let _ = call("Page.resetNavigationHistory", json!({})).await;
-                sleep(POLL_INTERVAL).await;
-            }
+    /// What was left out of an origin, as sentences. Remembers that it was not given all that it should have been.
+    fn written(
+        &self,
+        OriginStorage { origin, .. }: &OriginStorage,
+        asked: Result<Answer, CdpError>,
+    ) -> Result<Vec<String>, CdpError> {
+        let reasons = match asked {
+            Ok(answer) => answer.skipped,
+            Err(CdpError::Closed) => return Err(CdpError::Closed),
+            Err(error) => vec![error.to_string()],
         };
-        let forgotten = timeout(ORIGIN_LIMIT, forget).await;
-        forgotten.map_err(|_| CdpError::Refused("the first tab does not become blank".to_owned()))?;
-        self.detach(&session).await?;
-        Ok(left_out)
+        if !reasons.is_empty() {
+            self.known_origins.lock().unwritten.insert(origin.clone());
+        }
+        Ok(within(origin, reasons))
     }
 
-    /// Remembers that an origin was not given all that it should have been. Returns the reasons as sentences.
-    fn unwritten(&self, OriginStorage { origin, .. }: &OriginStorage, reasons: Vec<String>) -> Vec<String> {
-        self.known_origins.lock().unwritten.insert(origin.clone());
-        within(origin, reasons)
-    }
-
-    /// Sets cookies, all at once or, where one is refused, each by itself.
+    /// Sets cookies, many at once or, where one is refused, each by itself.
     async fn write_cookies(&self, cookies: &[Cookie]) -> Result<Vec<String>, CdpError> {
-        if cookies.is_empty() {
-            return Ok(Vec::new());
-        }
         let set = |cookies: Vec<Value>| self.cdp.call(None, "Storage.setCookies", json!({"cookies": cookies}));
-        match set(cookies.iter().map(to_devtools).collect()).await {
-            Err(CdpError::Refused(_)) => {}
-            done => return done.map(|_| Vec::new()),
-        }
         let mut left_out = Vec::new();
-        for cookie in cookies {
-            if let Err(CdpError::Refused(reason)) = set(vec![to_devtools(cookie)]).await {
-                left_out.push(format!("the cookie {} of {}: left out: {reason}", cookie.name, cookie.domain));
+        for cookies in cookies.chunks(COOKIES_AT_ONCE) {
+            match set(cookies.iter().map(to_devtools).collect()).await {
+                Err(CdpError::Refused(_)) => {}
+                done => {
+                    done?;
+                    continue;
+                }
+            }
+            for cookie in cookies {
+                if let Err(CdpError::Refused(reason)) = set(vec![to_devtools(cookie)]).await {
+                    left_out.push(format!("the cookie {} of {}: left out: {reason}", cookie.name, cookie.domain));
+                }
             }
         }
         Ok(left_out)
@@ -216,12 +211,6 @@ impl Browser {
         self.detach(&session).await?;
         asked
     }
-}
-
-/// Whether a tab's history has nothing but the blank page.
-fn is_forgotten(history: &Value) -> bool {
-    let entries = history["entries"].as_array();
-    entries.is_some_and(|entries| entries.len() == 1 && entries[0]["url"] == "about:blank")
 }
 
 /// A cookie as DevTools takes it.

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::future::{try_join, try_join3};
 use serde_json::{Value, json};
 use tokio::fs;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::cdp::{Cdp, CdpError};
 use crate::plain_file;
 use crate::storage::{Answer, PAGE_SCRIPT, Request};
 
-use super::browser::Browser;
+use super::browser::{Browser, POLL_INTERVAL};
 
 /// How long an origin may take in a hidden tab.
 pub(super) const ORIGIN_LIMIT: Duration = Duration::from_secs(20);
@@ -71,6 +71,30 @@ impl<'a> Visitor<'a> {
         Ok(Self { browser, session })
     }
 
+    /// Leaves a tab of the client's as it was before: blank, and without a history.
+    pub(super) async fn forget(&self) -> Result<(), CdpError> {
+        let call = |method, params| self.browser.cdp.call(Some(self.session), method, params);
+        try_join3(
+            call("Page.navigate", json!({"url": "about:blank"})),
+            call("Fetch.disable", json!({})),
+            call("Network.disable", json!({})),
+        )
+        .await?;
+        let forget = async {
+            // The answer comes before the blank page is there, and meanwhile no history can be asked for.
+            loop {
+                let _ = call("Page.resetNavigationHistory", json!({})).await;
+                let history = call("Page.getNavigationHistory", json!({})).await;
+                if history.is_ok_and(|history| is_forgotten(&history)) {
+                    return;
+                }
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        let forgotten = timeout(ORIGIN_LIMIT, forget).await;
+        forgotten.map_err(|_| CdpError::Refused("the first tab does not become blank".to_owned()))
+    }
+
     pub(super) async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
         let (cdp, session) = (&self.browser.cdp, self.session);
         let call = |method, params| cdp.call(Some(session), method, params);
@@ -110,9 +134,19 @@ impl<'a> Visitor<'a> {
         plain_file::create(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(unwritten)?;
         let params = json!({"files": [path], "objectId": field["objectId"]});
         cdp.call(Some(session), "DOM.setFileInputFiles", params).await?;
-        let script = format!("async field => ({})(await field.files[0].text())", PAGE_SCRIPT.trim_end());
+        // Opening the origin's databases takes about as long as reading the file, so that begins at the same time.
+        let script = format!(
+            "async field => {{ indexedDB.databases().catch(() => {{}}); return ({})(await field.files[0].text()); }}",
+            PAGE_SCRIPT.trim_end()
+        );
         run(cdp, session, &script, field.clone(), field).await
     }
+}
+
+/// Whether a tab's history has nothing but the blank page.
+fn is_forgotten(history: &Value) -> bool {
+    let entries = history["entries"].as_array();
+    entries.is_some_and(|entries| entries.len() == 1 && entries[0]["url"] == "about:blank")
 }
 
 /// Runs the script in a session, with an argument, in the world or on the object that `at` names.

@@ -159,6 +159,14 @@
     return items;
   }
 
+  function writeItems(kind, storage, items) {
+    try {
+      for (const { name, value } of items) storage().setItem(name, value);
+    } catch (error) {
+      skip(`${kind}: ${error.message}`);
+    }
+  }
+
   /** One member of a record, plain or encoded. */
   function part(name, value) {
     const written = isJson(value) ? { [name]: value } : { [`${name}Encoded`]: encode(value) };
@@ -319,15 +327,12 @@
 
   if (request.write) {
     const { localStorage: items = [], sessionStorage: own = [], indexedDB: databases = [], opfs: files = [] } = request.write;
-    if (request.session) {
-      for (const { name, value } of own) session().setItem(name, value);
-    } else {
-      for (const { name, value } of local() ? items : []) local().setItem(name, value);
-      for (const database of databases) {
-        await writeDatabase(database).catch(error => skip(`the database ${database.name}: ${error.message}`));
-      }
-      if (files.length > 0) await writeFiles(files).catch(error => skip(`private files: ${error.message}`));
+    if (request.session) writeItems("session storage", session, own);
+    writeItems("local storage", local, items);
+    for (const database of databases) {
+      await writeDatabase(database).catch(error => skip(`the database ${database.name}: ${error.message}`));
     }
+    if (files.length > 0) await writeFiles(files).catch(error => skip(`private files: ${error.message}`));
     return JSON.stringify({ skipped });
   }
 

@@ -8,7 +8,7 @@ use warmpool_protocol::{Cookie, OriginStorage, SameSite, StorageQuery, StorageSt
 
 use crate::error::ApiError;
 use crate::percent;
-use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, within};
+use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, Tab, within};
 
 use super::shell::{Commands, ShellError};
 use super::{Webkit, failed};
@@ -79,19 +79,17 @@ impl Webkit {
             left_out.extend(refused(&cookies, &taken, now()));
         }
         let mut visited_in_first = false;
-        for origin in &state.origins {
-            let wanted = [origin.has_shared().then_some(Request::Write(origin)), session(origin)];
-            for request in wanted.into_iter().flatten() {
-                visited_in_first |= matches!(request, Request::WriteSession(_));
-                let reasons = match ask(commands, &origin.origin, request).await {
-                    Ok(answer) => answer.skipped,
-                    Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
-                    Err(ShellError::Refused(reason)) => vec![reason],
-                };
-                if !reasons.is_empty() {
-                    self.unwritten.lock().origins.unwritten.insert(origin.origin.clone());
-                    left_out.extend(within(&origin.origin, reasons));
-                }
+        for origin in state.origins.iter().filter(|at| !at.is_empty()) {
+            let tab = if origin.session_storage.is_empty() { Tab::Other } else { Tab::First };
+            visited_in_first |= tab == Tab::First;
+            let reasons = match ask(commands, &origin.origin, Request::Write(origin, tab)).await {
+                Ok(answer) => answer.skipped,
+                Err(ShellError::Gone) => return Err(failed(ShellError::Gone)),
+                Err(ShellError::Refused(reason)) => vec![reason],
+            };
+            if !reasons.is_empty() {
+                self.unwritten.lock().origins.unwritten.insert(origin.origin.clone());
+                left_out.extend(within(&origin.origin, reasons));
             }
         }
         if visited_in_first {
@@ -116,12 +114,8 @@ fn refused(given: &[&Cookie], taken: &[Cookie], now: f64) -> Vec<String> {
     given.iter().filter(is_refused).map(told).collect()
 }
 
-fn session(origin: &OriginStorage) -> Option<Request<'_>> {
-    (!origin.session_storage.is_empty()).then_some(Request::WriteSession(origin))
-}
-
 async fn ask(commands: &Commands, origin: &str, request: Request<'_>) -> Result<Answer, ShellError> {
-    let in_first = matches!(request, Request::WriteSession(_));
+    let in_first = matches!(request, Request::Write(_, Tab::First));
     let request = request.text().map_err(ShellError::Refused)?;
     let text = commands.visit(origin, PAGE_SCRIPT.trim_end(), &request, in_first).await?;
     Answer::read(&text).map_err(ShellError::Refused)
