@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use warmpool_tests::programs::Program;
-use warmpool_tests::{Api, Group, Kubernetes, Session, Stage, eventually, group};
+use warmpool_tests::{Api, Group, Kubernetes, Session, Stage, docker, eventually, group};
 
 use crate::kubernetes::cluster;
 use crate::swarm::stack;
@@ -410,8 +410,7 @@ async fn serving(cluster: &Kubernetes) -> Result<(String, String)> {
 }
 
 pub(crate) async fn the_daemon_in_the_chart_gives_sessions_that_outlive_its_pod(stage: Stage) -> Result<()> {
-    let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
-    let browser = format!("{repository}/chromium:latest");
+    let browser = docker::image("chromium");
     let Some(cluster) = cluster(&stage).await? else { return Ok(()) };
     stack::load(&[cluster.engine("node-1")?]).await?;
     let data = cluster.folder_of("node-1")?.join("lib").join(DATA);

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
-use warmpool_tests::docker::INSPECTOR;
 use warmpool_tests::wire::Target;
 use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, host_address};
 
@@ -126,10 +125,7 @@ async fn a_client_that_vanishes_frees_the_browser(_: Stage) -> Result<()> {
     // The client runs in a container, which can be taken off the network so that not even its kernel closes the connection.
     let script =
         format!("exec 3<>/dev/tcp/{gateway}/{}; printf '{handshake}' >&3; head -n 1 <&3; sleep 600", target.port);
-    let image = "warmpool/chromium:latest";
-    let run =
-        ["run", "--detach", "--network", "bridge", "--user", INSPECTOR, "--entrypoint", "bash", image, "-c", &script];
-    let machine = Machine { daemon: &daemon, id: daemon.docker().run(&run).await? };
+    let machine = Machine { daemon: &daemon, id: daemon.docker().run_client(&script).await? };
     let vanished = async {
         eventually!("the client has its browser", 30, machine.said().await?.contains(" 101 "))?;
         ensure!(session.status().await? == "running");

@@ -11,10 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 use warmpool_tests::wire::Target;
 use warmpool_tests::{
-    Cdp, Daemon, Driver, Engine, Fault, FaultyEngine, Group, Session, Settings, Stage, eventually, group, poll,
+    Cdp, Daemon, Driver, Engine, Fault, FaultyEngine, Group, Session, Settings, Stage, docker, eventually, group, poll,
 };
-
-const IMAGE: &str = "warmpool/chromium:latest";
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -164,7 +162,7 @@ async fn a_worker_killed_while_warm_is_replaced(_: Stage) -> Result<()> {
 }
 
 async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
-    let mut engine = Engine::start(IMAGE).await?;
+    let mut engine = Engine::start(&docker::image("chromium")).await?;
     let settings = Settings::new().on(engine.docker()).set("DOCKER_RECONCILE_INTERVAL", "2s");
     let daemon = Daemon::start(settings).await?;
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {

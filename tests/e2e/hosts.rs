@@ -9,7 +9,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use warmpool_tests::{Daemon, Engine, Group, REMAPPED, Settings, Stage, evidence, group, suite};
+use warmpool_tests::{Daemon, Engine, Group, REMAPPED, Settings, Stage, docker, evidence, group, suite};
 
 pub(crate) fn group() -> Group {
     group!(None, quick: [], full: [
@@ -18,8 +18,6 @@ pub(crate) fn group() -> Group {
         an_engine_that_remaps_users_runs_sessions,
     ])
 }
-
-const IMAGE: &str = "warmpool/chromium:latest";
 
 /// Enters a bare root whose changes are lost at the end: `$0` is the root, `$1` a folder to mount over, `$2` the source of the
 /// scripts, `$3` what runs in it.
@@ -269,7 +267,7 @@ async fn an_engine_that_remaps_users_runs_sessions(_: Stage) -> Result<()> {
         evidence::cannot("only root can start an engine that remaps users");
         return Ok(());
     }
-    let engine = Engine::remapping_users(IMAGE).await?;
+    let engine = Engine::remapping_users(&docker::image("chromium")).await?;
     let mut daemon = Daemon::start(Settings::new().on(engine.docker())).await?;
     let found: Value = serde_json::from_slice(&daemon.cli(&["doctor", "--json"]).await?.stdout)?;
     let detail = found["findings"][0]["detail"].as_str().unwrap_or_default();

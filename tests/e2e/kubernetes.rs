@@ -20,7 +20,7 @@ use crate::chart::{
 };
 use crate::swarm::stack;
 use crate::worlds;
-use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, evidence, group};
+use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, docker, eventually, evidence, group};
 
 /// Names the variable with which the cases run that take longest.
 const LONG: &str = "WARMPOOL_TEST_KUBERNETES";
@@ -42,22 +42,17 @@ pub(crate) fn group() -> Group {
     )
 }
 
-fn image_of(engine: &str) -> String {
-    let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
-    format!("{repository}/{engine}:latest")
-}
-
 /// The cluster, as an earlier case left it or a new one. Its nodes have the images of all cases.
 pub(crate) async fn cluster(stage: &Stage) -> Result<Option<Kubernetes>> {
     if let Some(cluster) = stage.take() {
         return Ok(Some(cluster));
     }
-    let mut images = ["chromium", "firefox", "webkit"].map(image_of).to_vec();
+    let mut images = ["chromium", "firefox", "webkit"].map(docker::image).to_vec();
     // The image of the daemon stands on it.
     let base = Command::new(stack::root().join("scripts/base")).output().await?;
     images.push(String::from_utf8(base.stdout)?.trim().to_owned());
     if is_long() {
-        images.push(image_of("scene"));
+        images.push(docker::image("scene"));
     }
     Kubernetes::start(&images.iter().map(String::as_str).collect::<Vec<_>>()).await
 }

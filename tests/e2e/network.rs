@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
 use serde_json::json;
-use warmpool_tests::{Daemon, Docker, Driver, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Docker, Driver, Group, Settings, Stage, docker, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -144,7 +144,7 @@ async fn two_networks_of_one_name_are_in_nobodys_way(_: Stage) -> Result<()> {
 
 /// The engine's own seccomp profile stands for a host that forbids user namespaces.
 async fn an_agent_without_a_namespace_stays_off_every_network(_: Stage) -> Result<()> {
-    let (docker, image) = (Docker::default(), crate::worlds::image("chromium"));
+    let (docker, image) = (Docker::default(), docker::image("chromium"));
     let hardened = ["--rm", "--network", "none", "--cap-drop", "ALL", "--user", "61000:61000"];
     let by_tcp = docker.command(&[&["run"], &hardened[..], &[&image]].concat()).output().await?;
     let said = String::from_utf8_lossy(&by_tcp.stderr).into_owned();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
-use warmpool_tests::{Api, Docker, Group, Session, Stage, daemon, eventually, group};
+use warmpool_tests::{Api, Docker, Group, Session, Stage, daemon, docker, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(None, quick: [], full: [
@@ -56,8 +56,7 @@ async fn pack(what: &str) -> Result<TempDir> {
 
 /// The settings as lines of an environment file, with the images of the suite.
 fn settings() -> Vec<String> {
-    let images = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
-    let image = format!("WARMPOOL_WORKER_CHROMIUM_IMAGE={images}/chromium:latest");
+    let image = format!("WARMPOOL_WORKER_CHROMIUM_IMAGE={}", docker::image("chromium"));
     POOL.iter().map(|(name, value)| format!("{name}={value}")).chain([image]).collect()
 }
 

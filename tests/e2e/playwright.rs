@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use warmpool_tests::programs::Program;
 use warmpool_tests::upstream::{Scheme, Upstream};
 use warmpool_tests::wire::{self, Refused};
-use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Group, Settings, Stage, docker, eventually, group};
 
 pub(crate) fn group() -> Group {
     // The image is Chromium's with more in it, and so is the pool.
-    let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
     let settings = Settings::new()
-        .set("WORKER_CHROMIUM_IMAGE", format!("{repository}/playwright:latest"))
+        .set("WORKER_CHROMIUM_IMAGE", docker::image("playwright"))
         .set("PLAYWRIGHT_VERSIONS", "1.63,1.65,1.1");
     group!(Some(settings),
         quick: [the_test_runner_runs_unmodified],

@@ -2,9 +2,7 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Group, Podman, Settings, Stage, evidence, group};
-
-const IMAGE: &str = "warmpool/chromium:latest";
+use warmpool_tests::{Daemon, Group, Podman, Settings, Stage, docker, evidence, group};
 
 pub(crate) fn group() -> Group {
     group!(None, quick: [], full: [podman_keeps_sessions_and_the_fence])
@@ -16,7 +14,7 @@ async fn podman_keeps_sessions_and_the_fence(_: Stage) -> Result<()> {
         evidence::cannot(why);
         return Ok(());
     }
-    let mut podman = Podman::start(IMAGE).await?;
+    let mut podman = Podman::start(&docker::image("chromium")).await?;
     let mut daemon = Daemon::start(Settings::new().on(podman.docker())).await?;
 
     let found: Value = serde_json::from_slice(&daemon.cli(&["doctor", "--json"]).await?.stdout)?;

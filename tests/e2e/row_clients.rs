@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
-use warmpool_tests::docker::INSPECTOR;
 use warmpool_tests::wire::Target;
 use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, evidence, group, host_address};
 
@@ -27,9 +26,7 @@ impl Client {
             "exec 3<>/dev/tcp/{}/{port}; printf '{bytes}' >&3; timeout 600 tee /tmp/said <&3 > /dev/null",
             host_address()
         );
-        let run = ["run", "--detach", "--network", "bridge", "--user", INSPECTOR, "--entrypoint", "bash"];
-        let image = ["warmpool/chromium:latest", "-c", &script];
-        Ok(Self { id: daemon.docker().run(&[&run[..], &image].concat()).await? })
+        Ok(Self { id: daemon.docker().run_client(&script).await? })
     }
 
     async fn said(&self, daemon: &Daemon) -> Result<String> {

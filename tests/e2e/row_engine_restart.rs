@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use warmpool_tests::{Daemon, Driver, Engine, Group, Settings, Stage, eventually, evidence, group, poll};
-
-const IMAGE: &str = "warmpool/chromium:latest";
+use warmpool_tests::{Daemon, Driver, Engine, Group, Settings, Stage, docker, eventually, evidence, group, poll};
 
 pub(crate) fn group() -> Group {
     group!(None, quick: [], full: [sessions_outlive_an_engine_with_live_restore, an_engine_away_for_minutes])
@@ -19,7 +17,7 @@ async fn sessions_outlive_an_engine_with_live_restore(_: Stage) -> Result<()> {
         return Ok(());
     }
     let rounds = evidence::rounds(10);
-    let mut engine = Engine::live_restoring(IMAGE).await?;
+    let mut engine = Engine::live_restoring(&docker::image("chromium")).await?;
     let settings = Settings::new().on(engine.docker()).set("DOCKER_RECONCILE_INTERVAL", "2s");
     let daemon = Daemon::start(settings).await?;
     let (mut messages, mut slowest) = (0, Duration::ZERO);
@@ -63,7 +61,7 @@ async fn an_engine_away_for_minutes(_: Stage) -> Result<()> {
         return Ok(());
     }
     let minutes = evidence::rounds(5);
-    let mut engine = Engine::start(IMAGE).await?;
+    let mut engine = Engine::start(&docker::image("chromium")).await?;
     let daemon = Daemon::start(Settings::new().on(engine.docker())).await?;
     // Its own end must not come first.
     let session = daemon.session(json!({"session_timeout": 3000})).await?;

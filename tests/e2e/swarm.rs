@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use warmpool_tests::registry;
-use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
+use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, docker, eventually, group};
 
 use engines::every_engine_runs_and_workers_are_spread_over_racks;
 use moves::the_daemon_moves_to_another_manager_and_comes_back_from_a_backup;
@@ -42,12 +42,7 @@ pub(crate) fn group() -> Group {
 }
 
 fn image() -> String {
-    image_of("chromium")
-}
-
-fn image_of(engine: &str) -> String {
-    let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
-    format!("{repository}/{engine}:latest")
+    docker::image("chromium")
 }
 
 /// Three nodes that have all images, as an earlier case left them or new ones; with `nodes`, some lack something.
@@ -60,7 +55,7 @@ async fn three(stage: &Stage, nodes: Nodes) -> Result<Option<Swarm>> {
 }
 
 fn images() -> [String; 3] {
-    ["chromium", "firefox", "webkit"].map(image_of)
+    ["chromium", "firefox", "webkit"].map(docker::image)
 }
 
 /// The nodes count this machine's cores and memory as theirs, each. Clients have time to come back while it fills the pool.

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Group, Stage, eventually, group};
+use warmpool_tests::{Daemon, Group, Stage, docker, eventually, group};
 
 use crate::console::Events;
 use crate::worlds::{PATIENT, generate, integration, log, path, picture, request, settings, text};
@@ -214,7 +214,7 @@ async fn failed_sign_ins_lock_no_right_key_out(_: Stage) -> Result<()> {
 /// A world that no renderer begins, since its attachment never comes: its streams stay open.
 async fn no_stream_outlasts_what_opened_it(_: Stage) -> Result<()> {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let engine = crate::worlds::image("chromium");
+    let engine = docker::image("chromium");
     let settings = settings().set("WORLD_ATTACHMENT_NETWORKS", "127.0.0.0/8").set("WORLD_FETCH_TIMEOUT", "10m");
     let daemon = Daemon::start(settings.set("WORLD_IMAGE", &engine)).await?;
     let key = integration(&daemon, &["ward"]).await?;

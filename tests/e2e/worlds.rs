@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use warmpool_tests::api::Reply;
-use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Group, Settings, Stage, docker, eventually, group};
 
 /// Seconds that the smallest scene may take on a busy machine.
 const RENDERED_WITHIN: u64 = 240;
@@ -33,11 +33,6 @@ pub(crate) fn group() -> Group {
 
 pub(crate) fn settings() -> Settings {
     Settings::on_demand().set("WORLD_WIDTH", "256").set("WORLD_PREVIEW_WIDTH", "128").set("WORLD_SAMPLES", "2")
-}
-
-/// An image of this run.
-pub(crate) fn image(name: &str) -> String {
-    format!("{}/{name}:latest", std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or("warmpool".to_owned()))
 }
 
 /// A picture of one colour, as PNG in base64.
@@ -283,7 +278,7 @@ async fn unfinished_worlds_outlive_the_daemon(_: Stage) -> Result<()> {
 async fn a_renderer_that_was_left_is_removed(_: Stage) -> Result<()> {
     let daemon = Daemon::start(settings().set("DOCKER_RECONCILE_INTERVAL", "1s")).await?;
     let instance = format!("warmpool.instance={}", daemon.instance()?);
-    let image = image("scene");
+    let image = docker::image("scene");
     let name = format!("warmpool-left-{}", daemon.instance()?);
     let worker = format!("warmpool.worker=left-{}", daemon.instance()?);
     let labels = ["--label", &instance, "--label", &worker, "--label", "warmpool.renderer=earlier"];

@@ -15,7 +15,7 @@ use warmpool_api::session::{SessionPage, SessionView};
 use warmpool_api::status::{KindStatus, Status};
 
 use crate::api::Api;
-use crate::docker::{Container, Docker, host_address};
+use crate::docker::{Container, Docker, host_address, image};
 use crate::eventually;
 use crate::metrics::Metrics;
 use crate::session::Session;
@@ -63,12 +63,11 @@ impl Settings {
             data_in: None,
         };
         // As scripts/images has it.
-        if let Ok(repository) = std::env::var("WARMPOOL_IMAGE_REPOSITORY") {
+        if std::env::var_os("WARMPOOL_IMAGE_REPOSITORY").is_some() {
             for engine in ["chromium", "firefox", "webkit"] {
-                let name = format!("WORKER_{}_IMAGE", engine.to_uppercase());
-                settings = settings.set(&name, format!("{repository}/{engine}:latest"));
+                settings = settings.set(&format!("WORKER_{}_IMAGE", engine.to_uppercase()), image(engine));
             }
-            settings = settings.set("WORLD_IMAGE", format!("{repository}/scene:latest"));
+            settings = settings.set("WORLD_IMAGE", image("scene"));
         }
         settings
             .set("EGRESS_ALLOW", host_address())

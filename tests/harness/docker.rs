@@ -31,6 +31,13 @@ const LISTED_AGAIN: u32 = 100;
 /// The version of its interface that each engine speaks, by the engine's socket.
 static VERSIONS: Mutex<BTreeMap<String, ClientVersion>> = Mutex::new(BTreeMap::new());
 
+/// The name of an image of this run, as scripts/images has it.
+#[must_use]
+pub fn image(name: &str) -> String {
+    let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
+    format!("{repository}/{name}:latest")
+}
+
 /// Where an engine listens; by default the machine's own.
 #[derive(Clone, Debug, Default)]
 pub struct Docker {
@@ -195,9 +202,29 @@ impl Docker {
         self.file(container, &format!("tmp/.ports/{port}")).await
     }
 
+    /// Starts a client of the daemon in a container of its own, which may be taken off the network. Returns its id.
+    pub async fn run_client(&self, script: &str) -> Result<String> {
+        // Podman's own limit of descriptors may be more than this process may give.
+        let own = ["--network", "bridge", "--ulimit", "nofile=1024:1024", "--user", INSPECTOR, "--entrypoint", "bash"];
+        let image = image("chromium");
+        self.run(&[&["run", "--detach"][..], &own, &[&image, "-c", script]].concat()).await
+    }
+
+    /// The processes of a container, a line each, with these columns of `ps`.
+    async fn processes(&self, container: &str, columns: &str) -> Result<String> {
+        for _ in 0..LISTED_AGAIN {
+            match self.run(&["top", container, "-eo", columns]).await {
+                // Podman ends its answer without a word now and then.
+                Err(error) if error.to_string().ends_with("EOF") => poll().await,
+                listed => return listed,
+            }
+        }
+        bail!("the engine does not list the processes of {container}")
+    }
+
     /// Process id, on this machine, of the browser's driver in a container.
     pub async fn driver_pid(&self, container: &str) -> Result<i32> {
-        let listed = self.run(&["top", container, "-eo", "pid,comm"]).await?;
+        let listed = self.processes(container, "pid,comm").await?;
         let driver = listed.lines().map(str::trim).find(|line| line.to_ascii_lowercase().contains("driver"));
         let pid = driver.and_then(|line| line.split_whitespace().next()).context("a driver")?;
         Ok(pid.parse()?)
@@ -205,7 +232,7 @@ impl Docker {
 
     /// Process ids, on this machine, of the browser's main process in a container.
     pub async fn browser_pids(&self, container: &str) -> Result<Vec<i32>> {
-        let listed = self.run(&["top", container, "-eo", "pid,args"]).await?;
+        let listed = self.processes(container, "pid,args").await?;
         let is_browser = |args: &str| {
             let program = args.split_whitespace().next().unwrap_or_default();
             let is_child = args.contains("--type=") || args.contains("-contentproc");
