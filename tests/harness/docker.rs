@@ -204,46 +204,40 @@ impl Docker {
 
     /// Starts a client of the daemon in a container of its own, which may be taken off the network. Returns its id.
     pub async fn run_client(&self, script: &str) -> Result<String> {
-        // Podman's own limit of descriptors may be more than this process may give.
-        let own = ["--network", "bridge", "--ulimit", "nofile=1024:1024", "--user", INSPECTOR, "--entrypoint", "bash"];
+        // Podman's own limits may be more than this process may give.
+        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"];
+        let own = ["--network", "bridge", "--user", INSPECTOR, "--entrypoint", "bash"];
         let image = image("chromium");
-        self.run(&[&["run", "--detach"][..], &own, &[&image, "-c", script]].concat()).await
+        self.run(&[&["run", "--detach"][..], &limits, &own, &[&image, "-c", script]].concat()).await
     }
 
-    /// The processes of a container, a line each, with these columns of `ps`.
-    async fn processes(&self, container: &str, columns: &str) -> Result<String> {
-        for _ in 0..LISTED_AGAIN {
-            match self.run(&["top", container, "-eo", columns]).await {
-                // Podman ends its answer without a word now and then.
-                Err(error) if error.to_string().ends_with("EOF") => poll().await,
-                listed => return listed,
-            }
+    /// The processes of a container.
+    async fn processes(&self, container: &str) -> Result<Vec<Process>> {
+        let (first, all) = (self.first_pid(container).await?, processes());
+        let mut found: Vec<Process> = Vec::new();
+        let mut parents = vec![first];
+        while let Some(parent) = parents.pop() {
+            parents.extend(all.iter().filter(|process| process.parent == parent).map(|process| process.pid));
+            found.extend(all.iter().find(|process| process.pid == parent).cloned());
         }
-        bail!("the engine does not list the processes of {container}")
+        Ok(found)
     }
 
     /// Process id, on this machine, of the browser's driver in a container.
     pub async fn driver_pid(&self, container: &str) -> Result<i32> {
-        let listed = self.processes(container, "pid,comm").await?;
-        let driver = listed.lines().map(str::trim).find(|line| line.to_ascii_lowercase().contains("driver"));
-        let pid = driver.and_then(|line| line.split_whitespace().next()).context("a driver")?;
-        Ok(pid.parse()?)
+        let found = self.processes(container).await?;
+        let driver = found.iter().find(|process| process.name.to_ascii_lowercase().contains("driver"));
+        Ok(driver.context("a driver")?.pid)
     }
 
     /// Process ids, on this machine, of the browser's main process in a container.
     pub async fn browser_pids(&self, container: &str) -> Result<Vec<i32>> {
-        let listed = self.processes(container, "pid,args").await?;
-        let is_browser = |args: &str| {
-            let program = args.split_whitespace().next().unwrap_or_default();
-            let is_child = args.contains("--type=") || args.contains("-contentproc");
+        let is_browser = |process: &&Process| {
+            let program = process.arguments.split_whitespace().next().unwrap_or_default();
+            let is_child = process.arguments.contains("--type=") || process.arguments.contains("-contentproc");
             ["/chromium", "/firefox-esr", "warmpool-webkit"].iter().any(|end| program.ends_with(end)) && !is_child
         };
-        Ok(listed
-            .lines()
-            .filter_map(|line| line.trim().split_once(char::is_whitespace))
-            .filter(|(_, args)| is_browser(args))
-            .filter_map(|(pid, _)| pid.parse().ok())
-            .collect())
+        Ok(self.processes(container).await?.iter().filter(is_browser).map(|process| process.pid).collect())
     }
 
     /// Sends a signal to the browser's main process in a container, and to nothing else there.
@@ -252,6 +246,32 @@ impl Docker {
         ensure!(pids.len() == 1, "one browser is expected in {container}: {pids:?}");
         Ok(kill(Pid::from_raw(pids[0]), signal)?)
     }
+}
+
+/// A process of this machine.
+#[derive(Clone, Debug)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    /// What the kernel calls it: 15 characters at most.
+    name: String,
+    /// Its command line.
+    arguments: String,
+}
+
+/// The processes of this machine, those of containers among them. Podman answers `docker top` with nothing.
+fn processes() -> Vec<Process> {
+    let read = |entry: std::fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let arguments = std::fs::read(entry.path().join("cmdline")).ok()?;
+        // The name may have spaces and parentheses itself.
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
+        let arguments = String::from_utf8_lossy(&arguments).replace('\0', " ");
+        Some(Process { pid, parent, name: name.to_owned(), arguments })
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
 }
 
 fn container(listed: ContainerSummary) -> Result<Container> {
