@@ -122,6 +122,10 @@ async fn a_page_reaches_no_port_of_a_relaunched_browser(stage: Stage) -> Result<
 
 /// Where the daemon cannot share a folder with its workers, the agent has a port, and it is one that browsers refuse.
 async fn a_page_reaches_no_port_of_an_agent_on_the_network(stage: Stage) -> Result<()> {
+    // Podman's CNI would give this host no address on the network that the daemon makes.
+    if std::env::var("DOCKER_HOST").is_ok_and(|host| host.contains("podman")) {
+        Docker::default().run(&["network", "create", "warmpool-test-tcp"]).await?;
+    }
     for engine in ["chromium", "firefox", "webkit"] {
         let daemon = Daemon::start(
             settings(engine).set("WORKER_AGENT_TRANSPORT", "tcp").set("DOCKER_NETWORK", "warmpool-test-tcp"),

@@ -4,6 +4,7 @@
 //! wants it. `network` makes the network of agents on TCP. `own_container` finds the data directory where the daemon itself runs in a container.
 
 mod network;
+mod on_link;
 mod own_container;
 mod profile;
 mod renderer;
@@ -181,6 +182,7 @@ impl Docker {
 
     /// Returns where the agent of a found worker listens. `address` is the worker's own, on its network.
     fn agent_address(&self, worker: &WorkerId, labels: &Labels, address: Option<IpAddr>) -> Option<AgentAddress> {
+        let address = address.filter(|address| is_ours(*address));
         let on_port = |port| address.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
         match labels.get(labels::AGENT).map(String::as_str) {
             Some(UNIX) => Some(AgentAddress::Unix(self.folders.socket(worker))),
@@ -188,6 +190,24 @@ impl Docker {
             None => on_port(EARLIER_AGENT_PORT),
         }
     }
+}
+
+/// Whether an agent's address is on a network of this host. What is sent to another one leaves by the default route, with the secret
+/// of its worker, and somebody else may answer.
+fn is_ours(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => on_link::is_on_link(address).unwrap_or(false),
+        IpAddr::V6(_) => true,
+    }
+}
+
+/// What to do where this host has no address on the workers' network.
+fn unreached(address: IpAddr, config: &Config) -> String {
+    let network = &config.docker.network;
+    format!(
+        "{address} is on no network of this host; Podman's CNI gives hosts no address on internal networks: remove the network \
+         {network}, and make it without --internal, or set worker.agent_transport = \"auto\""
+    )
 }
 
 /// What to do where an agent made no socket in its folder.
@@ -234,7 +254,8 @@ impl ContainerRuntime for Docker {
         }
         let address = self.endpoint(&spec.worker).await?.and_then(|endpoint| endpoint.ip_address?.parse().ok());
         match address {
-            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT)).into()),
+            Some(address) if is_ours(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT)).into()),
+            Some(address) => Err(RuntimeError::refused("reach an agent", unreached(address, &self.config))),
             None => Err(RuntimeError::refused("start a container", "it ended at once or has no address")),
         }
     }
