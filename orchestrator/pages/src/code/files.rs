@@ -35,15 +35,19 @@ impl Files {
         let begins_by = Instant::now() + config.pages.download_wait;
         let limit = config.worker.file_limit.bytes();
         let unread = |error| warmpool_sessions::Error::worker("the browser's downloads cannot be read", error);
+        let mut before = Vec::new();
         let files = loop {
             let mut files = session.worker.agent.files().await.map_err(unread)?;
             files.retain(is_download);
             if let Some(file) = files.iter().find(|file| file.size > limit) {
                 return Err(Error::FileTooLarge { name: file.name.clone(), limit });
             }
-            if !files.is_empty() && files.iter().all(|file| file.complete) {
+            // A browser begins the second of two downloads a moment after its page has asked for it.
+            let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+            if !files.is_empty() && files.iter().all(|file| file.complete) && names == before {
                 break files;
             }
+            before = names;
             if files.is_empty() && left(begins_by).is_zero() {
                 let waited = config.pages.download_wait.as_millis();
                 return Err(Error::invalid(
