@@ -126,10 +126,12 @@ async fn on_each(daemon: &Daemon, cluster: &Kubernetes, wanted: &[String]) -> Re
     Ok(placed)
 }
 
+/// The containers of workers, by a label that the kubelet gives them.
+const WORKER: &str = "label=io.kubernetes.container.name=worker";
+
 /// The containers of workers that run on a node, as its own engine says.
 async fn running_on(cluster: &Kubernetes, node: &str) -> Result<usize> {
-    let running =
-        cluster.engine(node)?.run(&["ps", "--quiet", "--filter", "label=io.kubernetes.container.name=worker"]).await?;
+    let running = cluster.engine(node)?.run(&["ps", "--quiet", "--filter", WORKER]).await?;
     Ok(running.lines().count())
 }
 
@@ -140,8 +142,11 @@ async fn leaves_nothing(daemon: &mut Daemon, cluster: &Kubernetes) -> Result<()>
 /// The same where the cluster may take so many seconds to remove the Pods.
 async fn leaves_nothing_within(seconds: u64, daemon: &mut Daemon, cluster: &Kubernetes) -> Result<()> {
     daemon.signal(Signal::SIGTERM)?;
-    ensure!(daemon.wait(60).await?.success());
-    eventually!("no Pod is left", seconds, pods(cluster, "warmpool.role").await?.is_empty())?;
+    ensure!(daemon.wait(90).await?.success());
+    if let Err(late) = eventually!("no Pod is left", seconds, pods(cluster, "warmpool.role").await?.is_empty()) {
+        let left = ["get", "pods", "--all-namespaces", "--selector", "warmpool.role", "--output", "wide"];
+        return Err(late.context(cluster.kubectl(&left).await.unwrap_or_default()));
+    }
     for node in cluster.nodes() {
         eventually!("no container is left", 30, running_on(cluster, &node).await? == 0)?;
     }

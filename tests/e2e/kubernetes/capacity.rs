@@ -90,6 +90,8 @@ pub(super) async fn a_node_takes_as_many_workers_as_it_says(_: Stage) -> Result<
     let settings = settings.set("WORKER_MEMORY", "256MiB").set("WORKER_SHM", "64MiB").set("WORKER_TMP", "64MiB");
     let settings = settings.set("WORKER_FILE_LIMIT", "16MiB").set("WORKER_PIDS", "128");
     let settings = settings.set("KUBERNETES_RESERVED_CPUS", "0").set("POOL_START_CONCURRENCY", "4");
+    // A kubelet takes a moment for each of so many.
+    let settings = settings.set("DRAIN_CLOSE_TIMEOUT", "50s");
     let settings = settings.set("POOL_CHROMIUM_HEADLESS", TOO_MANY).set("POOL_MAX_WORKERS", TOO_MANY);
     let mut daemon = Daemon::start_cold(settings).await?;
     let ready = async || {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use warmpool_tests::kubernetes::Kubernetes;
 use warmpool_tests::{Daemon, Session, Stage, docker, eventually};
 
-use super::{LONG, apply, cluster, is_long, leaves_nothing, on_each, pods, running_on, settings};
+use super::{LONG, WORKER, apply, cluster, is_long, leaves_nothing, on_each, pods, running_on, settings};
 
 /// How long the API server is away; the lease of the daemon holds for longer.
 const AWAY: Duration = Duration::from_secs(60);
@@ -82,14 +83,10 @@ pub(super) async fn sessions_end_with_their_pod_or_node_alone_and_none_is_left(s
     // A kubelet ends, and its sessions go on; a cable is pulled, and they do not.
     let node = placed[0].node.clone();
     cluster.stop(&node).await?;
-    let ready = async |node: &str| {
-        let field = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
-        Ok::<_, anyhow::Error>(cluster.kubectl(&["get", "node", node, "--output", field]).await? == "True")
-    };
-    eventually!("the cluster knows", 40, !ready(&node).await?)?;
+    eventually!("the cluster knows", 40, !is_ready(&cluster, &node).await?)?;
     placed[0].works(&site).await.context("without a kubelet")?;
     cluster.restart(&node).await?;
-    eventually!("the kubelet is back", 60, ready(&node).await?)?;
+    eventually!("the kubelet is back", 60, is_ready(&cluster, &node).await?)?;
     placed[0].works(&site).await.context("the kubelet left it alone")?;
     let began = Instant::now();
     cluster.cut(&node).await?;
@@ -104,7 +101,7 @@ pub(super) async fn sessions_end_with_their_pod_or_node_alone_and_none_is_left(s
     }
     ensure!(running_on(&cluster, &node).await? > 0, "what was cut off runs on");
     cluster.heal(&node).await?;
-    eventually!("the node is back", 60, ready(&node).await?)?;
+    eventually!("the node is back", 60, is_ready(&cluster, &node).await?)?;
     for one in placed {
         one.session.delete().await?.ok()?;
     }
@@ -126,6 +123,11 @@ pub(super) async fn sessions_end_with_their_pod_or_node_alone_and_none_is_left(s
     leaves_nothing(&mut daemon, &cluster).await?;
     stage.keep(cluster);
     Ok(())
+}
+
+async fn is_ready(cluster: &Kubernetes, node: &str) -> Result<bool> {
+    let field = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+    Ok(cluster.kubectl(&["get", "node", node, "--output", field]).await? == "True")
 }
 
 /// Checks that a session ended once, since the cluster took its worker away, and that its record says why.
@@ -176,8 +178,10 @@ pub(super) async fn what_a_node_takes_back_ends_one_session_with_the_reason(stag
     let site = stage.site_for(&daemon).await?;
     let mut placed = on_each(&daemon, &cluster, &cluster.nodes()).await?;
 
-    // A kubelet whose node runs out of memory says so of the Pod; the API server hears it as it would from the kubelet.
+    // A kubelet whose node runs out of memory says so of the Pod, and kills it. The test does both in its place, while it is
+    // away: it would contradict.
     let gone = placed.remove(0);
+    cluster.stop(&gone.node).await?;
     let path = format!("/api/v1/namespaces/taken/pods/{}", gone.pod);
     let mut pod: Value = serde_json::from_str(&cluster.kubectl(&["get", "--raw", &path]).await?)?;
     pod["status"]["phase"] = json!("Failed");
@@ -187,7 +191,13 @@ pub(super) async fn what_a_node_takes_back_ends_one_session_with_the_reason(stag
     std::fs::write(file.path(), pod.to_string())?;
     let told = ["replace", "--raw", &format!("{path}/status"), "--filename", &file.path().to_string_lossy()];
     cluster.kubectl(&told).await?;
+    let engine = cluster.engine(&gone.node)?;
+    let of_pod = format!("label=io.kubernetes.pod.name={}", gone.pod);
+    let container = engine.run(&["ps", "--quiet", "--filter", &of_pod, "--filter", WORKER]).await?;
+    engine.run(&["kill", container.trim()]).await?;
     is_evicted(&daemon, &gone.session, &gone.node, "low on resource").await?;
+    cluster.restart(&gone.node).await?;
+    eventually!("the kubelet is back", 60, is_ready(&cluster, &gone.node).await?)?;
     for one in &mut placed {
         one.works(&site).await.context("the others go on")?;
     }
