@@ -15,7 +15,7 @@ use crate::storage::{Answer, PAGE_SCRIPT, Request};
 
 use super::browser::{Browser, POLL_INTERVAL};
 
-/// How long an origin may take in a hidden tab.
+/// How long an origin may take.
 pub(super) const ORIGIN_LIMIT: Duration = Duration::from_secs(20);
 /// The longest request that goes to the script as an argument, in bytes. The browser takes about a tenth of a second for each
 /// megabyte of DevTools' messages, and next to nothing for a file's.
@@ -41,9 +41,7 @@ impl<'a> HiddenTab<'a> {
     }
 
     pub(super) async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
-        let visitor = Visitor { browser: self.browser, session: &self.session };
-        let asked = timeout(ORIGIN_LIMIT, visitor.ask(origin, request)).await;
-        asked.unwrap_or_else(|_| Err(CdpError::Refused("it took too long".to_owned())))
+        Visitor { browser: self.browser, session: &self.session }.ask(origin, request).await
     }
 
     pub(super) async fn close(self) -> Result<(), CdpError> {
@@ -96,6 +94,11 @@ impl<'a> Visitor<'a> {
     }
 
     pub(super) async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
+        let asked = timeout(ORIGIN_LIMIT, self.visit(origin, request)).await;
+        asked.unwrap_or_else(|_| Err(CdpError::Refused("it took too long".to_owned())))
+    }
+
+    async fn visit(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
         let (cdp, session) = (&self.browser.cdp, self.session);
         let call = |method, params| cdp.call(Some(session), method, params);
         let address = format!("{origin}/");
