@@ -197,7 +197,8 @@ impl Docker {
 fn is_ours(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => on_link::is_on_link(address).unwrap_or(false),
-        IpAddr::V6(_) => true,
+        // The engine's networks of workers have none.
+        IpAddr::V6(_) => false,
     }
 }
 

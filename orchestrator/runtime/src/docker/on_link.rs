@@ -18,7 +18,9 @@ pub(super) fn is_on_link(address: Ipv4Addr) -> io::Result<bool> {
 
 fn is_on_link_by(routes: &str, address: Ipv4Addr) -> bool {
     let matching = routes.lines().skip(1).filter_map(Route::read).filter(|route| route.leads_to(address));
-    matching.max_by_key(|route| route.mask.count_ones()).is_some_and(|route| route.flags & (GATEWAY | REJECT) == 0)
+    let longest = matching.max_by_key(|route| route.mask.count_ones());
+    // A default route leads to everybody, also where it is a tunnel's and has no gateway.
+    longest.is_some_and(|route| route.mask != 0 && route.flags & (GATEWAY | REJECT) == 0)
 }
 
 /// A route; addresses are in the order of the network's bytes.
@@ -61,6 +63,8 @@ mod tests {
             assert_eq!(is_on_link_by(&routes, address.into()), is_ours, "{address:?}");
         }
         assert!(!is_on_link_by(head, [10, 0, 0, 1].into()), "no route leads there");
+        let tunnel = format!("{head}ppp0 00000000 00000000 0001 0 0 0 00000000 0 0 0\n");
+        assert!(!is_on_link_by(&tunnel, [10, 0, 0, 1].into()), "a default route leads to everybody");
     }
 
     #[test]
