@@ -36,7 +36,7 @@ const MAX_VARIATION: usize = 64;
 /// The bytes that a world's items may take in its record, of which the store takes 64 KiB, encrypted and in base64.
 const MAX_CONTENT: usize = 46 << 10;
 /// What an item takes there beside its texts, with its place in the scene.
-const ITEM: usize = 480;
+const ITEM_OVERHEAD: usize = 480;
 
 /// A request as it comes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -240,7 +240,7 @@ fn check_texts(items: &[Item]) -> Result<(), Error> {
     // Both stand there as JSON, where a quotation mark takes two bytes.
     let escapes = |item: &Item| item.label.matches(['"', '\\']).count();
     let length = |item: &Item| item.label.len() + escapes(item) + address(item);
-    let most = MAX_CONTENT.saturating_sub(items.len() * ITEM);
+    let most = MAX_CONTENT.saturating_sub(items.len() * ITEM_OVERHEAD);
     let all: usize = items.iter().map(length).sum();
     match items.iter().max_by_key(|item| length(item)) {
         Some(longest) if all > most => {

@@ -27,9 +27,9 @@ pub(crate) enum Request<'a> {
 /// Where an origin's storage is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tab {
-    /// In the first tab, which has the session storage as well.
+    /// The first tab: its session storage is written as well.
     First,
-    /// Where nobody sees it: only what all tabs share.
+    /// A tab that nobody sees: only what all tabs share is written.
     Other,
 }
 
