@@ -349,6 +349,9 @@ start_podman() {
     need newuidmap:uidmap slirp4netns:slirp4netns
     grep -q "^$(id -un):" /etc/subuid /etc/subgid ||
       die "Podman has no user ids to give away: as root, usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $(id -un)"
+    if [ "$(podman info --format '{{.Store.GraphDriverName}}' 2> /dev/null)" = vfs ]; then
+      say "Podman stores images and containers with vfs, which copies a whole image for each; warmpool doctor says how to change that"
+    fi
   fi
   if [ -d /run/systemd/system ] && [ "$socket" = "$(podman_socket)" ]; then
     say "Starting Podman (systemd)"

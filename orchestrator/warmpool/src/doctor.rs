@@ -15,13 +15,16 @@ mod port;
 mod programs;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 pub(crate) use check::check;
+use check::silent_flaws;
 pub(crate) use egress::probe_egress;
 pub(crate) use facts::{Directory, Facts, Needs, RuntimeFacts, Socket};
 pub(crate) use nodes::probe_nodes;
 pub(crate) use port::Port;
 use serde::Serialize;
+use warmpool_config::Config;
 
 pub(crate) use warmpool_runtime::{DockerFacts, ImageFact};
 
@@ -48,6 +51,15 @@ pub(crate) struct Finding {
     pub detail: String,
     /// What to do about it; none where nothing needs doing.
     pub remedy: Option<String>,
+}
+
+/// Logs what the daemon serves without, though somebody would have to mend it, such as limits that the engine cannot set. Says
+/// nothing where the engine does not answer, or where it is a cluster's.
+pub(crate) async fn log_silent_flaws(config: Arc<Config>) {
+    let Ok(docker) = RuntimeFacts::ask(&config).await.docker else { return };
+    for Finding { detail, remedy, .. } in silent_flaws(&docker, &Needs::of(&config)) {
+        tracing::warn!(remedy = remedy.unwrap_or_default(), "{detail}");
+    }
 }
 
 /// How a report is written.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Daemon, End, Shutdown, StartError};
 use crate::control;
+use crate::doctor;
 use crate::http::{self, App, Listener};
 use warmpool_core::drain::Phase;
 use warmpool_core::tls;
@@ -118,7 +119,7 @@ async fn replaceable(shutdown: &Shutdown, idle: impl Fn() -> bool) {
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
 /// Errors: `Unfit` when the engine or the workers' network is not fit for them: somebody has to mend that.
 async fn warm_up(app: App) -> Result<(), StartError> {
-    let App { pool, sessions, tasks, recorder, drain, .. } = app;
+    let App { config, pool, sessions, tasks, recorder, drain, .. } = app;
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
         if error.is_unfit() {
@@ -132,6 +133,7 @@ async fn warm_up(app: App) -> Result<(), StartError> {
             () = sleep(RUNTIME_RETRY) => {}
         }
     }
+    tokio::spawn(doctor::log_silent_flaws(config));
     tasks.resume();
     for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
         let recorder = recorder.clone();

@@ -6,7 +6,7 @@ mod host;
 #[cfg(test)]
 mod tests;
 
-use super::{Facts, Finding, Level};
+use super::{DockerFacts, Facts, Finding, Level, Needs};
 
 /// Judges the facts: one finding for each thing looked at, in the order in which they are best mended.
 pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
@@ -30,6 +30,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
         findings.extend(engine::selinux(docker, facts));
         findings.extend(docker.images.iter().map(engine::worker_image));
         findings.push(engine::renderer_image(&docker.renderer));
+        findings.extend(engine::storage(docker));
         findings.extend(facts.docker_root.as_ref().map(|root| engine::engine_space(root, docker.kind)));
     }
     findings.push(host::sandbox(facts));
@@ -43,6 +44,12 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     findings.extend(facts.tls.as_ref().map(host::certificate));
     findings.extend(host::authorities(&facts.authorities));
     findings
+}
+
+/// Judges how well the engine holds and starts containers: what is wrong with a daemon that looks well.
+pub(crate) fn silent_flaws(docker: &DockerFacts, needs: &Needs) -> Vec<Finding> {
+    let findings = [engine::limits(docker, needs), engine::seccomp(docker)];
+    findings.into_iter().chain(engine::storage(docker)).filter(|finding| finding.level > Level::Ok).collect()
 }
 
 fn ok(title: &'static str, detail: impl Into<String>) -> Finding {

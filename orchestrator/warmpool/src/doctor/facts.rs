@@ -120,9 +120,8 @@ impl Facts {
     /// Looks at the host for a configuration. Changes nothing; blocks for a moment.
     pub(crate) fn gather(config: &Config, said: RuntimeFacts) -> Self {
         let RuntimeFacts { docker, cluster } = said;
-        let docker_socket = config.docker.host.socket().to_owned();
         Self {
-            socket: Socket::look(&docker_socket),
+            socket: Socket::look(config.docker.host.socket()),
             docker_root: docker.as_ref().ok().map(|docker| Directory::look(&docker.root_dir)),
             docker,
             cluster,
@@ -131,26 +130,34 @@ impl Facts {
             port: Port::look(config.server.listen),
             tls: certificate(config),
             authorities: check_ca_certificates(config),
-            needs: Needs {
-                listen: config.server.listen,
-                max_connections: config.server.max_connections,
-                max_workers: config.pool.max_workers,
-                worker_memory: config.worker.memory,
-                worker_cpus: config.worker.cpus,
-                sandbox: config.worker.sandbox,
-                runtime: config.docker.runtime.clone(),
-                selinux_type: config.docker.selinux_type.clone(),
-                docker_socket,
-                leaves_network: !config.shares_folders(),
-                min_free: config.store.min_free,
-            },
+            needs: Needs::of(config),
+        }
+    }
+}
+
+impl Needs {
+    /// What this configuration needs.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            listen: config.server.listen,
+            max_connections: config.server.max_connections,
+            max_workers: config.pool.max_workers,
+            worker_memory: config.worker.memory,
+            worker_cpus: config.worker.cpus,
+            sandbox: config.worker.sandbox,
+            runtime: config.docker.runtime.clone(),
+            selinux_type: config.docker.selinux_type.clone(),
+            docker_socket: config.docker.host.socket().to_owned(),
+            leaves_network: !config.shares_folders(),
+            min_free: config.store.min_free,
         }
     }
 }
 
 /// What engine and cluster say of themselves.
 pub(crate) struct RuntimeFacts {
-    docker: Result<DockerFacts, String>,
+    /// What the engine says, or why it says nothing.
+    pub docker: Result<DockerFacts, String>,
     cluster: Option<Result<ClusterFacts, String>>,
 }
 

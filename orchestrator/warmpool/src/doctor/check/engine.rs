@@ -257,6 +257,33 @@ pub(super) fn renderer_image((name, there): &(String, bool)) -> Finding {
     }
 }
 
+pub(super) fn storage(docker: &DockerFacts) -> Option<Finding> {
+    const TITLE: &str = "Engine's storage";
+    // Podman may choose it without root's rights, and either engine on a file system that cannot lie in layers.
+    if docker.driver != "vfs" {
+        return None;
+    }
+    let remedy = match (docker.kind, docker.rootless) {
+        (EngineKind::Docker, _) => {
+            "remove \"storage-driver\": \"vfs\" from daemon.json, or put the engine's data-root on ext4 or xfs; then build or \
+             load the worker images once more"
+        }
+        (EngineKind::Podman, true) => {
+            "write driver = \"overlay\" below [storage] in ~/.config/containers/storage.conf, run podman system reset, which \
+             removes all containers and images of this user, and build or load the worker images once more"
+        }
+        (EngineKind::Podman, false) => {
+            "write driver = \"overlay\" below [storage] in /etc/containers/storage.conf, run podman system reset, which \
+             removes all containers and images, and build or load the worker images once more"
+        }
+    };
+    Some(warn(
+        TITLE,
+        "vfs, which copies the whole image for each worker: slow starts, and half a gigabyte of disk each",
+        remedy,
+    ))
+}
+
 pub(super) fn engine_space(root: &Directory, kind: EngineKind) -> Finding {
     const TITLE: &str = "Engine's disk";
     let path = root.path.display();

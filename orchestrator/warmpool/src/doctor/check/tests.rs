@@ -187,6 +187,7 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
         (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),
         (|f| f.docker_root.as_mut().unwrap().free = Some(1 << 30), Warn, "Engine's disk", "only 1GiB free"),
+        (|f| docker(f).driver = "vfs".to_owned(), Warn, "Engine's storage", "copies the whole image"),
         (|f| f.needs.sandbox = false, Warn, "Browser sandbox", "worker.sandbox is false"),
         (|f| f.host.user_namespaces = false, Fail, "Browser sandbox", "no user namespaces"),
         (|f| f.host.max_user_namespaces = Some(0), Fail, "Browser sandbox", "user.max_user_namespaces is 0"),
@@ -227,6 +228,22 @@ fn each_flaw_is_found_alone() {
         assert!(complaints[0].remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()));
         assert_eq!(healthy(&findings), *level != Fail);
     }
+}
+
+#[test]
+fn what_nobody_notices_is_told_at_the_start() {
+    let told = |change: fn(&mut Facts)| {
+        let mut facts = sound();
+        change(&mut facts);
+        let docker = facts.docker.as_ref().unwrap();
+        silent_flaws(docker, &facts.needs).into_iter().map(|finding| finding.title).collect::<Vec<_>>()
+    };
+    assert_eq!(told(|_| ()), Vec::<&str>::new());
+    assert_eq!(told(|f| docker(f).memory_limit = false), ["Limits"]);
+    assert_eq!(told(|f| docker(f).security_options.clear()), ["System call filter"]);
+    assert_eq!(told(|f| docker(f).driver = "vfs".to_owned()), ["Engine's storage"]);
+    // Such an engine starts no worker at all, which nobody overlooks.
+    assert_eq!(told(|f| docker(f).images[0].there = false), Vec::<&str>::new());
 }
 
 #[test]
