@@ -1,10 +1,11 @@
 //! A disk that fills up: recordings give way first, tasks wait, nothing is lost.
 
 use anyhow::{Context, Result, ensure};
+use http::Method;
 use serde_json::{Value, json};
 use warmpool_tests::disk::Disk;
 use warmpool_tests::task::artifact;
-use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Api, Daemon, Driver, Group, Session, Settings, Stage, eventually, group, host_address};
 
 use crate::history::{becomes, heading, id, task, with};
 
@@ -23,6 +24,7 @@ pub(crate) fn group() -> Group {
             items_that_never_began_are_tried_again,
             finished_work_waits_for_room,
             recordings_stop_first,
+            profiles_keep_their_last_version,
         ],
     )
 }
@@ -158,4 +160,50 @@ async fn recordings_stop_first(stage: Stage) -> Result<()> {
     disk.clear()?;
     eventually!("all is well again", 10, api.get("/readyz").await?.text() == "ready\n")?;
     daemon.assert_idle().await
+}
+
+/// A browser that shows the site, and signs in as this user.
+async fn signed_in(daemon: &Daemon, site: &str, profile: &Value, user: &str) -> Result<(Session, Driver)> {
+    let body = json!({"browser_type": "chromium", "headless": true, "url": "about:blank", "profile": profile});
+    let session = daemon.webdriver(body).await?;
+    let driver = Driver::start(session.connect_url()?, json!({"browserName": "chrome"})).await?;
+    driver.goto(&format!("{site}/")).await?;
+    if !user.is_empty() {
+        let script = format!("document.cookie = 'login={user}; path=/; max-age=10000'");
+        driver.command(Method::POST, "/execute/sync", &json!({"script": script, "args": []})).await?.ok()?;
+    }
+    Ok((session, driver))
+}
+
+async fn profiles_keep_their_last_version(stage: Stage) -> Result<()> {
+    for kind in ["state", "folder"] {
+        let Some(disk) = Disk::mount(2 * DISK)? else { return Ok(()) };
+        let settings = Settings::on_demand().data_in(disk.path()).set("STORE_MIN_FREE", "8MiB");
+        let daemon = Daemon::start(settings.set("EGRESS_ALLOW", host_address())).await?;
+        let site = stage.site_for(&daemon).await?;
+        let profile = |mode: &str| json!({"name": kind, "mode": mode, "kind": kind});
+        let (session, driver) = signed_in(&daemon, &site, &profile("write"), "ann").await?;
+        driver.quit().await?;
+        let ended = session.becomes("terminated", 30).await?;
+        ensure!(ended["profile"]["error"].is_null() && ended["profile"]["saved_at"].is_u64(), "{ended}");
+
+        let (session, driver) = signed_in(&daemon, &site, &profile("write"), "bob").await?;
+        disk.leave(MIN_FREE - MIB)?;
+        driver.quit().await?;
+        let ended = session.becomes("terminated", 30).await?;
+        let error = ended["profile"]["error"].as_str().with_context(|| format!("{kind} names no error: {ended}"))?;
+        ensure!(error.contains("the disk is nearly full"), "{kind}: {error}");
+
+        disk.clear()?;
+        eventually!("there is room again", 30, daemon.api().get("/readyz").await?.status == 200)?;
+        let versions = daemon.api().get(&format!("/profiles/{kind}")).await?.ok()?["versions"].clone();
+        ensure!(versions.as_array().is_some_and(|versions| versions.len() == 1), "{kind}: {versions}");
+        let (session, driver) = signed_in(&daemon, &site, &profile("read"), "").await?;
+        let script = json!({"script": "return document.cookie", "args": []});
+        let cookie = driver.command(Method::POST, "/execute/sync", &script).await?.ok()?["value"].clone();
+        ensure!(cookie == "login=ann", "{kind}: {cookie}");
+        session.delete().await?.ok()?;
+        daemon.assert_idle().await?;
+    }
+    Ok(())
 }

@@ -3,14 +3,18 @@
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, group};
+use warmpool_tests::programs::{self, Program};
+use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, group, host_address};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::on_demand().set("SESSION_MAX_STATE", "1MiB");
+    // Private files need a secure context, which pages of localhost have without a certificate.
+    let allowed = format!("{},127.0.0.0/8,::1", host_address());
+    let settings = Settings::on_demand().set("SESSION_MAX_STATE", "1MiB").set("EGRESS_ALLOW", allowed);
     group!(Some(settings),
         quick: [passes_between_sessions_of_chromium],
         full: [
             passes_between_all_engines,
+            passes_to_playwright_and_back,
             is_there_before_the_first_page_and_leaves_no_trace,
             is_read_of_origins_that_no_tab_shows,
             goes_with_a_browser_of_the_drivers_own,
@@ -145,6 +149,14 @@ async fn passes_between_all_engines(stage: Stage) -> Result<()> {
                 .with_context(|| format!("{} to {}: {state}", from.0, to.0))?;
         }
     }
+    Ok(())
+}
+
+async fn passes_to_playwright_and_back(stage: Stage) -> Result<()> {
+    let program = Program::node(&programs::clients(), "storage_state.mjs").await?.of(stage.daemon()?);
+    let site = stage.site().url("localhost");
+    let results = program.env("SITE_URL", &site).results().await?;
+    ensure!(results["origins"] == json!([site]), "{results}");
     Ok(())
 }
 
