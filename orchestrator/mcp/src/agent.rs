@@ -172,7 +172,7 @@ impl Agent {
             max_elements: config.mcp.max_elements,
         };
         let control = Control::open(sessions, &session, config, limits).await?;
-        let log = PageLog::new(sessions.find_log(session.id.as_str(), &self.key)?.book, config.mcp.max_log);
+        let log = PageLog::new(sessions.find_log(session.id.as_str(), &self.key)?.buffer, config.mcp.max_log);
         Ok(Browsing { control, log, session, _unconfirmed: unconfirmed })
     }
 }

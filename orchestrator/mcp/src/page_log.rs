@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use warmpool_api::log::LogEntry;
-use warmpool_sessions::logs::Book;
+use warmpool_sessions::logs::LogBuffer;
 
 /// The log of a session, by the pages that its tabs show.
 #[derive(Debug)]
 pub(crate) struct PageLog {
-    book: Arc<Book>,
+    buffer: Arc<LogBuffer>,
     /// The most entries that are listed.
     most: usize,
     pages: Pages,
@@ -36,19 +36,19 @@ struct Page {
 }
 
 impl PageLog {
-    pub(crate) fn new(book: Arc<Book>, most: usize) -> Self {
-        Self { book, most, pages: Pages::default() }
+    pub(crate) fn new(buffer: Arc<LogBuffer>, most: usize) -> Self {
+        Self { buffer, most, pages: Pages::default() }
     }
 
     /// Somebody looks at a tab, and sees the document that began at this moment.
     pub(crate) fn look(&mut self, tab: &str, origin: f64) {
-        self.pages.look(tab, origin, self.book.last());
+        self.pages.look(tab, origin, self.buffer.last());
     }
 
     /// The entries of the page that a tab shows, or all.
     pub(crate) fn entries(&self, tab: &str, all: bool) -> Vec<LogEntry> {
         let after = if all { 0 } else { self.pages.after(tab) };
-        self.book.entries(after).0
+        self.buffer.entries(after).0
     }
 
     /// The latest ones of these lines, where they are too many.

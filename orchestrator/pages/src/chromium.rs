@@ -19,7 +19,7 @@ use self::events::{Progress, Watched};
 use self::interception::Rules;
 use crate::Error;
 use crate::driver::moments;
-use crate::request::wire::{Moment, Viewport};
+use crate::request::wire::{LifecycleEvent, Viewport};
 use crate::request::{PageRequest, Source};
 use crate::response::PageResponse;
 use crate::tab::{FUNCTIONS, TabError, named};
@@ -264,7 +264,7 @@ impl ChromiumTab {
         let empty = json!({"url": "about:blank"});
         let opened = self.cdp.call_within(limit, Some(&self.id), "Page.navigate", empty).await;
         opened.map_err(|error| TabError::from(error).when("open an empty page", self.limit))?;
-        self.progress.reached(&[Moment::Load]).await
+        self.progress.reached(&[LifecycleEvent::Load]).await
     }
 
     /// Calls a function of the page's own file.

@@ -16,8 +16,8 @@ use url::Url;
 use crate::Error;
 use crate::perform::left;
 use crate::request::length::MILLIMETRES;
-use crate::request::screenshot::Part;
-use crate::request::wire::Moment;
+use crate::request::screenshot::CaptureArea;
+use crate::request::wire::LifecycleEvent;
 use crate::request::{PageRequest, Pdf, Screenshot, Source};
 use crate::response::PageResponse;
 use crate::tab::{FUNCTIONS, TabError, named};
@@ -53,7 +53,7 @@ impl DriverTab {
         config: &Arc<Config>,
         request: &PageRequest,
     ) -> Result<Self, Error> {
-        let waits_for_all = moments(request).contains(&Moment::Load);
+        let waits_for_all = moments(request).contains(&LifecycleEvent::Load);
         let requested = json!({"capabilities": {"alwaysMatch": {
             "pageLoadStrategy": if waits_for_all { "normal" } else { "eager" },
             "unhandledPromptBehavior": "dismiss",
@@ -140,7 +140,7 @@ impl DriverTab {
             }
             Source::Html(html) => {
                 self.call("write", &[json!(html)], limit).await.map_err(late)?;
-                let waits_for_all = moments(request).contains(&Moment::Load);
+                let waits_for_all = moments(request).contains(&LifecycleEvent::Load);
                 loop {
                     let state = self.call("ready", &[], left(until)).await.map_err(late)?;
                     if state == "complete" || (state == "interactive" && !waits_for_all) {
@@ -226,11 +226,11 @@ impl DriverTab {
     pub(crate) async fn screenshot(&self, wanted: &Screenshot, limit: Duration) -> Result<Bytes, Error> {
         let failed = |error: TabError| error.when("picture the page", self.limit);
         let picture = match &wanted.part {
-            Part::Element(selector) => self.picture_of(selector, limit).await?,
-            Part::FullPage if self.engine() == Engine::Firefox => {
+            CaptureArea::Element(selector) => self.picture_of(selector, limit).await?,
+            CaptureArea::FullPage if self.engine() == Engine::Firefox => {
                 self.get("moz/screenshot/full", limit).await.map_err(failed)?
             }
-            Part::FullPage => {
+            CaptureArea::FullPage => {
                 // There is no command for it, so the window becomes as large as the page.
                 let size = self.call("size", &[], limit).await.map_err(failed)?;
                 let side = |name: &str, inner: &str, outer: &str| {
@@ -242,7 +242,7 @@ impl DriverTab {
                 self.post("window/rect", json!({"width": width, "height": height}), limit).await.map_err(failed)?;
                 self.get("screenshot", limit).await.map_err(failed)?
             }
-            Part::Viewport | Part::Clip(_) => self.get("screenshot", limit).await.map_err(failed)?,
+            CaptureArea::Viewport | CaptureArea::Clip(_) => self.get("screenshot", limit).await.map_err(failed)?,
         };
         self.decoded(&picture).map_err(failed)
     }
@@ -291,8 +291,8 @@ impl DriverTab {
 }
 
 /// The moments of a page that a call waits for.
-pub(crate) fn moments(request: &PageRequest) -> &[Moment] {
-    request.goto.wait_until.as_ref().map_or(&[Moment::Load][..], |until| &until.0)
+pub(crate) fn moments(request: &PageRequest) -> &[LifecycleEvent] {
+    request.goto.wait_until.as_ref().map_or(&[LifecycleEvent::Load][..], |until| &until.0)
 }
 
 fn millis(time: Duration) -> u64 {

@@ -21,7 +21,7 @@ const MOST_STEPS: u64 = 500;
 
 /// A part of a page, in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct PageArea {
     pub(crate) x: f64,
     pub(crate) y: f64,
     pub(crate) width: f64,
@@ -115,13 +115,13 @@ impl Look<'_> {
 
 /// The place of an element.
 /// Errors: `Field` when there is none.
-pub(crate) async fn place(tab: &Tab, selector: &str, limit: Duration) -> Result<Place, Error> {
+pub(crate) async fn place(tab: &Tab, selector: &str, limit: Duration) -> Result<PageArea, Error> {
     checked_place(&tab.call("place", &[json!(selector)], limit).await)
 }
 
 /// The place of an element, from what the page says of it.
 /// Errors: `Field` when there is none.
-pub(crate) fn checked_place(said: &Result<Value, TabError>) -> Result<Place, Error> {
+pub(crate) fn checked_place(said: &Result<Value, TabError>) -> Result<PageArea, Error> {
     let place = match said {
         Ok(place) => place,
         Err(error) => return Err(error.clone().when("look for the element", 0)),
@@ -133,7 +133,7 @@ pub(crate) fn checked_place(said: &Result<Value, TabError>) -> Result<Place, Err
         return Err(Error::invalid("selector", "has no element on the page: wait for it by `waitForSelector`"));
     }
     let of = |name: &str| place[name].as_f64().unwrap_or_default();
-    let place = Place { x: of("x"), y: of("y"), width: of("width"), height: of("height") };
+    let place = PageArea { x: of("x"), y: of("y"), width: of("width"), height: of("height") };
     if place.width < 1.0 || place.height < 1.0 {
         return Err(Error::invalid("selector", "has an element without a size, of which there is no picture"));
     }

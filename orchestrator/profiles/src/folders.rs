@@ -14,7 +14,7 @@ use warmpool_protocol::folder::{FolderEngine, FolderError, FolderManifest, read_
 use crate::files::Files;
 use crate::record::{Content, FolderVersion, Version, check_name};
 use crate::table::Entry;
-use crate::writer::{Place, Writer};
+use crate::writer::{QualifiedName, Writer};
 use crate::{Error, ProfileKind, Profiles};
 use warmpool_api::profile::ProfileView;
 use warmpool_core::blocking::blocking;
@@ -202,7 +202,7 @@ impl Profiles {
     /// Saves a packed folder as the newest version, while it arrives.
     pub(crate) async fn save_folder(
         &self,
-        place: &Place,
+        place: &QualifiedName,
         session: Option<&SessionId>,
         wanted: Option<Engine>,
         from: impl AsyncRead + Send + Unpin + 'static,

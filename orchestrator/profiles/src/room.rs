@@ -9,16 +9,16 @@ use crate::{Error, Profiles};
 use warmpool_keys::KeyId;
 
 /// The bytes that saves under way add to what each key holds.
-pub(crate) type Promised = Mutex<HashMap<KeyId, u64>>;
+pub(crate) type Reservations = Mutex<HashMap<KeyId, u64>>;
 
 /// The room that a save needs until its record counts; given back when dropped.
-pub(crate) struct Room<'a> {
-    promised: &'a Promised,
+pub(crate) struct ReservedSpace<'a> {
+    promised: &'a Reservations,
     owner: KeyId,
     bytes: u64,
 }
 
-impl Drop for Room<'_> {
+impl Drop for ReservedSpace<'_> {
     fn drop(&mut self) {
         let mut all = self.promised.lock();
         if let Some(bytes) = all.get_mut(&self.owner) {
@@ -34,7 +34,7 @@ impl Profiles {
     /// Takes the room for a record that has a new version. Its older versions give way as far as they must; the names of their files
     /// are added to `left`.
     /// Errors: `SizeLimit` where the new version alone is too much.
-    pub(crate) fn make_room(&self, record: &mut Record, left: &mut Vec<String>) -> Result<Room<'_>, Error> {
+    pub(crate) fn make_room(&self, record: &mut Record, left: &mut Vec<String>) -> Result<ReservedSpace<'_>, Error> {
         let limit = self.0.limits.max_total.bytes();
         let mut promised = self.0.promised.lock();
         let (mut others, mut before) = (promised.get(&record.owner).copied().unwrap_or_default(), 0);
@@ -53,6 +53,6 @@ impl Profiles {
         }
         let bytes = record.size().saturating_sub(before);
         *promised.entry(record.owner.clone()).or_default() += bytes;
-        Ok(Room { promised: &self.0.promised, owner: record.owner.clone(), bytes })
+        Ok(ReservedSpace { promised: &self.0.promised, owner: record.owner.clone(), bytes })
     }
 }

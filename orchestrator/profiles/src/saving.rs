@@ -9,7 +9,7 @@ use warmpool_protocol::StorageState;
 
 use crate::record::{Content, Record, Version};
 use crate::table::Entry;
-use crate::writer::Place;
+use crate::writer::QualifiedName;
 use crate::{Error, Profiles};
 use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::unix_ms;
@@ -19,7 +19,7 @@ use warmpool_store::{Batch, Durability, Table};
 
 impl Profiles {
     /// Makes the record and the key of a profile that is not there, and is to keep this. The caller carries it out.
-    pub(crate) async fn make(&self, place: &Place, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
+    pub(crate) async fn make(&self, place: &QualifiedName, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
         let _turn = self.0.making.lock().await;
         if let Ok(entry) = self.entry(place) {
             return Ok(entry);
@@ -56,7 +56,12 @@ impl Profiles {
     }
 
     /// Saves the text of a state as the newest version. Returns whether it differs from the one before. The caller carries it out.
-    pub(crate) async fn save(&self, place: &Place, session: Option<&SessionId>, text: Vec<u8>) -> Result<bool, Error> {
+    pub(crate) async fn save(
+        &self,
+        place: &QualifiedName,
+        session: Option<&SessionId>,
+        text: Vec<u8>,
+    ) -> Result<bool, Error> {
         let size = text.len() as u64;
         let hash = hash(&text);
         let entry = self.make(place, ProfileKind::State).await?;
@@ -83,7 +88,7 @@ impl Profiles {
     /// new; then, and with an error, the file is left to the caller.
     pub(crate) async fn add_version(
         &self,
-        place: &Place,
+        place: &QualifiedName,
         entry: &Entry,
         session: Option<&SessionId>,
         file: String,

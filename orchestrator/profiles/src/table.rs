@@ -10,8 +10,8 @@ use warmpool_protocol::StorageState;
 use crate::files::Files;
 use crate::imports::Imports;
 use crate::record::{Record, Version, check_name};
-use crate::room::Promised;
-use crate::writer::{Holders, Place, Writer};
+use crate::room::Reservations;
+use crate::writer::{Holders, QualifiedName, Writer};
 use crate::{Error, contents};
 use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
 use warmpool_config::Profiles as Limits;
@@ -32,9 +32,9 @@ pub(crate) struct Shared {
     pub(crate) files: Files,
     /// Encrypts the profiles' own keys.
     pub(crate) instance: Cipher,
-    pub(crate) entries: Mutex<HashMap<Place, Arc<Entry>>>,
+    pub(crate) entries: Mutex<HashMap<QualifiedName, Arc<Entry>>>,
     holders: Holders,
-    pub(crate) promised: Promised,
+    pub(crate) promised: Reservations,
     pub(crate) imports: Imports,
     /// Held while a profile is made, so that no key has more than it may.
     pub(crate) making: tokio::sync::Mutex<()>,
@@ -80,7 +80,7 @@ impl Profiles {
             instance: Cipher::new(&instance),
             entries: Mutex::default(),
             holders: Holders::default(),
-            promised: Promised::default(),
+            promised: Reservations::default(),
             making: tokio::sync::Mutex::default(),
         };
         Self(Arc::new(shared))
@@ -122,12 +122,12 @@ impl Profiles {
         &self.0.holders
     }
 
-    fn writer_of(&self, place: &Place) -> Option<String> {
+    fn writer_of(&self, place: &QualifiedName) -> Option<String> {
         let holders = self.0.holders.lock();
         holders.get(place).map(|session| session.as_ref().map_or_else(|| "starting".to_owned(), ToString::to_string))
     }
 
-    pub(crate) fn entry(&self, place: &Place) -> Result<Arc<Entry>, Error> {
+    pub(crate) fn entry(&self, place: &QualifiedName) -> Result<Arc<Entry>, Error> {
         let entry = self.0.entries.lock().get(place).cloned();
         entry.ok_or_else(|| Error::UnknownProfile { name: place.1.clone() })
     }
@@ -309,10 +309,10 @@ impl Profiles {
 
     /// Checks that a key may have this profile as well. Those that sessions will make count, since each was promised to one.
     /// Errors: `ProfileLimit`.
-    pub(crate) fn check_room(&self, place: &Place) -> Result<(), Error> {
+    pub(crate) fn check_room(&self, place: &QualifiedName) -> Result<(), Error> {
         let limit = self.0.limits.max_per_key;
-        let is_another = |other: &&Place| other.0 == place.0 && *other != place;
-        let promised: Vec<Place> = self.holders().lock().keys().filter(is_another).cloned().collect();
+        let is_another = |other: &&QualifiedName| other.0 == place.0 && *other != place;
+        let promised: Vec<QualifiedName> = self.holders().lock().keys().filter(is_another).cloned().collect();
         let entries = self.0.entries.lock();
         let promised = promised.iter().filter(|place| !entries.contains_key(*place)).count();
         let count = entries.keys().filter(is_another).count() + promised;
@@ -323,7 +323,7 @@ impl Profiles {
     pub async fn forget_unused(&self) {
         let Some(keep_for) = self.0.limits.keep_for else { return };
         let oldest = unix_ms().saturating_sub(millis(keep_for));
-        let unused: Vec<Place> = {
+        let unused: Vec<QualifiedName> = {
             let all = self.0.entries.lock();
             all.iter()
                 .filter(|(_, entry)| entry.record.lock().used_ms < oldest)

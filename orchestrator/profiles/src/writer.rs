@@ -14,13 +14,13 @@ use warmpool_keys::KeyId;
 use warmpool_store::carry_out;
 
 /// A profile by the key that owns it and its name.
-pub(crate) type Place = (KeyId, String);
+pub(crate) type QualifiedName = (KeyId, String);
 /// Who writes which profile; none where its session is being made.
-pub(crate) type Holders = Arc<Mutex<HashMap<Place, Option<SessionId>>>>;
+pub(crate) type Holders = Arc<Mutex<HashMap<QualifiedName, Option<SessionId>>>>;
 
 /// The right to write one profile, which nobody else has; given back when dropped.
 pub struct Writer {
-    pub(crate) place: Place,
+    pub(crate) place: QualifiedName,
     holders: Holders,
     profiles: Profiles,
     session: OnceLock<SessionId>,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Writer {
 impl Writer {
     /// Takes the right, if nobody has it.
     /// Errors: `ProfileInUse`.
-    pub(crate) fn take(profiles: &Profiles, place: Place) -> Result<Self, Error> {
+    pub(crate) fn take(profiles: &Profiles, place: QualifiedName) -> Result<Self, Error> {
         let holders = Arc::clone(profiles.holders());
         {
             let mut all = holders.lock();
@@ -90,7 +90,7 @@ impl Writer {
         carry_out(async move { profiles.save_folder(&place, session.as_ref(), engine, from).await }).await
     }
 
-    fn parts(&self) -> (Profiles, Place, Option<SessionId>) {
+    fn parts(&self) -> (Profiles, QualifiedName, Option<SessionId>) {
         (self.profiles.clone(), self.place.clone(), self.session.get().cloned())
     }
 }

@@ -357,7 +357,7 @@ async fn open(
         Attachment::Open { stream, early, listener, .. } => (stream, early, listener),
         Attachment::Declined(status) => return Err(refused(status)),
     };
-    if let Some(listener) = listener.as_mut().filter(|listener| listener.heeds().first_page) {
+    if let Some(listener) = listener.as_mut().filter(|listener| listener.listen_rules().first_page) {
         listener.tell(&ClientMessage::default()).await?;
     }
     let config = WebSocketConfig::default()

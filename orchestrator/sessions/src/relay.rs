@@ -30,7 +30,7 @@ use browser_messages::BrowserMessages;
 use client_messages::ClientMessages;
 use frames::{Frames, Sender};
 use pump::{Pump, PumpEnd};
-use reading::Reading;
+use reading::MessageReader;
 use warmpool_config::Config;
 use warmpool_core::trace::TRACES;
 use warmpool_workers::worker::{AgentListener, Attachment as BrowserSide, PortStream};
@@ -184,11 +184,13 @@ impl Relay {
             Some(agent) => {
                 let outcomes = Arc::clone(self.session.egress.outcomes());
                 let blocks_ads = self.session.options.launch.block_ads;
-                let client = Reading::Client(Box::new(ClientMessages::new(Some(*agent), saves)));
-                (client, Reading::Browser(Box::new(BrowserMessages::new(outcomes, blocks_ads))))
+                let client = MessageReader::Client(Box::new(ClientMessages::new(Some(*agent), saves)));
+                (client, MessageReader::Browser(Box::new(BrowserMessages::new(outcomes, blocks_ads))))
             }
-            None if saves.is_some() => (Reading::Client(Box::new(ClientMessages::new(None, saves))), Reading::Nothing),
-            None => (Reading::Nothing, Reading::Nothing),
+            None if saves.is_some() => {
+                (MessageReader::Client(Box::new(ClientMessages::new(None, saves))), MessageReader::Nothing)
+            }
+            None => (MessageReader::Nothing, MessageReader::Nothing),
         };
         let (from_client, from_browser) = (Frames::new(Sender::Client, limit), Frames::new(Sender::Browser, limit));
         let mut up = Pump::new(client_reader, browser_writer, from_client, client_reads, Bytes::new());

@@ -22,7 +22,7 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use super::dump::{self, DumpTarget, Restored, Rows, Writer, WrittenDump};
 use super::folder::{self, DataPath, Folder};
-use super::ledger::Moment;
+use super::ledger::CommitPoint;
 use super::unfinished::Unfinished;
 use super::{SCHEMA_VERSION, StoreError, free_bytes};
 
@@ -47,7 +47,7 @@ pub(super) fn create(path: &Path) -> Result<Writer, StoreError> {
 /// `min_free` bytes.
 pub(super) fn finish(
     writer: Writer,
-    moment: Moment,
+    moment: CommitPoint,
     data: &Path,
     folders: &[Folder],
     min_free: u64,

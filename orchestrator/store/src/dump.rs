@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::folder::DataPath;
-use super::ledger::{Moment, is_ledger};
+use super::ledger::{CommitPoint, is_ledger};
 use super::unfinished::Unfinished;
 use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record, schema};
 use warmpool_core::clock::unix_ms;
@@ -67,7 +67,7 @@ pub struct Restored {
     pub files: u64,
     /// Which state it held; none when an earlier release wrote it.
     #[serde(default)]
-    pub moment: Option<Moment>,
+    pub moment: Option<CommitPoint>,
 }
 
 /// Where the content of a backup goes when it is read back.
@@ -196,7 +196,7 @@ impl Writer {
     }
 
     /// Ends the dump, which holds the state of this moment, but not the file.
-    pub(super) fn end(mut self, moment: Moment) -> Result<(Unfinished, Rows), StoreError> {
+    pub(super) fn end(mut self, moment: CommitPoint) -> Result<(Unfinished, Rows), StoreError> {
         self.line(&moment)?;
         let sha256 = hex::encode(self.hash.clone().finalize());
         self.line(&Trailer { lines: self.lines.clone(), files: 0, sha256 })?;
@@ -205,7 +205,7 @@ impl Writer {
         Ok((self.out, Rows { created_ms, lines, bytes: self.bytes, sha256 }))
     }
 
-    pub(super) fn finish(self, moment: Moment) -> Result<WrittenDump, StoreError> {
+    pub(super) fn finish(self, moment: CommitPoint) -> Result<WrittenDump, StoreError> {
         let (out, Rows { created_ms, lines, .. }) = self.end(moment)?;
         let (path, bytes) = out.finish()?;
         Ok(WrittenDump { path, created_ms, lines, files: 0, bytes })
@@ -216,7 +216,7 @@ impl Writer {
 pub(super) fn dump_backend(
     backend: &dyn Backend,
     path: &Path,
-    moment: Moment,
+    moment: CommitPoint,
     tables: impl Fn(Table) -> bool,
 ) -> Result<WrittenDump, StoreError> {
     let refused = |error: BackendError| StoreError::during("read the database")(io::Error::other(error));
@@ -239,7 +239,7 @@ pub(super) fn dump_backend(
 }
 
 /// The moment of a dump that lies alone in its file, unchecked.
-pub(super) fn moment_of(path: &Path) -> Option<Moment> {
+pub(super) fn moment_of(path: &Path) -> Option<CommitPoint> {
     end(path)?.0
 }
 
@@ -256,7 +256,7 @@ pub(super) fn has_rows(path: &Path, table: Table) -> bool {
 }
 
 /// The last two lines of a dump; the first of them is another one in those of earlier releases.
-fn end(path: &Path) -> Option<(Option<Moment>, Trailer)> {
+fn end(path: &Path) -> Option<(Option<CommitPoint>, Trailer)> {
     const LONGEST: u64 = 8 * 1024;
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -306,7 +306,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
             }
             break;
         }
-        if let Ok(found) = serde_json::from_slice::<Moment>(&bytes) {
+        if let Ok(found) = serde_json::from_slice::<CommitPoint>(&bytes) {
             moment = Some(found);
             continue;
         }

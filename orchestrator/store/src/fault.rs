@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
-use super::handle::Place;
+use super::handle::StoreLocation;
 use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
 use super::lock::DirLock;
@@ -20,7 +20,7 @@ use super::{KeyRange, Store, StoreOptions, Table};
 
 /// Where a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Point {
+pub enum FaultPoint {
     /// Before a batch is applied.
     Apply,
     /// Before a flush.
@@ -70,9 +70,9 @@ pub struct Faults(Arc<Plan>);
 
 #[derive(Debug)]
 struct Plan {
-    due: Mutex<HashMap<(Point, u64), Fault>>,
-    always: Mutex<HashMap<Point, Fault>>,
-    calls: Mutex<HashMap<Point, u64>>,
+    due: Mutex<HashMap<(FaultPoint, u64), Fault>>,
+    always: Mutex<HashMap<FaultPoint, Fault>>,
+    calls: Mutex<HashMap<FaultPoint, u64>>,
     free_bytes: AtomicU64,
     free_gate: Mutex<Option<FaultGate>>,
 }
@@ -92,18 +92,18 @@ impl Default for Faults {
 
 impl Faults {
     /// The next call at the point meets the fault.
-    pub fn next(&self, point: Point, fault: Fault) {
+    pub fn next(&self, point: FaultPoint, fault: Fault) {
         let nth = self.calls(point);
         self.0.due.lock().insert((point, nth), fault);
     }
 
     /// Every call at the point meets the fault.
-    pub fn always(&self, point: Point, fault: Fault) {
+    pub fn always(&self, point: FaultPoint, fault: Fault) {
         self.0.always.lock().insert(point, fault);
     }
 
     /// How often the point has been reached.
-    pub fn calls(&self, point: Point) -> u64 {
+    pub fn calls(&self, point: FaultPoint) -> u64 {
         *self.0.calls.lock().get(&point).unwrap_or(&0)
     }
 
@@ -121,10 +121,10 @@ impl Faults {
     #[expect(clippy::unwrap_used, reason = "a test ends where a change that nobody aborted does")]
     pub async fn abandon<T: Send + 'static>(&self, change: impl Future<Output = T> + Send + 'static) {
         let gate = FaultGate::default();
-        let before = self.calls(Point::Apply);
-        self.next(Point::Apply, Fault::Hang(gate.clone()));
+        let before = self.calls(FaultPoint::Apply);
+        self.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
         let caller = tokio::spawn(change);
-        until("it is being written", || self.calls(Point::Apply) > before).await;
+        until("it is being written", || self.calls(FaultPoint::Apply) > before).await;
         caller.abort();
         assert!(caller.await.map(drop).unwrap_err().is_cancelled());
         gate.open();
@@ -138,7 +138,7 @@ impl Faults {
         self.0.free_bytes.load(Ordering::SeqCst)
     }
 
-    fn reach(&self, point: Point) -> Result<(), BackendError> {
+    fn reach(&self, point: FaultPoint) -> Result<(), BackendError> {
         let nth = {
             let mut calls = self.0.calls.lock();
             let count = calls.entry(point).or_default();
@@ -166,12 +166,12 @@ struct FaultBackend<B> {
 
 impl<B: Backend> Backend for FaultBackend<B> {
     fn apply(&mut self, ops: &[Op]) -> Result<(), BackendError> {
-        self.faults.reach(Point::Apply)?;
+        self.faults.reach(FaultPoint::Apply)?;
         self.inner.apply(ops)
     }
 
     fn flush(&mut self) -> Result<(), BackendError> {
-        self.faults.reach(Point::Flush)?;
+        self.faults.reach(FaultPoint::Flush)?;
         self.inner.flush()
     }
 
@@ -180,12 +180,12 @@ impl<B: Backend> Backend for FaultBackend<B> {
     }
 
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError> {
-        self.faults.reach(Point::Read)?;
+        self.faults.reach(FaultPoint::Read)?;
         self.inner.get(table, key)
     }
 
     fn scan(&self, table: Table, range: &KeyRange, limit: usize) -> Result<Vec<RawRow>, BackendError> {
-        self.faults.reach(Point::Read)?;
+        self.faults.reach(FaultPoint::Read)?;
         self.inner.scan(table, range, limit)
     }
 }
@@ -197,7 +197,7 @@ struct FaultBarrier {
 
 impl Barrier for FaultBarrier {
     fn wait(&mut self) -> Result<(), BackendError> {
-        self.faults.reach(Point::Barrier)?;
+        self.faults.reach(FaultPoint::Barrier)?;
         self.inner.wait()
     }
 }
@@ -206,7 +206,7 @@ struct FaultJournal(Faults);
 
 impl Journal for FaultJournal {
     fn keep(&mut self, _entries: &[Entry]) -> Result<(), BackendError> {
-        self.0.reach(Point::Journal)
+        self.0.reach(FaultPoint::Journal)
     }
 }
 
@@ -222,7 +222,7 @@ impl Store {
     pub fn faulty(faults: &Faults, options: StoreOptions) -> Store {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().to_owned();
-        let place = Place { lock: DirLock::take(&dir).unwrap(), dir, history: "memory".to_owned() };
+        let place = StoreLocation { lock: DirLock::take(&dir).unwrap(), dir, history: "memory".to_owned() };
         let mut context = Context::new(&place, 0, &options).unwrap();
         let plan = (faults.clone(), folder);
         // The folder goes with the last who may write to it.

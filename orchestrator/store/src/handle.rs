@@ -14,7 +14,7 @@ use super::commit::Commit;
 use super::disk;
 use super::health::StoreHealth;
 use super::journal::{FileJournal, Journal};
-use super::ledger::{Ledger, Moment};
+use super::ledger::{CommitPoint, Ledger};
 use super::lock::DirLock;
 use super::options::StoreOptions;
 use super::recover::{self, Recovery};
@@ -53,7 +53,7 @@ struct Shared {
 }
 
 /// Where the files of a store lie.
-pub(super) struct Place {
+pub(super) struct StoreLocation {
     pub(super) dir: PathBuf,
     /// Names the data directory.
     pub(super) history: String,
@@ -86,7 +86,7 @@ impl Store {
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
         let journal = FileJournal::open(dir)?;
-        let place = Place { dir: dir.to_owned(), history: journal.history().to_owned(), lock };
+        let place = StoreLocation { dir: dir.to_owned(), history: journal.history().to_owned(), lock };
         let context = Context::new(&place, prepared.ledger.commits(), &options)?;
         let backend = (Box::new(prepared.backend) as Box<dyn Backend>, prepared.ledger);
         let store = Self::start(backend, Box::new(journal), context, options, place)?;
@@ -99,7 +99,7 @@ impl Store {
         journal: Box<dyn Journal>,
         context: Context,
         options: StoreOptions,
-        Place { dir, history, lock }: Place,
+        StoreLocation { dir, history, lock }: StoreLocation,
     ) -> Result<Self, StoreError> {
         let thread = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
         let database = dir.join(layout::DATABASE);
@@ -233,8 +233,8 @@ impl Store {
     }
 
     /// The state of this store after so many commits.
-    pub(super) fn moment(&self, commits: u64) -> Moment {
-        Moment { history: self.shared.history.clone(), commits }
+    pub(super) fn moment(&self, commits: u64) -> CommitPoint {
+        CommitPoint { history: self.shared.history.clone(), commits }
     }
 
     /// Keeps two writers of the file of what is kept apart from each other.

@@ -24,7 +24,7 @@ use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::dump::Change;
 use super::layout::{JOURNAL, sync_parent};
-use super::ledger::{Ledger, Moment};
+use super::ledger::{CommitPoint, Ledger};
 use super::record::sealed;
 use warmpool_core::ids::random_bytes;
 
@@ -122,7 +122,7 @@ impl FileJournal {
     /// Returns how many batches that were. Later commits get later numbers than any that is known here.
     pub(super) fn replay(
         &mut self,
-        after: Option<&Moment>,
+        after: Option<&CommitPoint>,
         backend: &mut dyn Backend,
         ledger: &mut Ledger,
     ) -> Result<u64, StoreError> {
@@ -180,7 +180,7 @@ mod tests {
         Entry { commits, ops: vec![Op { table: Table::Keys, key: key.to_vec(), value: value.map(<[u8]>::to_vec) }] }
     }
 
-    fn replayed(dir: &Path, after: Option<&Moment>) -> (Vec<u8>, u64) {
+    fn replayed(dir: &Path, after: Option<&CommitPoint>) -> (Vec<u8>, u64) {
         let (mut backend, mut ledger) = (MemoryBackend::default(), Ledger::default());
         ledger.apply(&mut backend, sealed(&entry(0, b"b", Some(b"old")).ops)).unwrap();
         FileJournal::open(dir).unwrap().replay(after, &mut backend, &mut ledger).unwrap();
@@ -195,11 +195,11 @@ mod tests {
         journal.keep(&[entry(5, b"a", Some(b"x")), entry(7, b"b", None)]).unwrap();
         journal.keep(&[entry(9, b"c", Some(b"y"))]).unwrap();
         let history = journal.history().to_owned();
-        let after = |commits| Some(Moment { history: history.clone(), commits });
+        let after = |commits| Some(CommitPoint { history: history.clone(), commits });
         assert_eq!(replayed(dir.path(), after(4).as_ref()), (vec![1, 0, 1], 9));
         assert_eq!(replayed(dir.path(), after(7).as_ref()), (vec![0, 1, 1], 9));
         assert_eq!(replayed(dir.path(), after(99).as_ref()), (vec![0, 1, 0], 9));
-        let other = Moment { history: "another".to_owned(), commits: 99 };
+        let other = CommitPoint { history: "another".to_owned(), commits: 99 };
         assert_eq!(replayed(dir.path(), Some(&other)), (vec![1, 0, 1], 9), "of another history all is made again");
         assert_eq!(replayed(dir.path(), None), (vec![1, 0, 1], 9));
     }

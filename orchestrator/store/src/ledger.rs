@@ -15,7 +15,7 @@ const KEY: &[u8] = b"ledger";
 /// A moment in the history of a data directory: its state after so many commits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Moment {
+pub struct CommitPoint {
     /// Names the data directory; a restored one keeps its own name.
     pub history: String,
     /// How many commits there were.

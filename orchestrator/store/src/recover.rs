@@ -15,7 +15,7 @@ use super::build::{Built, build};
 use super::dump::{self, Restored};
 use super::journal::FileJournal;
 use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, numbered, sync_parent};
-use super::ledger::{Ledger, Moment};
+use super::ledger::{CommitPoint, Ledger};
 use super::lock::DirLock;
 use super::mark::Reached;
 use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
@@ -145,7 +145,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
 /// Makes what is irrevocable again where a database that was put here by hand lacks it.
 fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
     let mut journal = FileJournal::open(dir)?;
-    let moment = Moment { history: journal.history().to_owned(), commits: ledger.commits() };
+    let moment = CommitPoint { history: journal.history().to_owned(), commits: ledger.commits() };
     let replayed = journal.replay(Some(&moment), backend, ledger)?;
     if replayed > 0 {
         tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
@@ -206,11 +206,11 @@ fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), Sto
     if newest.is_some_and(|newest| newest.history == history && newest.commits >= commits) {
         return Ok(());
     }
-    dump_all(dir, backend, Moment { history, commits })
+    dump_all(dir, backend, CommitPoint { history, commits })
 }
 
 /// Dumps a database into the directory of backups, and what is kept apart into its file.
-fn dump_all(dir: &Path, backend: &SledBackend, moment: Moment) -> Result<(), StoreError> {
+fn dump_all(dir: &Path, backend: &SledBackend, moment: CommitPoint) -> Result<(), StoreError> {
     let apart = backup_folder::apart_path(dir)?;
     dump::dump_backend(backend, &apart, moment.clone(), Table::is_kept_apart)?;
     dump::dump_backend(backend, &backup_folder::next_path(dir)?, moment, |table| !table.is_kept_apart()).map(drop)
@@ -221,7 +221,7 @@ fn migrate(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result
     let before = schema::version(backend).map_err(BackendError::writing)?;
     if before.is_some_and(|version| version < SCHEMA_VERSION) {
         let history = FileJournal::open(dir)?.history().to_owned();
-        dump_all(dir, backend, Moment { history, commits: ledger.commits() })?;
+        dump_all(dir, backend, CommitPoint { history, commits: ledger.commits() })?;
     }
     schema::migrate(backend, ledger, MIGRATIONS).map_err(BackendError::writing)
 }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::backend::BackendError;
 use super::batch::{Batch, Op};
-use super::handle::Place;
+use super::handle::StoreLocation;
 use super::health::{FatalHook, Monitor};
 use super::mark::Mark;
 use super::recovery_file::RecoveryFile;
@@ -67,7 +67,7 @@ pub(super) struct Context {
 impl Context {
     /// The state of a store whose database is open after so many commits.
     /// Errors: when the file system refuses the mark.
-    pub(super) fn new(place: &Place, commits: u64, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(super) fn new(place: &StoreLocation, commits: u64, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = place.dir.join(layout::DATABASE);
         Ok(Self {
             monitor: Arc::new(Monitor::new()),

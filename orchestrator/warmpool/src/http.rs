@@ -4,7 +4,7 @@
 //! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id;
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
-//! `right` lets no stream and no wait outlast what admitted it; `headers` reads headers, `sse` writes streams of events; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
+//! `credential` is what a request was admitted by, and `revocation` lets no stream and no wait outlast what admitted it; `headers` reads headers, `sse` writes streams of events; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and the console's routes; `site` has the other pages for people; `sign_in` lets people into the console.
 //!
 //! Each of these files lists its routes. Beside its handler a route has an operation, which says in words and types what it
@@ -32,6 +32,7 @@ mod browserless;
 mod budget;
 mod console;
 mod create;
+mod credential;
 mod devtools;
 pub(crate) mod error;
 mod export;
@@ -65,7 +66,6 @@ mod recording;
 mod reply;
 mod request_target;
 mod revocation;
-mod right;
 mod rotation;
 mod route;
 mod selenoid;

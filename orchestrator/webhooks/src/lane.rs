@@ -24,11 +24,11 @@ struct Lane {
 
 /// A place in a lane; dropping it frees it.
 #[derive(Debug)]
-pub(super) struct Place(Arc<Lane>);
+pub(super) struct LanePermit(Arc<Lane>);
 
 impl Lanes {
     /// A place for one more message, unless `limit` wait already. One that was kept by an earlier process always gets one.
-    pub(super) fn enter(&self, receiver: &Receiver, limit: Option<usize>) -> Option<Place> {
+    pub(super) fn enter(&self, receiver: &Receiver, limit: Option<usize>) -> Option<LanePermit> {
         let lane = {
             let mut lanes = self.0.lock();
             // Keys come and go; a lane that nobody waits in is made anew when it is wanted.
@@ -38,20 +38,20 @@ impl Lanes {
         };
         let before = lane.pending.fetch_add(1, Ordering::Relaxed);
         // Dropped where there are too many, which counts it out again.
-        let place = Place(lane);
+        let place = LanePermit(lane);
         gauge(1.0);
         limit.is_none_or(|limit| before < limit).then_some(place)
     }
 }
 
-impl Place {
+impl LanePermit {
     /// Waits for its turn to be sent.
     pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.0.sending.acquire().await.ok()
     }
 }
 
-impl Drop for Place {
+impl Drop for LanePermit {
     fn drop(&mut self) {
         self.0.pending.fetch_sub(1, Ordering::Relaxed);
         gauge(-1.0);

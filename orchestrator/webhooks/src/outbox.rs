@@ -8,9 +8,9 @@ use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
 use super::address::policy;
-use super::lane::{Lanes, Place};
+use super::lane::{LanePermit, Lanes};
 use super::message::{Event, Message, Receiver};
-use super::post::{Post, PostError, Way};
+use super::post::{Post, PostError, ReceiverDialler};
 use warmpool_config::Config;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::instance::Instance;
@@ -65,7 +65,7 @@ struct Shared {
 /// Messages that a batch holds. They are sent once the batch is in the store.
 #[derive(Default)]
 #[must_use]
-pub struct QueuedMessages(Vec<(Message, Place)>);
+pub struct QueuedMessages(Vec<(Message, LanePermit)>);
 
 impl std::fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -185,7 +185,7 @@ impl Webhooks {
         address.is_some() || self.0.own.is_some()
     }
 
-    fn deliver(&self, message: Message, place: Place) {
+    fn deliver(&self, message: Message, place: LanePermit) {
         let webhooks = self.clone();
         // Not on the drain, which need not wait: what has not arrived stays in the store.
         tokio::spawn(async move {
@@ -200,7 +200,7 @@ impl Webhooks {
     }
 
     /// Sends a message until it is taken or not worth another try; returns what came of it.
-    async fn try_until_taken(&self, message: &Message, place: &Place) -> &'static str {
+    async fn try_until_taken(&self, message: &Message, place: &LanePermit) -> &'static str {
         let settings = &self.0.config.webhooks;
         let until = message.created_ms.saturating_add(millis(settings.keep_trying));
         let mut pause = settings.retry_delay;
@@ -232,19 +232,22 @@ impl Webhooks {
     async fn post(&self, message: &Message) -> Result<(), PostError> {
         let Shared { config, lookups, keys, tls, own, .. } = &*self.0;
         let limit = config.webhooks.timeout;
-        let (way, secret) = match &message.receiver {
+        let (dialler, secret) = match &message.receiver {
             Receiver::Client { key } => {
                 let policy = policy(config, vec![keys.egress(key)]);
-                (Way::Judged(Dialler::new(policy, lookups.clone(), limit)), Secret::new(self.secret(key)))
+                (
+                    ReceiverDialler::Restricted(Dialler::new(policy, lookups.clone(), limit)),
+                    Secret::new(self.secret(key)),
+                )
             }
             Receiver::Operator => match own {
-                Some((_, secret)) => (Way::Own(lookups.clone()), secret.clone()),
+                Some((_, secret)) => (ReceiverDialler::Unrestricted(lookups.clone()), secret.clone()),
                 None => return Err(PostError::Gone),
             },
         };
         let url = self.url(message).ok_or(PostError::Gone)?;
         let post = Post {
-            way,
+            dialler,
             url: &url,
             secret: &secret,
             id: &message.id,

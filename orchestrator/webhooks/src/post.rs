@@ -53,11 +53,11 @@ impl PostError {
 }
 
 /// The ways to receivers.
-pub(super) enum Way {
+pub(super) enum ReceiverDialler {
     /// Where a policy allows it.
-    Judged(Dialler),
+    Restricted(Dialler),
     /// Anywhere: the operator named the address.
-    Own(Lookups),
+    Unrestricted(Lookups),
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -65,7 +65,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// What is sent.
 pub(super) struct Post<'a> {
-    pub way: Way,
+    pub dialler: ReceiverDialler,
     pub url: &'a Url,
     pub secret: &'a Secret,
     pub id: &'a str,
@@ -139,9 +139,9 @@ impl Post<'_> {
     }
 
     async fn dial(&self, host: &Host, port: u16) -> Result<TcpStream, DialError> {
-        match &self.way {
-            Way::Judged(dialler) => dialler.connect(host, port).await.map(|(stream, _)| stream),
-            Way::Own(lookups) => lookups.connect(host, port, self.limit).await,
+        match &self.dialler {
+            ReceiverDialler::Restricted(dialler) => dialler.connect(host, port).await.map(|(stream, _)| stream),
+            ReceiverDialler::Unrestricted(lookups) => lookups.connect(host, port, self.limit).await,
         }
     }
 }
@@ -166,7 +166,7 @@ mod tests {
         ] {
             let mut silent = SilentPeer::after(beginning).await.unwrap();
             let post = Post {
-                way: Way::Own(Resolver::nowhere().share()),
+                dialler: ReceiverDialler::Unrestricted(Resolver::nowhere().share()),
                 url: &format!("{scheme}://{}/hook", silent.address).parse().unwrap(),
                 secret: &Secret::new("s".to_owned()),
                 id: "msg_1",

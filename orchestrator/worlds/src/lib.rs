@@ -9,7 +9,7 @@
 //! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
 //! | `files`       | the files of worlds, encrypted |
 //! | `follow`      | following a world until its end |
-//! | `queue`       | the worlds that wait; `turns` says which is next |
+//! | `queue`       | the worlds that wait; `world_queue` says which is next |
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `viewer`      | the URLs of viewers |
@@ -58,8 +58,8 @@ mod request;
 mod scene;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod viewer;
+mod world_queue;
 
 pub use error::Error;
 
@@ -78,7 +78,6 @@ use files::Files;
 use names_key::{KeySource, VARIABLE, operators_cipher};
 use patient::Patients;
 use record::Content;
-use turns::Turns;
 use warmpool_api::world::Status;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
@@ -87,6 +86,7 @@ use warmpool_core::instance::Instance;
 use warmpool_keys::{IntegrationKey, IntegrationKeys, KeyId};
 use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
+use world_queue::WorldQueue;
 
 pub use accept::AcceptedWorld;
 pub use fetch::AttachmentSources;
@@ -132,7 +132,7 @@ struct State {
     /// Worlds that are not ready yet.
     live: HashMap<WorldId, Arc<LiveWorld>>,
     /// Those of them that wait.
-    queue: Turns,
+    queue: WorldQueue,
     /// Service keys of which an export is on its way.
     exporting: HashSet<KeyId>,
     /// When the image was looked for, and whether it was there.

@@ -18,7 +18,7 @@ use warmpool_core::secret::Secret;
 use warmpool_dial::Resolver;
 use warmpool_keys::{IntegrationKind, Keys};
 use warmpool_runtime::RendererPipes;
-use warmpool_store::fault::{Faults, Point, until};
+use warmpool_store::fault::{FaultPoint, Faults, until};
 use warmpool_store::{KeyRange, StoreOptions};
 
 /// Free bytes below which the store takes only what must be recorded.
@@ -238,14 +238,14 @@ async fn requests_without_a_key_that_works_take_no_room_on_the_disk() {
     let log = service.worlds.log();
     let query = RequestQuery { owner: Some(key.details.owner.clone()), ..RequestQuery::default() };
     let mut followed = std::pin::pin!(log.follow(query.clone()));
-    let before = service.faults.calls(Point::Apply);
+    let before = service.faults.calls(FaultPoint::Apply);
     for number in 0..10_000 {
         let sent = [None, Some("wk_live_0123456789abcdef0123456789"), Some(revoked.secret.expose())][number % 3];
         let mut entry = RequestEntry::begin();
         assert!(service.worlds.identify(b"{}", sent, &mut entry).is_err());
         log.add(entry, 401).await;
     }
-    assert_eq!(service.faults.calls(Point::Apply), before, "nothing was written");
+    assert_eq!(service.faults.calls(FaultPoint::Apply), before, "nothing was written");
     let (rows, total) = service.logged(query.clone()).await;
     assert_eq!((rows.len(), total), (50, 50), "the newest are listed");
     assert!(rows.iter().all(|row| row.status == "401 Unauthorized"));
@@ -260,7 +260,7 @@ async fn requests_without_a_key_that_works_take_no_room_on_the_disk() {
     service.worlds.identify(b"{}", Some(service.secret(&key).await.expose()), &mut entry).unwrap();
     log.add(entry, 422).await;
     assert_eq!(followed.next().await.unwrap().unwrap().status, "422 Unprocessable Entity");
-    assert_eq!(service.faults.calls(Point::Apply), before + 2);
+    assert_eq!(service.faults.calls(FaultPoint::Apply), before + 2);
     assert_eq!(service.logged(query).await.1, 51);
     assert_eq!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().len(), 1);
 }

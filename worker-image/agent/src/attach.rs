@@ -30,7 +30,7 @@ pub(crate) struct Endpoint {
 /// Hears of a client's messages before the browser has them. It lives as long as the client's websocket.
 pub(crate) trait ClientListener: Send {
     /// What it has to hear.
-    fn heeds(&self) -> ListenRules;
+    fn listen_rules(&self) -> ListenRules;
 
     /// Called with each message; the browser has it once this is done.
     fn hear(&mut self, said: ClientMessage) -> Pin<Box<dyn Future<Output = ListenVerdict> + Send + '_>>;
@@ -49,8 +49,8 @@ pub(crate) fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<
 async fn serve(daemon: Connection, to: Endpoint) -> Option<()> {
     let mut lines = Framed::new(daemon, LinesCodec::new_with_max_length(LONGEST_LINE));
     let Endpoint { port, path, mut listener } = to;
-    let heeds = listener.as_ref().map(|listener| listener.heeds());
-    lines.send(line(&Attached { port: port.number(), path, heeds })?).await.ok()?;
+    let listen_rules = listener.as_ref().map(|listener| listener.listen_rules());
+    lines.send(line(&Attached { port: port.number(), path, listen_rules })?).await.ok()?;
     loop {
         let said = lines.next().await?.ok()?;
         let said = serde_json::from_str(&said).ok()?;

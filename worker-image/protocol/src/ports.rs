@@ -29,7 +29,7 @@ pub struct Attached {
     pub path: String,
     /// What the agent has to hear before the browser does; none where it is nothing.
     #[serde(default)]
-    pub heeds: Option<ListenRules>,
+    pub listen_rules: Option<ListenRules>,
 }
 
 /// What the agent has to hear of a client's messages, beside commands that name something of the client's machine or network.

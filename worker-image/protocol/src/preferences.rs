@@ -126,7 +126,7 @@ pub fn class(name: &str, allowed: &[String]) -> Class {
 
 /// What a client's preferences come to.
 #[derive(Debug, Default, PartialEq)]
-pub struct Sifted {
+pub struct JudgedPreferences {
     /// What a browser gets, by dotted names.
     pub taken: Map<String, Value>,
     /// What nobody has judged.
@@ -137,24 +137,24 @@ pub struct Sifted {
 
 /// Judges preferences, whether their names are dotted or nested.
 #[must_use]
-pub fn sift(preferences: &Map<String, Value>, allowed: &[String]) -> Sifted {
-    let mut sifted = Sifted::default();
-    sift_below("", preferences, allowed, &mut sifted);
-    sifted
+pub fn judge(preferences: &Map<String, Value>, allowed: &[String]) -> JudgedPreferences {
+    let mut judged = JudgedPreferences::default();
+    judge_below("", preferences, allowed, &mut judged);
+    judged
 }
 
-fn sift_below(above: &str, preferences: &Map<String, Value>, allowed: &[String], sifted: &mut Sifted) {
+fn judge_below(above: &str, preferences: &Map<String, Value>, allowed: &[String], judged: &mut JudgedPreferences) {
     for (name, value) in preferences {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         match (class(&path, allowed), value) {
             (Class::Free, _) => {
-                sifted.taken.insert(path, value.clone());
+                judged.taken.insert(path, value.clone());
             }
             (Class::Fulfilled, _) => {}
-            (Class::Refused, _) => sifted.refused.push(path),
+            (Class::Refused, _) => judged.refused.push(path),
             // An object stands for what is in it.
-            (Class::Unknown, Value::Object(below)) if !below.is_empty() => sift_below(&path, below, allowed, sifted),
-            (Class::Unknown, _) => sifted.left_out.push(path),
+            (Class::Unknown, Value::Object(below)) if !below.is_empty() => judge_below(&path, below, allowed, judged),
+            (Class::Unknown, _) => judged.left_out.push(path),
         }
     }
 }
@@ -175,28 +175,28 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn sifted(preferences: Value, allowed: &[&str]) -> (Value, String, String) {
+    fn judged(preferences: Value, allowed: &[&str]) -> (Value, String, String) {
         let allowed: Vec<String> = allowed.iter().map(|&name| name.to_owned()).collect();
-        let Sifted { taken, left_out, refused } = sift(preferences.as_object().unwrap(), &allowed);
+        let JudgedPreferences { taken, left_out, refused } = judge(preferences.as_object().unwrap(), &allowed);
         (Value::Object(taken), left_out.join(" "), refused.join(" "))
     }
 
     #[test]
     fn what_clients_set_is_taken_however_it_is_nested() {
         let flat = json!({"profile.default_content_setting_values.popups": 1, "intl.accept_languages": "sv"});
-        assert_eq!(sifted(flat.clone(), &[]), (flat, String::new(), String::new()));
+        assert_eq!(judged(flat.clone(), &[]), (flat, String::new(), String::new()));
         let nested = json!({"profile": {"default_content_setting_values": {"popups": 1}, "name": "x"}, "omnibox-x": 0});
         let wanted = json!({
             "profile.default_content_setting_values": {"popups": 1}, "profile.name": "x", "omnibox-x": 0,
         });
-        assert_eq!(sifted(nested, &[]), (wanted, String::new(), String::new()));
+        assert_eq!(judged(nested, &[]), (wanted, String::new(), String::new()));
     }
 
     #[test]
     fn folders_are_the_workers_own() {
         let folders = json!({"download": {"default_directory": "/home/worker/profile-1/NativeMessagingHosts"},
             "savefile.default_directory": "/x", "webrtc.ip_handling_policy": "default"});
-        assert_eq!(sifted(folders, &[]), (json!({}), String::new(), String::new()));
+        assert_eq!(judged(folders, &[]), (json!({}), String::new(), String::new()));
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             (json!({"net": {"explicitly_allowed_network_ports": [6669]}}), "net.explicitly_allowed_network_ports"),
             (json!({"intl.a\u{0}b": 1}), "intl.a\u{0}b"),
         ] {
-            assert_eq!(sifted(preferences.clone(), &[name]).2, name, "{preferences}");
+            assert_eq!(judged(preferences.clone(), &[name]).2, name, "{preferences}");
             assert!(!may_be_allowed(name), "{name}");
         }
         for above in ["extensions", "net", "", "a..b", "a b"] {
@@ -222,12 +222,12 @@ mod tests {
             "custom_handlers": {"enabled": true}, "intlx": 1, "extensions.ui.developer_mode": true,
             "browser": {"enabled_labs_experiments": ["x@1"]},
         });
-        let (taken, left_out, refused) = sifted(unknown.clone(), &[]);
+        let (taken, left_out, refused) = judged(unknown.clone(), &[]);
         assert_eq!((taken, refused), (json!({}), String::new()));
         let wanted = "browser.enabled_labs_experiments custom_handlers.enabled extensions.ui.developer_mode intlx";
         assert_eq!(left_out, wanted);
         assert!(may_be_allowed("custom_handlers"));
-        let (taken, left_out, _) = sifted(unknown, &["custom_handlers", "extensions.ui"]);
+        let (taken, left_out, _) = judged(unknown, &["custom_handlers", "extensions.ui"]);
         assert_eq!(left_out, "browser.enabled_labs_experiments intlx");
         assert_eq!(taken, json!({"custom_handlers": {"enabled": true}, "extensions.ui.developer_mode": true}));
     }

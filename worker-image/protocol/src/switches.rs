@@ -108,7 +108,7 @@ impl<'a> Switch<'a> {
 
 /// What becomes of one argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
+pub enum SwitchVerdict {
     /// A browser that is started gets this. It goes without the parts in the list, each as an operator would allow it.
     Taken(String, Vec<String>),
     /// The worker has done the right thing already.
@@ -124,35 +124,36 @@ pub enum Judgement {
 /// Judges an argument of a client's. `allowed` has what the operator allows beyond the tables: names of switches, and items
 /// of lists such as `enable-features=WebMCP`.
 #[must_use]
-pub fn judge(argument: &str, allowed: &[String]) -> Judgement {
+pub fn judge(argument: &str, allowed: &[String]) -> SwitchVerdict {
     let switch = match Switch::read(argument) {
         Ok(switch) => switch,
-        Err(misspelling) => return Judgement::Misspelled(misspelling),
+        Err(misspelling) => return SwitchVerdict::Misspelled(misspelling),
     };
     if switch.name == WEBRTC && switch.value == Some(WEBRTC_POLICY) {
-        return Judgement::Fulfilled;
+        return SwitchVerdict::Fulfilled;
     }
     match switch.class() {
-        Class::Fulfilled | Class::Ours => return Judgement::Fulfilled,
-        Class::Refused => return Judgement::Refused,
+        Class::Fulfilled | Class::Ours => return SwitchVerdict::Fulfilled,
+        Class::Refused => return SwitchVerdict::Refused,
         Class::Harmless | Class::Free => {}
-        Class::Unknown if allowed.contains(&switch.name) => return Judgement::Taken(switch.written(), Vec::new()),
-        Class::Unknown => return Judgement::LeftOut(vec![switch.name]),
+        Class::Unknown if allowed.contains(&switch.name) => return SwitchVerdict::Taken(switch.written(), Vec::new()),
+        Class::Unknown => return SwitchVerdict::LeftOut(vec![switch.name]),
     }
     let list = match form_of(&switch.name) {
-        Form::Flag => return Judgement::Taken(format!("--{}", switch.name), Vec::new()),
-        Form::Text => return Judgement::Taken(switch.written(), Vec::new()),
+        Form::Flag => return SwitchVerdict::Taken(format!("--{}", switch.name), Vec::new()),
+        Form::Text => return SwitchVerdict::Taken(switch.written(), Vec::new()),
         Form::List(list) => list,
     };
-    let Lists { kept, left_out, has_refused } = list.sift(&switch.name, switch.value.unwrap_or_default(), allowed);
+    let Lists { kept, left_out, has_refused } =
+        list.judge_items(&switch.name, switch.value.unwrap_or_default(), allowed);
     if has_refused {
-        Judgement::Refused
+        SwitchVerdict::Refused
     } else if kept.is_empty() && left_out.is_empty() {
-        Judgement::Fulfilled
+        SwitchVerdict::Fulfilled
     } else if kept.is_empty() {
-        Judgement::LeftOut(left_out)
+        SwitchVerdict::LeftOut(left_out)
     } else {
-        Judgement::Taken(format!("--{}={}", switch.name, kept.join(list.separator())), left_out)
+        SwitchVerdict::Taken(format!("--{}={}", switch.name, kept.join(list.separator())), left_out)
     }
 }
 

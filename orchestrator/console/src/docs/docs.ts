@@ -68,7 +68,7 @@ function print(description: Description): void {
 }
 
 /** Hides the calls that do not match, and the headings that are left without any. */
-function sift(): void {
+function applyFilter(): void {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
   for (const { call, fold, link } of entries) {
@@ -94,7 +94,7 @@ function reveal(): void {
 
 prepareContents();
 language.addEventListener('change', refresh);
-filter.addEventListener('input', sift);
+filter.addEventListener('input', applyFilter);
 window.addEventListener('hashchange', reveal);
 
 try {

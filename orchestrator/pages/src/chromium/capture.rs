@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::ChromiumTab;
 use crate::Error;
-use crate::perform::{Place, place};
+use crate::perform::{PageArea, place};
 use crate::request::Screenshot;
-use crate::request::screenshot::{LONGEST, Part};
+use crate::request::screenshot::{CaptureArea, LONGEST};
 use crate::tab::{Tab, TabError};
 use warmpool_core::error::FieldFault as _;
 
@@ -57,16 +57,16 @@ pub(crate) async fn screenshot(
         params["quality"] = json!(quality);
     }
     let (clip, field) = match &wanted.part {
-        Part::Viewport => (None, ""),
-        Part::FullPage => {
+        CaptureArea::Viewport => (None, ""),
+        CaptureArea::FullPage => {
             let (width, height, ratio) = own.whole(limit).await.map_err(failed)?;
-            (Some((Place { x: 0.0, y: 0.0, width, height }, 1.0, ratio)), "options.fullPage")
+            (Some((PageArea { x: 0.0, y: 0.0, width, height }, 1.0, ratio)), "options.fullPage")
         }
-        Part::Clip(clip) => {
-            let place = Place { x: clip.x, y: clip.y, width: clip.width, height: clip.height };
+        CaptureArea::Clip(clip) => {
+            let place = PageArea { x: clip.x, y: clip.y, width: clip.width, height: clip.height };
             (Some((place, clip.scale.unwrap_or(1.0), 1.0)), "options.clip")
         }
-        Part::Element(selector) => {
+        CaptureArea::Element(selector) => {
             let ratio = own.whole(limit).await.map_err(failed)?.2;
             (Some((place(tab, selector, limit).await?, 1.0, ratio)), "selector")
         }

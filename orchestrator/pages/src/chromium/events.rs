@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::EVENTS;
 use super::interception::{Reply, Rules};
 use crate::Error;
-use crate::request::wire::Moment;
+use crate::request::wire::LifecycleEvent;
 use crate::response::PageResponse;
 use warmpool_core::blocking;
 use warmpool_sessions::cdp::{Cdp, CdpEvent};
@@ -29,7 +29,7 @@ pub(super) struct Watched {
 struct State {
     /// The document that is there; none before the first one of a navigation.
     document: Option<String>,
-    reached: HashSet<Moment>,
+    reached: HashSet<LifecycleEvent>,
     response: PageResponse,
     /// Why nothing more will come.
     end: Option<&'static str>,
@@ -116,10 +116,10 @@ impl State {
                 self.reached.clear();
                 return;
             }
-            "load" => Moment::Load,
-            "DOMContentLoaded" => Moment::DomContentLoaded,
-            "networkIdle" => Moment::NetworkIdle0,
-            "networkAlmostIdle" => Moment::NetworkIdle2,
+            "load" => LifecycleEvent::Load,
+            "DOMContentLoaded" => LifecycleEvent::DomContentLoaded,
+            "networkIdle" => LifecycleEvent::NetworkIdle0,
+            "networkAlmostIdle" => LifecycleEvent::NetworkIdle2,
             _ => return,
         };
         if self.document.as_deref() == Some(document) {
@@ -149,7 +149,7 @@ impl Progress {
     }
 
     /// Waits until the page has come to all of these moments.
-    pub(super) async fn reached(&self, moments: &[Moment]) -> Result<(), Error> {
+    pub(super) async fn reached(&self, moments: &[LifecycleEvent]) -> Result<(), Error> {
         let mut state = self.state.subscribe();
         let there = |state: &State| {
             state.end.is_some() || (state.document.is_some() && moments.iter().all(|it| state.reached.contains(it)))
@@ -188,7 +188,7 @@ mod tests {
         step(&mut state, "init", "new");
         step(&mut state, "networkIdle", "old");
         step(&mut state, "load", "new");
-        assert_eq!(state.reached, HashSet::from([Moment::Load]));
+        assert_eq!(state.reached, HashSet::from([LifecycleEvent::Load]));
         step(&mut state, "init", "newer");
         assert!(state.reached.is_empty(), "the page has led to another");
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::wire::{
-    Cookie, Credentials, Fields, GotoOptions, Interceptor, Moment, Viewport, WaitForEvent, WaitForFunction,
+    Cookie, Credentials, Fields, GotoOptions, Interceptor, LifecycleEvent, Viewport, WaitForEvent, WaitForFunction,
     WaitForSelector,
 };
 use super::{Source, Tag};
@@ -159,7 +159,7 @@ fn check_engine(fields: &Fields, engine: Engine) -> Result<(), Error> {
         return Ok(());
     }
     let goto = fields.goto_options.as_ref();
-    let idle = |moment: &Moment| matches!(moment, Moment::NetworkIdle0 | Moment::NetworkIdle2);
+    let idle = |moment: &LifecycleEvent| matches!(moment, LifecycleEvent::NetworkIdle0 | LifecycleEvent::NetworkIdle2);
     let waits_for_idle = goto.and_then(|goto| goto.wait_until.as_ref()).is_some_and(|until| until.0.iter().any(idle));
     let viewport = fields.viewport.as_ref();
     for (field, given) in [

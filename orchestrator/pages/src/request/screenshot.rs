@@ -92,7 +92,7 @@ pub(crate) struct Clip {
 
 /// What of a page is pictured.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum CaptureArea {
     /// What is shown.
     Viewport,
     /// All of it.
@@ -106,7 +106,7 @@ pub(crate) enum Part {
 /// How a page is pictured, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Screenshot {
-    pub(crate) part: Part,
+    pub(crate) part: CaptureArea,
     pub(crate) kind: ImageType,
     pub(crate) quality: Option<u8>,
     pub(crate) optimize_for_speed: bool,
@@ -141,16 +141,16 @@ impl ScreenshotOptions {
             }
         }
         let part = match (full_page, clip, selector) {
-            (false, None, None) => Part::Viewport,
-            (true, None, None) => Part::FullPage,
-            (false, Some(clip), None) => Part::Clip(clip.checked()?),
-            (false, None, Some(selector)) => Part::Element(selector),
+            (false, None, None) => CaptureArea::Viewport,
+            (true, None, None) => CaptureArea::FullPage,
+            (false, Some(clip), None) => CaptureArea::Clip(clip.checked()?),
+            (false, None, Some(selector)) => CaptureArea::Element(selector),
             (true, Some(_), _) => {
                 return Err(Error::invalid("options.clip", "cannot be given together with `fullPage`"));
             }
             (_, Some(_), Some(_)) => return Err(Error::invalid("selector", "cannot be given together with `clip`")),
             // An element is all of an element, whatever is shown.
-            (true, None, Some(selector)) => Part::Element(selector),
+            (true, None, Some(selector)) => CaptureArea::Element(selector),
         };
         Ok(Screenshot {
             part,
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn a_picture_shows_what_is_shown_unless_more_is_wanted() {
         let part = |options, selector| check(options, selector, Engine::Chromium).unwrap().part;
-        assert_eq!(part(json!({}), None), Part::Viewport);
-        assert_eq!(part(json!({"fullPage": true}), None), Part::FullPage);
-        assert_eq!(part(json!({"fullPage": true}), Some("p")), Part::Element("p".to_owned()));
+        assert_eq!(part(json!({}), None), CaptureArea::Viewport);
+        assert_eq!(part(json!({"fullPage": true}), None), CaptureArea::FullPage);
+        assert_eq!(part(json!({"fullPage": true}), Some("p")), CaptureArea::Element("p".to_owned()));
     }
 }

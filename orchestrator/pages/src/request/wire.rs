@@ -221,7 +221,7 @@ impl<T: JsonSchema> JsonSchema for OneOrMore<T> {
 /// A moment at which a page counts as open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Moment {
+pub(crate) enum LifecycleEvent {
     /// The page and all that it asked for at once are there.
     Load,
     /// The page itself has been read.
@@ -239,7 +239,7 @@ pub(crate) struct GotoOptions {
     /// How long it may take, in milliseconds: 30000 where it is left out, and as long as the call with 0.
     pub(crate) timeout: Option<u64>,
     /// The moments of all of which it waits: `load` where it is left out.
-    pub(crate) wait_until: Option<OneOrMore<Moment>>,
+    pub(crate) wait_until: Option<OneOrMore<LifecycleEvent>>,
     /// The header `Referer`.
     pub(crate) referer: Option<String>,
     /// The policy of that header.

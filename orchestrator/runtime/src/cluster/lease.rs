@@ -16,7 +16,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::ownership_term::{Moment, OwnershipTerm};
+use super::ownership_term::{ClockReadings, OwnershipTerm};
 use crate::RuntimeError;
 use warmpool_core::ids::random_bytes;
 
@@ -151,7 +151,7 @@ impl Lease {
         duration: Duration,
         candidate: LeaseClaim,
         lock: Flock<File>,
-        since: Moment,
+        since: ClockReadings,
     ) -> Self {
         term.set(since, holds_for(duration));
         let until = since.instant + holds_for(duration);

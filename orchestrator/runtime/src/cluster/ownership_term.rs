@@ -26,7 +26,7 @@ struct End {
 
 /// A moment by both clocks.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReadings {
     /// By the clock of this process.
     pub instant: Instant,
     clocks: Now,
@@ -56,12 +56,12 @@ impl OwnershipTerm {
     }
 
     /// This moment.
-    pub(crate) fn now(&self) -> Moment {
-        Moment { instant: Instant::now(), clocks: (self.clocks)() }
+    pub(crate) fn now(&self) -> ClockReadings {
+        ClockReadings { instant: Instant::now(), clocks: (self.clocks)() }
     }
 
     /// Sets the end of the time: `span` after a moment.
-    pub(crate) fn set(&self, from: Moment, span: Duration) {
+    pub(crate) fn set(&self, from: ClockReadings, span: Duration) {
         let by_boot = Deadline::after(span, &from.clocks);
         *self.end.lock() = Some(End { until: from.instant + span, by_boot });
     }

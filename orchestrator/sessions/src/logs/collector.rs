@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::book::Book;
+use super::buffer::LogBuffer;
 use super::reader::{EVENTS, Reader};
 use super::told;
 use crate::cdp::{Cdp, CdpError};
@@ -23,31 +23,31 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The event that tells of a new target.
 const ATTACHED: &str = "Target.attachedToTarget";
 
-/// Fills the book until the session ends.
-pub(crate) async fn collect(session: Arc<Session>, book: Arc<Book>) {
+/// Fills the buffer until the session ends.
+pub(crate) async fn collect(session: Arc<Session>, buffer: Arc<LogBuffer>) {
     let work = async {
         if session.options.engine == Engine::Chromium {
-            read_devtools(&session, &book).await
+            read_devtools(&session, &buffer).await
         } else {
-            read_agent(&session, &book).await
+            read_agent(&session, &buffer).await
         }
     };
     tokio::select! {
         () = work => {}
         _ = session.ended() => {}
     }
-    book.close();
+    buffer.close();
 }
 
 /// Reads what the agent tells, for engines whose one protocol session is the client's. The agent keeps what happens while
 /// nobody reads it.
-async fn read_agent(session: &Session, book: &Book) {
+async fn read_agent(session: &Session, buffer: &LogBuffer) {
     loop {
         if session.worker.ready().await.is_ok() {
             match session.worker.agent.log().await {
                 Ok(mut lines) => {
                     while let Some(line) = lines.next().await {
-                        told::write(book, line);
+                        told::write(buffer, line);
                     }
                 }
                 Err(error) => tracing::debug!(session = %session.id, %error, "the agent tells no log"),
@@ -58,19 +58,19 @@ async fn read_agent(session: &Session, book: &Book) {
 }
 
 /// Reads what Chromium tells by DevTools.
-async fn read_devtools(session: &Session, book: &Book) {
-    let mut reader = Reader::new(book.max_bytes());
+async fn read_devtools(session: &Session, buffer: &LogBuffer) {
+    let mut reader = Reader::new(buffer.max_bytes());
     loop {
-        if let Err(error) = follow(session, book, &mut reader).await {
+        if let Err(error) = follow(session, buffer, &mut reader).await {
             tracing::debug!(session = %session.id, %error, "a session's log is interrupted");
         }
         reader.reset();
-        book.miss(reader.take_missed());
+        buffer.miss(reader.take_missed());
         sleep(PAUSE).await;
     }
 }
 
-async fn follow(session: &Session, book: &Book, reader: &mut Reader) -> Result<(), CdpError> {
+async fn follow(session: &Session, buffer: &LogBuffer, reader: &mut Reader) -> Result<(), CdpError> {
     if session.worker.ready().await.is_err() {
         return Err(CdpError::Gone);
     }
@@ -79,7 +79,7 @@ async fn follow(session: &Session, book: &Book, reader: &mut Reader) -> Result<(
     attach(&cdp, None).await?;
     let mut has_begun = false;
     while let Some((target, event)) = events.next().await {
-        book.miss(events.take_missed());
+        buffer.miss(events.take_missed());
         if event.method == ATTACHED {
             if let Some(attached) = event.params["sessionId"].as_str() {
                 listen(&cdp, attached).await?;
@@ -92,9 +92,9 @@ async fn follow(session: &Session, book: &Book, reader: &mut Reader) -> Result<(
             continue;
         }
         if let Some(note) = reader.read(&target, &event.method, &event.params, unix_ms()) {
-            book.write(note);
+            buffer.write(note);
         }
-        book.miss(reader.take_missed());
+        buffer.miss(reader.take_missed());
     }
     Err(CdpError::Gone)
 }

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use super::book::Book;
+use super::buffer::LogBuffer;
 use super::exchange::{Answer, Exchange};
 
-/// The requests that a book keeps. Members that begin with an underscore are ours, as the format provides.
+/// The requests that a buffer keeps. Members that begin with an underscore are ours, as the format provides.
 #[must_use]
-pub fn har(book: &Book, browser: Option<&str>, left_out: &[String]) -> Value {
-    let (exchanges, dropped) = book.exchanges();
+pub fn har(buffer: &LogBuffer, browser: Option<&str>, left_out: &[String]) -> Value {
+    let (exchanges, dropped) = buffer.exchanges();
     let mut entries: Vec<&Exchange> = exchanges.iter().map(AsRef::as_ref).collect();
     entries.sort_by(|a, b| a.began_ms.total_cmp(&b.began_ms));
     let entries: Vec<Value> = entries.into_iter().map(entry).collect();

@@ -1,33 +1,33 @@
-//! The books of live sessions, and of some that ended.
+//! The logs of live sessions, and of some that ended.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::book::Book;
+use super::buffer::LogBuffer;
 use warmpool_core::ids::SessionId;
 
-/// The books of all sessions that keep one, the oldest first.
+/// The logs of all sessions that keep one, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct KeptBooks(Mutex<VecDeque<(SessionId, Arc<Book>)>>);
+pub(crate) struct KeptLogs(Mutex<VecDeque<(SessionId, Arc<LogBuffer>)>>);
 
-impl KeptBooks {
-    /// Adds the book of a session that begins, and forgets the oldest of those that ended beyond `keep_ended`.
-    pub(crate) fn add(&self, id: SessionId, book: Arc<Book>, keep_ended: usize) {
-        let mut books = self.0.lock();
-        let ended = books.iter().filter(|(_, book)| book.is_closed()).count();
+impl KeptLogs {
+    /// Adds the buffer of a session that begins, and forgets the oldest of those that ended beyond `keep_ended`.
+    pub(crate) fn add(&self, id: SessionId, buffer: Arc<LogBuffer>, keep_ended: usize) {
+        let mut logs = self.0.lock();
+        let ended = logs.iter().filter(|(_, buffer)| buffer.is_closed()).count();
         let mut surplus = ended.saturating_sub(keep_ended);
-        books.retain(|(_, book)| {
-            let goes = surplus > 0 && book.is_closed();
+        logs.retain(|(_, buffer)| {
+            let goes = surplus > 0 && buffer.is_closed();
             surplus -= usize::from(goes);
             !goes
         });
-        books.push_back((id, book));
+        logs.push_back((id, buffer));
     }
 
-    /// The book of a session.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Book>> {
-        self.0.lock().iter().find(|(of, _)| of.as_str() == id).map(|(_, book)| Arc::clone(book))
+    /// The buffer of a session.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<LogBuffer>> {
+        self.0.lock().iter().find(|(of, _)| of.as_str() == id).map(|(_, buffer)| Arc::clone(buffer))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::book::Note;
+use super::buffer::NewEntry;
 use super::exchange::{Answer, Exchange, Timing, headers, short, whole};
 use warmpool_api::log::{Level, LogEvent};
 
@@ -69,7 +69,7 @@ impl Reader {
     }
 
     /// Reads an event of one attached target, at a time in Unix milliseconds.
-    pub(super) fn read(&mut self, target: &str, method: &str, params: &Value, now: u64) -> Option<Note> {
+    pub(super) fn read(&mut self, target: &str, method: &str, params: &Value, now: u64) -> Option<NewEntry> {
         let at = |time: &Value| time.as_f64().map_or(now, whole);
         match method {
             "Runtime.consoleAPICalled" => {
@@ -78,20 +78,20 @@ impl Reader {
                 let (url, line) = place(call);
                 let event =
                     LogEvent::Console { level: level(text(&params["type"])), text: short(&words.join(" ")), url, line };
-                Some(Note { time: at(&params["timestamp"]), event, exchange: None })
+                Some(NewEntry { time: at(&params["timestamp"]), event, exchange: None })
             }
             "Runtime.exceptionThrown" => {
                 let details = &params["exceptionDetails"];
                 let words = details["exception"]["description"].as_str().unwrap_or_else(|| text(&details["text"]));
                 let (url, line) = place(details);
                 let event = LogEvent::PageError { text: short(words), url, line };
-                Some(Note { time: at(&params["timestamp"]), event, exchange: None })
+                Some(NewEntry { time: at(&params["timestamp"]), event, exchange: None })
             }
             "Log.entryAdded" => {
                 let entry = &params["entry"];
                 let (url, line) = place(entry);
                 let (level, text) = (level(text(&entry["level"])), short(text(&entry["text"])));
-                Some(Note {
+                Some(NewEntry {
                     time: at(&entry["timestamp"]),
                     event: LogEvent::Console { level, text, url, line },
                     exchange: None,
@@ -99,13 +99,13 @@ impl Reader {
             }
             "Page.downloadWillBegin" => {
                 let (name, url) = (short(text(&params["suggestedFilename"])), Some(short(text(&params["url"]))));
-                Some(Note { time: now, event: LogEvent::Download { name, url }, exchange: None })
+                Some(NewEntry { time: now, event: LogEvent::Download { name, url }, exchange: None })
             }
             _ => self.network(target, method, params),
         }
     }
 
-    fn network(&mut self, target: &str, method: &str, params: &Value) -> Option<Note> {
+    fn network(&mut self, target: &str, method: &str, params: &Value) -> Option<NewEntry> {
         let key = (target.to_owned(), text(&params["requestId"]).to_owned());
         let now = params["timestamp"].as_f64().unwrap_or_default();
         match method {
@@ -160,7 +160,7 @@ fn begun(params: &Value) -> Exchange {
     }
 }
 
-fn ended(mut exchange: Exchange, now: f64) -> Note {
+fn ended(mut exchange: Exchange, now: f64) -> NewEntry {
     exchange.took_ms = ((now - exchange.began) * 1000.0).max(0.0);
     exchange.into()
 }

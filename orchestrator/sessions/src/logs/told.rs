@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::book::{Book, Note};
+use super::buffer::{LogBuffer, NewEntry};
 use super::exchange::{Answer, Exchange, Timing, kept_headers, short};
 use warmpool_api::log::LogEvent;
 use warmpool_protocol::{DoneRequest, LogLine, RequestAnswer};
 
-/// Writes a line into the book.
-pub(super) fn write(book: &Book, line: LogLine) {
+/// Writes a line into the buffer.
+pub(super) fn write(buffer: &LogBuffer, line: LogLine) {
     let (time, event) = match line {
         LogLine::Console { time, level, text, url, line } => {
             (time, LogEvent::Console { level: level.into(), text: short(&text), url: shorter(url), line })
@@ -17,13 +17,13 @@ pub(super) fn write(book: &Book, line: LogLine) {
             (time, LogEvent::PageError { text: short(&text), url: shorter(url), line })
         }
         LogLine::Download { time, name, url } => (time, LogEvent::Download { name: short(&name), url: shorter(url) }),
-        LogLine::Request(done) => return book.write(request(*done)),
-        LogLine::Missed { count } => return book.miss(count),
+        LogLine::Request(done) => return buffer.write(request(*done)),
+        LogLine::Missed { count } => return buffer.miss(count),
     };
-    book.write(Note { time, event, exchange: None });
+    buffer.write(NewEntry { time, event, exchange: None });
 }
 
-fn request(done: DoneRequest) -> Note {
+fn request(done: DoneRequest) -> NewEntry {
     let exchange = Exchange {
         method: short(&done.method),
         url: short(&done.url),
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn lines_become_entries_and_requests() {
-        let book = Book::new(&Logs { max_entries: 9, max_size: ByteSize(1 << 20), keep_ended: 1 }, &[]);
+        let buffer = LogBuffer::new(&Logs { max_entries: 9, max_size: ByteSize(1 << 20), keep_ended: 1 }, &[]);
         for line in [
             json!({"type": "console", "time": 5, "level": "warning", "text": "a", "url": "http://a.test/x.js", "line": 7}),
             json!({"type": "request", "method": "GET", "url": "http://a.test/", "resource": "Document", "bytes": 12,
@@ -87,16 +87,16 @@ mod tests {
                 "answer": {"status": 302, "headers": {"Location": "/b", "Set-Cookie": "c=d"}, "timing": {"wait": 3.0}}}),
             json!({"type": "missed", "count": 3}),
         ] {
-            write(&book, serde_json::from_value(line).unwrap());
+            write(&buffer, serde_json::from_value(line).unwrap());
         }
-        let (entries, dropped) = book.entries(0);
+        let (entries, dropped) = buffer.entries(0);
         assert_eq!((entries.len(), dropped, entries[0].time, entries[1].time), (2, 3, 5, 1500));
         let url = Some("http://a.test/x.js".to_owned());
         let said = LogEvent::Console { level: Level::Warning, text: "a".into(), url, line: Some(7) };
         assert_eq!(entries[0].event, said);
         let LogEvent::Request { status, duration, bytes, .. } = &entries[1].event else { panic!("{:?}", entries[1]) };
         assert_eq!((*status, *duration, *bytes), (Some(302), 500, Some(12)));
-        let exchange = book.exchanges().0.remove(0);
+        let exchange = buffer.exchanges().0.remove(0);
         let answer = exchange.answer.as_ref().unwrap();
         assert_eq!((answer.location.as_str(), answer.timing.wait), ("/b", Some(3.0)));
         assert!(!format!("{exchange:?}").contains("a=b") && !format!("{exchange:?}").contains("c=d"));

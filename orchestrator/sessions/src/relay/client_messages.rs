@@ -80,17 +80,17 @@ impl ClientMessages {
 
     /// What the agent has to hear of the message, if anything.
     fn said(&self, is_whole: bool) -> Option<ClientMessage> {
-        let (heeds, plain) = (self.agent.as_ref()?.heeds(), self.plain.as_slice());
+        let (listen_rules, plain) = (self.agent.as_ref()?.listen_rules(), self.plain.as_slice());
         let has = |finder: &Finder<'_>| finder.find(plain).is_some();
         let said = ClientMessage {
-            navigates: heeds.first_page && has(&NAVIGATES),
-            holds_targets: heeds.overrides && has(&HOLDS),
-            sets_locale: heeds.overrides && LOCALE.iter().any(has),
+            navigates: listen_rules.first_page && has(&NAVIGATES),
+            holds_targets: listen_rules.overrides && has(&HOLDS),
+            sets_locale: listen_rules.overrides && LOCALE.iter().any(has),
             command: (is_whole && TRANSLATED.iter().any(has))
                 .then(|| std::str::from_utf8(plain).ok().map(str::to_owned))
                 .flatten(),
         };
-        (heeds.first_page || said != ClientMessage::default()).then_some(said)
+        (listen_rules.first_page || said != ClientMessage::default()).then_some(said)
     }
 
     pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use warmpool_protocol::ClientMessage;
 
 use super::frames::{Frames, Text};
-use super::reading::{Reading, Verdict};
+use super::reading::{MessageReader, Verdict};
 use crate::session::Gate;
 
 /// The buffer of a quiet socket, small because there may be ten thousand of them.
@@ -47,7 +47,7 @@ pub(super) struct Pump<R, W> {
     pub(super) reader: R,
     pub(super) writer: W,
     frames: Frames,
-    reading: Reading,
+    reading: MessageReader,
     buffer: Vec<u8>,
     /// `..written` is written, `written..forward` may be written but for the last `kept` bytes, and `forward..filled` is the start
     /// of a header that is not complete yet, or of a message that is to be read first.
@@ -69,7 +69,7 @@ where
     W: AsyncWrite + Unpin,
 {
     /// `early` has been read from `reader` already.
-    pub(super) fn new(reader: R, writer: W, frames: Frames, reading: Reading, early: Bytes) -> Self {
+    pub(super) fn new(reader: R, writer: W, frames: Frames, reading: MessageReader, early: Bytes) -> Self {
         let mut pump = Self {
             reader,
             writer,
@@ -302,7 +302,7 @@ mod tests {
     const STALL: Duration = Duration::from_secs(5);
 
     /// What comes out of a relay's direction into which a stream goes in these pieces.
-    async fn relayed(sender: Sender, reading: Reading, stream: &[u8], sizes: &[usize]) -> (Vec<u8>, PumpEnd) {
+    async fn relayed(sender: Sender, reading: MessageReader, stream: &[u8], sizes: &[usize]) -> (Vec<u8>, PumpEnd) {
         let (mut near, from) = duplex(1 << 20);
         let (to, mut far) = duplex(64);
         let mut pump = Pump::new(from, to, Frames::new(sender, u64::MAX), reading, Bytes::new());
@@ -375,8 +375,8 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let (ours, theirs) = UnixStream::pair().unwrap();
-                let heeds = ListenRules { first_page: false, overrides: true };
-                let reading = Reading::Client(Box::new(ClientMessages::new(Some(AgentListener::at(ours, heeds)), None)));
+                let listen_rules = ListenRules { first_page: false, overrides: true };
+                let reading = MessageReader::Client(Box::new(ClientMessages::new(Some(AgentListener::at(ours, listen_rules)), None)));
                 let (mut stream, mut expected, mut known) = (Vec::new(), Vec::new(), 0);
                 let ping = [0x89, 0x81, 1, 2, 3, 4, 9];
                 for message in &messages {
@@ -418,7 +418,7 @@ mod tests {
             runtime.block_on(async {
                 let site = (Host::Domain("a.x".to_owned()), 80, ([192, 0, 2, 7], 80).into());
                 let outcomes = Arc::new(Outcomes::known([site], true));
-                let reading = Reading::Browser(Box::new(BrowserMessages::new(outcomes, false)));
+                let reading = MessageReader::Browser(Box::new(BrowserMessages::new(outcomes, false)));
                 let (mut stream, mut expected) = (Vec::new(), Vec::new());
                 for index in order {
                     let (sent, got) = &messages[index];
@@ -441,7 +441,7 @@ mod tests {
     async fn what_is_half_sent_ends_with_its_stream() {
         let whole = text(Sender::Browser, br#"{"method":"Network.responseReceived","params":{}}"#);
         for end in 0..whole.len() {
-            let reading = Reading::Browser(Box::new(BrowserMessages::new(Arc::default(), false)));
+            let reading = MessageReader::Browser(Box::new(BrowserMessages::new(Arc::default(), false)));
             let (out, _) = relayed(Sender::Browser, reading, &whole[..end], &[9]).await;
             assert!(whole.starts_with(&out));
         }

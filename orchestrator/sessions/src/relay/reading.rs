@@ -10,7 +10,7 @@ use super::client_messages::ClientMessages;
 use super::frames::Text;
 
 /// Who reads one direction of a relay.
-pub(super) enum Reading {
+pub(super) enum MessageReader {
     /// Nobody.
     Nothing,
     /// What the client sends to Chromium.
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
     Replace(Bytes),
 }
 
-impl Reading {
+impl MessageReader {
     /// Whether text messages are read.
     pub(super) const fn reads(&self) -> bool {
         !matches!(self, Self::Nothing)

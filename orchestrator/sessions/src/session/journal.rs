@@ -115,7 +115,7 @@ mod tests {
     use crate::session::Ending;
     use crate::session::record::Ended;
     use warmpool_store::StoreOptions;
-    use warmpool_store::fault::{Fault, FaultGate, Faults, Point};
+    use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults};
 
     fn record(ending: Option<&Ending>) -> Record {
         let mut record: Record = serde_json::from_value(json!({
@@ -139,14 +139,14 @@ mod tests {
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
         let journal = Arc::new(Journal::new(store.clone()));
         let gate = FaultGate::default();
-        faults.next(Point::Apply, Fault::Hang(gate.clone()));
+        faults.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
         // The first is under way, the second has looked at the session and waits, as the end then does.
         let persisting = |journal: &Arc<Journal>| {
             let journal = Arc::clone(journal);
             tokio::spawn(async move { journal.persist(|| record(None)).await })
         };
         let first = persisting(&journal);
-        while faults.calls(Point::Apply) == 0 {
+        while faults.calls(FaultPoint::Apply) == 0 {
             tokio::task::yield_now().await;
         }
         let second = persisting(&journal);
@@ -170,9 +170,9 @@ mod tests {
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
         let journal = Journal::new(store);
         journal.persist(|| record(None)).await.unwrap();
-        assert_eq!(faults.calls(Point::Journal), 0);
+        assert_eq!(faults.calls(FaultPoint::Journal), 0);
         journal.persist_for_good(|| record(None)).await.unwrap();
-        assert_eq!(faults.calls(Point::Journal), 1);
+        assert_eq!(faults.calls(FaultPoint::Journal), 1);
     }
 
     #[tokio::test]
@@ -188,7 +188,7 @@ mod tests {
         ));
         let completed = record(Some(&Ending::ClientFinished));
         let (closed, ()) = tokio::join!(journal.close(&completed, Batch::new()), async {
-            while faults.calls(Point::Apply) == 1 && kept(&store).await.ended.is_none() {
+            while faults.calls(FaultPoint::Apply) == 1 && kept(&store).await.ended.is_none() {
                 faults.set_free_bytes(1000);
             }
         });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Kind, Session, Sessions};
 use crate::Error;
-use crate::logs::{Book, collect};
+use crate::logs::{LogBuffer, collect};
 use warmpool_api::log::SessionLog;
 use warmpool_core::browser::Engine;
 use warmpool_keys::KeyId;
@@ -16,7 +16,7 @@ const LEFT_OUT: [&str; 3] = ["console", "page_error", "request"];
 #[derive(Debug)]
 pub struct FoundLog {
     /// Its entries.
-    pub book: Arc<Book>,
+    pub buffer: Arc<LogBuffer>,
     live: Option<Arc<Session>>,
 }
 
@@ -29,9 +29,9 @@ impl Sessions {
         let limits = &self.shared.config.logs;
         let is_inspected = session.options.engine == Engine::Webkit && session.options.kind == Kind::DevTools;
         let left_out: &[&str] = if is_inspected { &LEFT_OUT } else { &[] };
-        let book = Arc::new(Book::new(limits, left_out));
-        self.shared.books.add(session.id.clone(), Arc::clone(&book), limits.keep_ended);
-        tokio::spawn(collect(Arc::clone(session), book));
+        let buffer = Arc::new(LogBuffer::new(limits, left_out));
+        self.shared.books.add(session.id.clone(), Arc::clone(&buffer), limits.keep_ended);
+        tokio::spawn(collect(Arc::clone(session), buffer));
     }
 
     /// The log of a session of `owner`, live or not.
@@ -48,8 +48,8 @@ impl Sessions {
             .to_owned(),
         }
         };
-        let book = self.shared.books.find(id).ok_or_else(missing)?;
-        Ok(FoundLog { book, live })
+        let buffer = self.shared.books.find(id).ok_or_else(missing)?;
+        Ok(FoundLog { buffer, live })
     }
 }
 
@@ -57,7 +57,7 @@ impl FoundLog {
     /// What it leaves out.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
-        self.book.left_out().iter().map(|name| (*name).to_owned()).collect()
+        self.buffer.left_out().iter().map(|name| (*name).to_owned()).collect()
     }
 
     /// What its browser calls itself, while it lives.
@@ -69,7 +69,7 @@ impl FoundLog {
     /// The entries after this one.
     #[must_use]
     pub fn read(&self, after: u64) -> SessionLog {
-        let (entries, dropped) = self.book.entries(after);
+        let (entries, dropped) = self.buffer.entries(after);
         SessionLog { entries, dropped, left_out: self.left_out() }
     }
 }

@@ -15,7 +15,7 @@ use super::record::Ended;
 use super::services::SessionServices;
 use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Status};
 use crate::Error;
-use crate::logs::KeptBooks;
+use crate::logs::KeptLogs;
 use warmpool_api::session::Ads;
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub(super) profiles: Profiles,
     pub(super) extensions: Extensions,
     pub(super) webhooks: Webhooks,
-    pub(super) books: KeptBooks,
+    pub(super) books: KeptLogs,
     /// Rights to write profiles, of sessions whose workers have not been found again yet.
     pub(super) held_profiles: Mutex<HashMap<SessionId, Writer>>,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
@@ -131,7 +131,7 @@ impl Sessions {
             profiles,
             extensions,
             webhooks,
-            books: KeptBooks::default(),
+            books: KeptLogs::default(),
             held_profiles: Mutex::default(),
             table,
             grid_ids: GridIds::default(),

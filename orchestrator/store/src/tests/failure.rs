@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::fault::{Fault, FaultGate, Faults, Point, until};
+use super::super::fault::{Fault, FaultGate, FaultPoint, Faults, until};
 use super::*;
 
 fn one(key: &[u8]) -> Batch {
@@ -16,14 +16,14 @@ async fn what_is_queued_is_withdrawn_and_what_is_under_way_stays_open() {
     let faults = Faults::default();
     let impatient = StoreOptions { call_timeout: Duration::from_millis(200), ..options() };
     let store = Store::faulty(&faults, impatient);
-    for point in [Point::Apply, Point::Flush, Point::Barrier] {
+    for point in [FaultPoint::Apply, FaultPoint::Flush, FaultPoint::Barrier] {
         let gate = FaultGate::default();
         let before = faults.calls(point);
         faults.next(point, Fault::Hang(gate.clone()));
         let mut under_way = store.begin(one(b"under way"), Durability::Power).await.unwrap();
         until("the first is under way", || faults.calls(point) > before).await;
         assert!(under_way.wait().await.is_none(), "{point:?}: nobody knows yet");
-        if point != Point::Barrier {
+        if point != FaultPoint::Barrier {
             let queued = store.commit(one(b"queued"), Durability::Process).await;
             assert!(matches!(queued, Err(StoreError::Timeout { .. })), "{point:?}: {queued:?}");
             let read = store.get(Table::Sessions, b"queued").await;
@@ -43,12 +43,12 @@ async fn a_commit_waits_until_its_outcome_is_known() {
     let impatient = StoreOptions { call_timeout: Duration::from_millis(50), ..options() };
     let store = Store::faulty(&faults, impatient);
     let gate = FaultGate::default();
-    faults.next(Point::Apply, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
     let commit = tokio::spawn({
         let store = store.clone();
         async move { store.commit(one(b"a"), Durability::Process).await }
     });
-    until("it is under way", || faults.calls(Point::Apply) == 1).await;
+    until("it is under way", || faults.calls(FaultPoint::Apply) == 1).await;
     // Long past the time of a call.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!commit.is_finished());
@@ -85,7 +85,7 @@ async fn a_full_queue_is_a_timeout() {
     let small = StoreOptions { call_timeout: Duration::from_millis(100), queue: 1, ..options() };
     let store = Store::faulty(&faults, small);
     let gate = FaultGate::default();
-    faults.next(Point::Read, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Read, Fault::Hang(gate.clone()));
     let calls = (0..5).map(|_| store.get(Table::Keys, b"a"));
     let mut waiting = tokio::task::JoinSet::new();
     for _ in calls {
@@ -103,13 +103,13 @@ async fn only_power_waits_for_the_barrier_and_many_share_one() {
     let faults = Faults::default();
     let store = Store::faulty(&faults, options());
     let gate = FaultGate::default();
-    faults.next(Point::Barrier, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Barrier, Fault::Hang(gate.clone()));
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..50_u8 {
         let store = store.clone();
         waiting.spawn(async move { store.commit(one(&[number, 1]), Durability::Power).await });
     }
-    until("all are applied", || faults.calls(Point::Apply) == 50).await;
+    until("all are applied", || faults.calls(FaultPoint::Apply) == 50).await;
     store.commit(one(b"process"), Durability::Process).await.unwrap();
     assert!(waiting.try_join_next().is_none(), "answered too early");
     assert_eq!(store.health().last_durable_ms, None);
@@ -117,19 +117,19 @@ async fn only_power_waits_for_the_barrier_and_many_share_one() {
     while let Some(outcome) = waiting.join_next().await {
         outcome.unwrap().unwrap();
     }
-    assert!(faults.calls(Point::Barrier) <= 3);
+    assert!(faults.calls(FaultPoint::Barrier) <= 3);
     assert!(store.health().last_durable_ms.is_some());
 }
 
 #[tokio::test]
 async fn every_failure_ends_the_process() {
     let cases = [
-        (Point::Apply, Fault::Error(io::ErrorKind::StorageFull)),
-        (Point::Flush, Fault::Error(io::ErrorKind::Other)),
-        (Point::Barrier, Fault::Error(io::ErrorKind::Other)),
-        (Point::Journal, Fault::Error(io::ErrorKind::Other)),
-        (Point::Read, Fault::Damage),
-        (Point::Apply, Fault::Panic),
+        (FaultPoint::Apply, Fault::Error(io::ErrorKind::StorageFull)),
+        (FaultPoint::Flush, Fault::Error(io::ErrorKind::Other)),
+        (FaultPoint::Barrier, Fault::Error(io::ErrorKind::Other)),
+        (FaultPoint::Journal, Fault::Error(io::ErrorKind::Other)),
+        (FaultPoint::Read, Fault::Damage),
+        (FaultPoint::Apply, Fault::Panic),
     ];
     for (point, fault) in cases {
         let (faults, fatal) = (Faults::default(), Fatal::default());
@@ -138,8 +138,8 @@ async fn every_failure_ends_the_process() {
         store.commit(one(b"a"), Durability::Power).await.unwrap();
         faults.next(point, fault.clone());
         let failed = match point {
-            Point::Read => store.get(Table::Sessions, b"a").await.map(|_| ()),
-            Point::Journal => store.commit(one(b"b").irrevocable().clone(), Durability::Process).await,
+            FaultPoint::Read => store.get(Table::Sessions, b"a").await.map(|_| ()),
+            FaultPoint::Journal => store.commit(one(b"b").irrevocable().clone(), Durability::Process).await,
             _ => store.commit(one(b"b"), Durability::Power).await,
         };
         assert!(matches!(failed, Err(StoreError::Failed)), "{failed:?}");
@@ -159,7 +159,7 @@ async fn without_a_hook_the_process_aborts() {
     if std::env::var_os(VARIABLE).is_some() {
         let faults = Faults::default();
         let store = Store::faulty(&faults, options());
-        faults.next(Point::Flush, Fault::Error(io::ErrorKind::StorageFull));
+        faults.next(FaultPoint::Flush, Fault::Error(io::ErrorKind::StorageFull));
         let _ = store.commit(one(b"a"), Durability::Process).await;
         return;
     }
@@ -179,14 +179,14 @@ async fn a_disk_nearly_full_is_refused_before_the_backend_is_touched() {
     faults.set_free_bytes(1000);
     store.commit(one(b"a"), Durability::Power).await.unwrap();
     faults.set_free_bytes(999);
-    let applied = faults.calls(Point::Apply);
+    let applied = faults.calls(FaultPoint::Apply);
     for durability in [Durability::Process, Durability::Power] {
         assert!(matches!(
             store.commit(one(b"b"), durability).await,
             Err(StoreError::DiskNearlyFull { free_bytes: 999, min_free_bytes: 1000 })
         ));
     }
-    assert_eq!(faults.calls(Point::Apply), applied);
+    assert_eq!(faults.calls(FaultPoint::Apply), applied);
     assert_eq!(store.health().state, StoreState::DiskNearlyFull);
     assert!(store.get(Table::Sessions, b"a").await.unwrap().is_some());
 

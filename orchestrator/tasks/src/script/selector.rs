@@ -15,7 +15,7 @@ const MAX_LENGTH: usize = 10_000;
 /// How one part finds elements. Serializes as the script in the page reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
-pub(crate) enum Part {
+pub(crate) enum SelectorPart {
     /// A CSS selector.
     Css {
         /// The selector.
@@ -51,7 +51,7 @@ pub(crate) enum Part {
     },
 }
 
-impl Part {
+impl SelectorPart {
     fn parse(text: &str) -> Self {
         match text.split_once('/') {
             Some(("aria", rest)) => Self::aria(rest),
@@ -110,7 +110,7 @@ fn last_attribute(text: &str) -> Option<(&str, &str, String)> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Selectors {
-    chains: Vec<Vec<Part>>,
+    chains: Vec<Vec<SelectorPart>>,
     #[serde(skip)]
     shown: String,
 }
@@ -133,14 +133,14 @@ impl Selectors {
 
     /// One element, by the driver's reference; messages call it `shown`.
     pub(crate) fn element(element: Value, shown: String) -> Self {
-        Self { chains: vec![vec![Part::Element { element }]], shown }
+        Self { chains: vec![vec![SelectorPart::Element { element }]], shown }
     }
 
     /// The driver's reference, where they are that.
     pub(crate) fn as_element(&self) -> Option<&Value> {
         match self.chains.as_slice() {
             [chain] => match chain.as_slice() {
-                [Part::Element { element }] => Some(element),
+                [SelectorPart::Element { element }] => Some(element),
                 _ => None,
             },
             _ => None,
@@ -175,7 +175,7 @@ fn show(list: &[Value]) -> String {
     text
 }
 
-fn chain(field: &str, value: &Value) -> Result<Vec<Part>, Error> {
+fn chain(field: &str, value: &Value) -> Result<Vec<SelectorPart>, Error> {
     let parts: Vec<&Value> = match value {
         Value::String(_) => vec![value],
         Value::Array(parts) if !parts.is_empty() => parts.iter().collect(),
@@ -184,7 +184,7 @@ fn chain(field: &str, value: &Value) -> Result<Vec<Part>, Error> {
     let mut chain = Vec::with_capacity(parts.len());
     for part in parts {
         let text = part.as_str().ok_or_else(|| wrong(field, "must hold strings alone"))?;
-        let parsed = Part::parse(text);
+        let parsed = SelectorPart::parse(text);
         if parsed.is_empty() {
             return Err(wrong(field, "is empty"));
         }
@@ -204,26 +204,26 @@ mod tests {
 
     use super::*;
 
-    fn aria(name: Option<&str>, role: Option<&str>) -> Part {
-        Part::Aria { name: name.map(str::to_owned), role: role.map(str::to_owned) }
+    fn aria(name: Option<&str>, role: Option<&str>) -> SelectorPart {
+        SelectorPart::Aria { name: name.map(str::to_owned), role: role.map(str::to_owned) }
     }
 
     #[test]
     fn every_form_of_the_recorder_is_read() {
         for (text, part) in [
-            ("#a > b", Part::Css { css: "#a > b".to_owned() }),
-            ("a[href='x/y']", Part::Css { css: "a[href='x/y']".to_owned() }),
+            ("#a > b", SelectorPart::Css { css: "#a > b".to_owned() }),
+            ("a[href='x/y']", SelectorPart::Css { css: "a[href='x/y']".to_owned() }),
             ("aria/Log in", aria(Some("Log in"), None)),
             ("aria/Log  in[role=\"button\"]", aria(Some("Log in"), Some("button"))),
             ("aria/[role='button']", aria(None, Some("button"))),
             ("aria/[name=\"a \\\"b\"][role=\"link\"]", aria(Some("a \\\"b"), Some("link"))),
             ("aria/Price [EUR]", aria(Some("Price [EUR]"), None)),
             ("aria/x[foo=\"y\"]", aria(Some("x[foo=\"y\"]"), None)),
-            ("text/Buy now", Part::Text { text: "Buy now".to_owned() }),
-            ("xpath///*[@id=\"a\"]", Part::Xpath { xpath: "//*[@id=\"a\"]".to_owned() }),
-            ("pierce/#a", Part::Pierce { css: "#a".to_owned() }),
+            ("text/Buy now", SelectorPart::Text { text: "Buy now".to_owned() }),
+            ("xpath///*[@id=\"a\"]", SelectorPart::Xpath { xpath: "//*[@id=\"a\"]".to_owned() }),
+            ("pierce/#a", SelectorPart::Pierce { css: "#a".to_owned() }),
         ] {
-            assert_eq!(Part::parse(text), part, "{text}");
+            assert_eq!(SelectorPart::parse(text), part, "{text}");
         }
     }
 

@@ -21,7 +21,7 @@ use warmpool_keys::{KeyId, Keys};
 use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
 use warmpool_sessions::session::{SessionServices, Sessions};
-use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
+use warmpool_store::fault::{Fault as StoreFault, FaultGate, FaultPoint, Faults, until};
 use warmpool_store::{Batch, Durability, Store, StoreOptions};
 use warmpool_webhooks::Webhooks;
 use warmpool_workers::pool::Pool;
@@ -155,7 +155,7 @@ async fn an_unconfirmed_task_has_an_unknown_outcome() {
     let bench = Bench::new().await;
     let gate = FaultGate::default();
     // It is written, and not yet safe from loss of power.
-    bench.faults.next(Point::Barrier, StoreFault::Hang(gate.clone()));
+    bench.faults.next(FaultPoint::Barrier, StoreFault::Hang(gate.clone()));
     let id = unknown(bench.accept("a").await);
     assert_eq!(unknown(bench.accept("a").await), id, "the key leads to the same task");
     let task: TaskId = id.parse().unwrap();
@@ -178,12 +178,12 @@ async fn an_unconfirmed_task_has_an_unknown_outcome() {
 async fn a_write_that_never_began_leaves_no_task() {
     let bench = Bench::new().await;
     let gate = FaultGate::default();
-    bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
+    bench.faults.next(FaultPoint::Read, StoreFault::Hang(gate.clone()));
     let reading = tokio::spawn({
         let store = bench.store.clone();
         async move { drop(store.get(warmpool_store::Table::Meta, b"x").await) }
     });
-    until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
+    until("the store is at something else", || bench.faults.calls(FaultPoint::Read) == 1).await;
     let without_key = bench.tasks.accept(bench.owner.clone(), spec(), SubmitOptions::default()).await;
     assert!(matches!(without_key, Err(Error::Service(ServiceError::StoreBusy))), "{without_key:?}");
     assert!(matches!(bench.accept("a").await, Err(Error::Service(ServiceError::StoreBusy))));
@@ -199,12 +199,12 @@ async fn a_write_that_never_began_leaves_no_task() {
 async fn a_task_runs_although_its_client_left() {
     let bench = Arc::new(Bench::new().await);
     let gate = FaultGate::default();
-    bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
+    bench.faults.next(FaultPoint::Apply, StoreFault::Hang(gate.clone()));
     let client = tokio::spawn({
         let bench = Arc::clone(&bench);
         async move { drop(bench.accept("a").await) }
     });
-    until("it is being written", || bench.faults.calls(Point::Apply) == 1).await;
+    until("it is being written", || bench.faults.calls(FaultPoint::Apply) == 1).await;
     client.abort();
     assert!(client.await.unwrap_err().is_cancelled());
     gate.open();
@@ -330,7 +330,7 @@ async fn cancelling_waits_for_a_limited_time() {
     let _turns = bench.hold_turns().await;
     let task = bench.accepted("a").await;
     let gate = FaultGate::default();
-    bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
+    bench.faults.next(FaultPoint::Apply, StoreFault::Hang(gate.clone()));
     let refused = bench.tasks.cancel(task.id, &bench.owner).await;
     assert!(matches!(refused, Err(Error::TaskStopping { .. })), "{refused:?}");
     gate.open();

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::App;
+use super::credential::Credential;
 use super::headers::{authorization, bearer, text};
 use super::reply::{AuthMethod, note_caller};
-use super::right::Right;
 use super::sign_in::SignedIn;
 use crate::dropin::hosted;
 use crate::http::error::Error;
@@ -163,7 +163,7 @@ pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Res
 fn check(app: &App, key: &str) -> Option<KeyId> {
     let id = app.keys.verify(key)?;
     note_caller(&id, AuthMethod::Key);
-    Right::Key(Secret::new(key.to_owned())).note();
+    Credential::Key(Secret::new(key.to_owned())).note();
     Some(id)
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::App;
-use super::budget::{Part, SHARE};
+use super::budget::{BodyReservation, SHARE};
 use super::forwarded_body::broke_off;
 use super::headers::media_type;
 use super::json_size::{JsonSize, SizeError, measure};
@@ -30,7 +30,7 @@ const SHORT: usize = 64 << 10;
 /// A body in memory, with its share of the budget until it is dropped.
 pub(super) struct Text {
     bytes: Bytes,
-    part: Part,
+    part: BodyReservation,
 }
 
 impl Deref for Text {
@@ -113,7 +113,13 @@ pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static st
 }
 
 /// The same with the part of a budget that the text shall have.
-async fn read_into(mut part: Part, app: &App, body: Body, limit: u64, setting: &'static str) -> Result<Text, Error> {
+async fn read_into(
+    mut part: BodyReservation,
+    app: &App,
+    body: Body,
+    limit: u64,
+    setting: &'static str,
+) -> Result<Text, Error> {
     if body.size_hint().lower() > limit {
         return Err(Error::BodyTooLarge { limit, setting });
     }

@@ -35,8 +35,8 @@ impl Budget {
     }
 
     /// A part of it that is empty yet.
-    pub(super) fn part(&self) -> Part {
-        Part { budget: self.clone(), bytes: 0, permit: None, share: None }
+    pub(super) fn part(&self) -> BodyReservation {
+        BodyReservation { budget: self.clone(), bytes: 0, permit: None, share: None }
     }
 }
 
@@ -55,10 +55,10 @@ impl KeylessBudget {
     }
 
     /// A part of it that is empty yet, for a body from this address.
-    pub(super) fn part(&self, address: IpAddr) -> Part {
+    pub(super) fn part(&self, address: IpAddr) -> BodyReservation {
         let share =
             AddressShare { held: Arc::clone(&self.held), address: one_client(address), limit: self.share, bytes: 0 };
-        Part { share: Some(share), ..self.budget.part() }
+        BodyReservation { share: Some(share), ..self.budget.part() }
     }
 }
 
@@ -104,7 +104,7 @@ impl Drop for AddressShare {
 
 /// What one body holds of the budget; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct BodyReservation {
     budget: Budget,
     bytes: u64,
     permit: Option<OwnedSemaphorePermit>,
@@ -112,7 +112,7 @@ pub(super) struct Part {
     share: Option<AddressShare>,
 }
 
-impl Part {
+impl BodyReservation {
     /// How much it could hold if nobody else held anything, and the setting that says so.
     fn limit(&self) -> (u64, &'static str) {
         match &self.share {
@@ -133,7 +133,7 @@ impl Part {
     }
 
     /// Holds as much of `budget` instead: the body's key is known by now.
-    /// Errors: those of [`Part::grow`].
+    /// Errors: those of [`BodyReservation::grow`].
     pub(super) fn move_to(&mut self, budget: &Budget) -> Result<(), Error> {
         let mut part = budget.part();
         part.grow(self.bytes)?;

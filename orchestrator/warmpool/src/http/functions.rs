@@ -14,7 +14,7 @@ use super::console;
 use super::create;
 use super::headers::media_type;
 use super::openapi::{Operation, Routes};
-use super::pages::{Asked, FAILURES, MAX_BODY, POLICY, PREFIXES, PageQuery};
+use super::pages::{CallParameters, FAILURES, MAX_BODY, POLICY, PREFIXES, PageQuery};
 use super::query::Query;
 use crate::http::error::Error;
 use warmpool_core::browser::Engine;
@@ -86,7 +86,7 @@ async fn downloads(
 }
 
 async fn run(app: App, query: PageQuery, parts: Parts, body: Body, checked: Checked) -> Result<Response, Error> {
-    let asked = Asked::read(&app, &query, &parts)?;
+    let asked = CallParameters::read(&app, &query, &parts)?;
     if !app.config.pages.functions {
         let problem = format!(
             "leads to `{}`, which runs code of its caller's and is off: set `pages.functions` to true",

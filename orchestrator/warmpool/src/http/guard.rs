@@ -70,7 +70,7 @@ pub(super) async fn guard(
         response
     };
     let response = REQUEST.scope(asked, work.instrument(traced).instrument(span)).await;
-    let mut response = revocation::hold(&app, notes.right.get(), response);
+    let mut response = revocation::hold(&app, notes.credential.get(), response);
     if let Ok(header) = header {
         response.headers_mut().insert(X_REQUEST_ID, header);
     }

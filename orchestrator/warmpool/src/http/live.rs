@@ -16,11 +16,11 @@ use tracing::Instrument as _;
 use super::App;
 use super::auth::Caller;
 use super::console;
+use super::credential::Credential;
 use super::headers::text;
 use super::openapi::{Access, Operation, Routes};
 use super::query::Query;
 use super::reply::{json_reply, status};
-use super::right::Right;
 use super::route::Policy;
 use super::sessions::ID;
 use crate::http::error::Error;
@@ -209,10 +209,10 @@ pub(super) async fn socket(
     let accept = accept(request.headers())?;
     let place = app.live.enter(&session, rights)?;
     let upgrade = hyper::upgrade::on(&mut request);
-    let (right, asked) = (Right::noted(), app.clone());
+    let (credential, asked) = (Credential::noted(), app.clone());
     let refused = async move {
-        match right {
-            Some(right) => drop(right.lost(&asked).await),
+        match credential {
+            Some(credential) => drop(credential.lost(&asked).await),
             // By a token of the session's own, which lasts as long as the session or the link.
             None => std::future::pending().await,
         }

@@ -70,7 +70,7 @@ pub(super) async fn read(
 ) -> Result<Response, Error> {
     let log = app.sessions.find_log(&id, &key)?;
     if query.follow || wants(&headers, "text/event-stream") {
-        return Ok(sse::respond(events(log.book.follow(query.after))));
+        return Ok(sse::respond(events(log.buffer.follow(query.after))));
     }
     Ok(json_reply(StatusCode::OK, &log.read(query.after)))
 }
@@ -78,7 +78,7 @@ pub(super) async fn read(
 /// `GET /sessions/<id>/har`
 async fn har(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
     let log = app.sessions.find_log(&id, &key)?;
-    let mut response = json_reply(StatusCode::OK, &as_har(&log.book, log.browser().as_deref(), &log.left_out()));
+    let mut response = json_reply(StatusCode::OK, &as_har(&log.buffer, log.browser().as_deref(), &log.left_out()));
     response
         .headers_mut()
         .insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"session.har\""));

@@ -254,7 +254,7 @@ pub(super) async fn carry_out_json<B: DeserializeOwned, C: Into<Call>>(
     body: Body,
     call: impl FnOnce(B, Engine) -> Result<C, Error>,
 ) -> Result<Response, Error> {
-    let asked = Asked::read(app, query, parts)?;
+    let asked = CallParameters::read(app, query, parts)?;
     let most = app.config.pages.max_body.bytes();
     let mut text = body::json_text(app, &parts.headers, body, most, MAX_BODY).await?;
     let call = call(text.parse::<B>()?, asked.engine)?;
@@ -264,14 +264,14 @@ pub(super) async fn carry_out_json<B: DeserializeOwned, C: Into<Call>>(
 }
 
 /// What a call's key and query say.
-pub(super) struct Asked {
+pub(super) struct CallParameters {
     pub(super) engine: Engine,
     key: KeyId,
     options: Options,
     limit: Duration,
 }
 
-impl Asked {
+impl CallParameters {
     pub(super) fn read(app: &App, query: &PageQuery, parts: &Parts) -> Result<Self, Error> {
         let key = verify(app, &parts.headers, query.token.as_deref())?;
         let engine = engine(query.browser, parts.uri.path())?;

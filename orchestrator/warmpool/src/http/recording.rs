@@ -12,11 +12,11 @@ use tower_http::services::ServeFile;
 
 use super::App;
 use super::auth::Caller;
+use super::credential::Credential;
 use super::live::ViewToken;
 use super::openapi::{Access, Operation, Routes};
 use super::query::Query;
 use super::reply::json_reply;
-use super::right::Right;
 use super::sessions::OF_SESSION;
 use crate::http::error::Error;
 use warmpool_api::session::SessionView;
@@ -135,7 +135,7 @@ pub(super) async fn fetch_for_view(
     request: Request,
 ) -> Result<Response, Error> {
     app.sessions.find_by_view_token(&id, &token)?;
-    Right::LiveView { session: id.clone(), token: Secret::new(token) }.note();
+    Credential::LiveView { session: id.clone(), token: Secret::new(token) }.note();
     part(&app, &id, name, request).await
 }
 

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::credential::Credential;
 use super::hosted;
-use super::right::Right;
 use super::route::{Route, RouteTable};
 use crate::dropin::hosted::Service;
 use crate::http::error::Error;
@@ -42,7 +42,7 @@ pub(super) struct RequestNotes {
     /// Whose key it has, and how that came.
     pub(super) caller: OnceLock<(KeyId, AuthMethod)>,
     /// What it was admitted by.
-    pub(super) right: OnceLock<Right>,
+    pub(super) credential: OnceLock<Credential>,
     /// The code of the error that it got.
     pub(super) code: OnceLock<&'static str>,
 }

@@ -18,22 +18,22 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::App;
+use super::credential::Credential;
 use super::reply::REQUEST;
-use super::right::Right;
 use crate::http::error::Error;
 
 /// Time between two questions where nothing announces a change: sign-ins and replaced secrets end by the clock.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-impl Right {
+impl Credential {
     /// Notes what the request that this task answers was admitted by. The first one holds.
     pub(super) fn note(self) {
-        let _ = REQUEST.try_with(|asked| asked.notes.right.set(self));
+        let _ = REQUEST.try_with(|asked| asked.notes.credential.set(self));
     }
 
     /// What the request that this task answers was admitted by, if by anything.
     pub(super) fn noted() -> Option<Self> {
-        REQUEST.try_with(|asked| asked.notes.right.get().cloned()).ok().flatten()
+        REQUEST.try_with(|asked| asked.notes.credential.get().cloned()).ok().flatten()
     }
 
     /// Whether a request would be admitted by it now.
@@ -98,29 +98,29 @@ impl Changes {
 /// Waits for something for as long as the caller's right lasts.
 /// Errors: what the caller would be refused with now.
 pub(super) async fn while_held<T>(app: &App, work: impl Future<Output = T>) -> Result<T, Error> {
-    let Some(right) = Right::noted() else { return Ok(work.await) };
+    let Some(credential) = Credential::noted() else { return Ok(work.await) };
     tokio::select! {
         biased;
-        refused = right.lost(app) => Err(refused),
-        done = work => right.check(app).await.map(|()| done),
+        refused = credential.lost(app) => Err(refused),
+        done = work => credential.check(app).await.map(|()| done),
     }
 }
 
 /// Lets an answer that comes in parts last no longer than the right by which its request was admitted.
-pub(super) fn hold(app: &App, right: Option<&Right>, response: Response) -> Response {
-    let Some(right) = right else { return response };
+pub(super) fn hold(app: &App, credential: Option<&Credential>, response: Response) -> Response {
+    let Some(credential) = credential else { return response };
     // What is whole already has been given.
     if response.body().size_hint().exact().is_some() {
         return response;
     }
     let events =
         response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let last = events.then_some(right.last_event());
-    let (lost, check) = ((app.clone(), right.clone()), (app.clone(), right.clone()));
+    let last = events.then_some(credential.last_event());
+    let (lost, check) = ((app.clone(), credential.clone()), (app.clone(), credential.clone()));
     let lost = async move { drop(lost.1.lost(&lost.0).await) };
     let check = move || {
-        let (app, right) = check.clone();
-        async move { right.check(&app).await.is_ok() }
+        let (app, credential) = check.clone();
+        async move { credential.check(&app).await.is_ok() }
     };
     response.map(|body| held(body, lost, check, last))
 }

@@ -17,10 +17,10 @@ use serde_json::json;
 
 use super::App;
 use super::body;
+use super::credential::Credential;
 use super::peer::ClientAddress;
 use super::public_url::PublicUrl;
 use super::reply::{AuthMethod, json_reply, note_caller};
-use super::right::Right;
 use super::route::{Names, Route};
 use super::sign_ins::TokenHash;
 use crate::http::error::Error;
@@ -51,7 +51,7 @@ impl SignedIn {
         app.keys.require(&key)?;
         note_caller(&key, AuthMethod::SignIn);
         let (is_operator, token) = (app.keys.is_operator(&key), TokenHash::of(token));
-        Right::SignIn { key: key.clone(), is_operator, token }.note();
+        Credential::SignIn { key: key.clone(), is_operator, token }.note();
         Ok(Some(Self { key, is_operator }))
     }
 

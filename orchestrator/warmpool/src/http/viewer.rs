@@ -7,10 +7,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::App;
 use super::console;
+use super::credential::Credential;
 use super::headers::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
-use super::right::Right;
 use super::route::{Policy, Segment};
 use super::worlds::events;
 use crate::http::error::Error;
@@ -65,7 +65,7 @@ pub(super) async fn file(
     Path((token, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let record = app.worlds.find_by_token(&token).await?;
-    Right::WorldViewer(Secret::new(token)).note();
+    Credential::WorldViewer(Secret::new(token)).note();
     let response = match name.as_str() {
         "scene.json" => json_reply(StatusCode::OK, &app.worlds.view(record, false).await?.scene()),
         "events" => events(&app, record, "scene", |view| view.scene()),

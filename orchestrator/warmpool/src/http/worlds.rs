@@ -18,13 +18,13 @@ use serde_json::json;
 use super::App;
 use super::auth::Caller;
 use super::body;
+use super::credential::Credential;
 use super::headers::{self, wants};
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::peer::ClientAddress;
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use super::revocation::while_held;
-use super::right::Right;
 use super::route::{Policy, Segment};
 use super::sse;
 use crate::http::error::Error;
@@ -128,7 +128,7 @@ impl FromRequestParts<App> for WorldCaller {
         match sent_key(&parts.headers) {
             Some(secret) => {
                 let key = app.worlds.keys().verify(secret)?;
-                Right::IntegrationKey(Secret::new(secret.to_owned())).note();
+                Credential::IntegrationKey(Secret::new(secret.to_owned())).note();
                 Ok(Self::Integration(Box::new(key)))
             }
             None => Caller::from_request_parts(parts, app).await.map(|Caller(key)| Self::Operator(key)),
@@ -171,7 +171,7 @@ async fn answer(
         false => body::keyless_text(app, address, headers, body, limit, "world.max_body").await?,
     };
     let (key, secret) = app.worlds.identify(&text, sent_key(headers), entry)?;
-    Right::IntegrationKey(secret).note();
+    Credential::IntegrationKey(secret).note();
     if !is_known {
         text.key_is_known(app)?;
     }

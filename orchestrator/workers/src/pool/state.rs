@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use queue::Turns;
+use queue::LastTurns;
 pub(super) use serving::ProgressBounds;
 
 use super::Lease;
@@ -123,7 +123,7 @@ pub(super) struct PoolState {
     targets: BTreeMap<PoolKey, Target>,
     backoffs: HashMap<PoolKey, Backoff>,
     refill_at: Option<Instant>,
-    queue: Turns,
+    queue: LastTurns,
 }
 
 impl PoolState {
@@ -153,7 +153,7 @@ impl PoolState {
             targets,
             backoffs: HashMap::new(),
             refill_at: None,
-            queue: Turns::default(),
+            queue: LastTurns::default(),
         }
     }
 

@@ -53,12 +53,13 @@ impl Agent {
             Upgrade::Declined(status) => return Ok(Attachment::Declined(status)),
         };
         let mut lines = AgentLines::new(stream, &early);
-        let Attached { port, path, heeds } = lines.next().await?;
-        if heeds.is_some() {
+        let Attached { port, path, listen_rules } = lines.next().await?;
+        if listen_rules.is_some() {
             // What is read of the messages must not be compressed.
             headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
-        let listener = heeds.map(|heeds| Box::new(AgentListener { lines, heeds, is_asking: false }));
+        let listener =
+            listen_rules.map(|listen_rules| Box::new(AgentListener { lines, listen_rules, is_asking: false }));
         // The browser takes only hosts that it listens on.
         let host = HeaderValue::try_from(format!("127.0.0.1:{port}"));
         headers.insert(HOST, host.map_err(|error| AgentError::Unreadable(error.into()))?);
@@ -126,7 +127,7 @@ impl AgentLines {
 #[derive(Debug)]
 pub struct AgentListener {
     lines: AgentLines,
-    heeds: ListenRules,
+    listen_rules: ListenRules,
     /// A call was begun, and not finished if there is another.
     is_asking: bool,
 }
@@ -134,8 +135,8 @@ pub struct AgentListener {
 impl AgentListener {
     /// What it has to hear now, beside commands that name something of the client's machine or network.
     #[must_use]
-    pub const fn heeds(&self) -> ListenRules {
-        self.heeds
+    pub const fn listen_rules(&self) -> ListenRules {
+        self.listen_rules
     }
 
     /// Tells the agent of a message. Once this is done the browser may have it, or what is returned in its place.
@@ -150,7 +151,7 @@ impl AgentListener {
         };
         let ListenVerdict { instead, first_page } =
             timeout(CALL_TIMEOUT, asked).await.unwrap_or(Err(AgentError::Timeout(CALL_TIMEOUT)))?;
-        self.heeds.first_page = first_page;
+        self.listen_rules.first_page = first_page;
         self.is_asking = false;
         Ok(instead)
     }
@@ -160,7 +161,7 @@ impl AgentListener {
 impl AgentListener {
     /// An agent at the other end of this socket.
     #[must_use]
-    pub fn at(socket: tokio::net::UnixStream, heeds: ListenRules) -> Self {
-        Self { lines: AgentLines::new(AgentStream::over(socket), &[]), heeds, is_asking: false }
+    pub fn at(socket: tokio::net::UnixStream, listen_rules: ListenRules) -> Self {
+        Self { lines: AgentLines::new(AgentStream::over(socket), &[]), listen_rules, is_asking: false }
     }
 }

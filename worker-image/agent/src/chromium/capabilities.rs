@@ -79,7 +79,7 @@ pub(super) fn cold(mut capabilities: Value, how: &ColdStart<'_>) -> Result<Value
         for member in ["prefs", "localState"] {
             let wanted = options.remove(member);
             let wanted = wanted.as_ref().and_then(Value::as_object);
-            let mut taken = wanted.map(|wanted| prefs::sift(wanted, &how.allowed.prefs).taken).unwrap_or_default();
+            let mut taken = wanted.map(|wanted| prefs::judge(wanted, &how.allowed.prefs).taken).unwrap_or_default();
             if member == "prefs" {
                 for (name, value) in preferences(how.downloads) {
                     taken.entry(name).or_insert(value);

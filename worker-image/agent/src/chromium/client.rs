@@ -65,7 +65,7 @@ impl Client {
 }
 
 impl ClientListener for Client {
-    fn heeds(&self) -> ListenRules {
+    fn listen_rules(&self) -> ListenRules {
         ListenRules { first_page: self.targets.first_page.is_on_its_way(), overrides: self.targets.has_overrides() }
     }
 

@@ -219,18 +219,18 @@ struct Ears {
 impl Ears {
     /// The command, or what the browser gets in its place.
     async fn hear(&mut self, command: Utf8Bytes) -> Utf8Bytes {
-        let heeds = self.client.heeds();
+        let listen_rules = self.client.listen_rules();
         let has = |text: &[u8]| memmem::find(command.as_bytes(), text).is_some();
         let said = ClientMessage {
-            navigates: heeds.first_page && has(NAVIGATES),
-            holds_targets: heeds.overrides && has(HOLDS),
-            sets_locale: heeds.overrides && SETS_LOCALE.iter().any(|name| has(name)),
+            navigates: listen_rules.first_page && has(NAVIGATES),
+            holds_targets: listen_rules.overrides && has(HOLDS),
+            sets_locale: listen_rules.overrides && SETS_LOCALE.iter().any(|name| has(name)),
             command: TRANSLATED
                 .iter()
                 .any(|text| has(text))
                 .then(|| with_proxy(&command, self.of_contexts.as_ref()).unwrap_or_else(|| command.to_string())),
         };
-        if !heeds.first_page && said == ClientMessage::default() {
+        if !listen_rules.first_page && said == ClientMessage::default() {
             return command;
         }
         self.client.hear(said).await.instead.map_or(command, Utf8Bytes::from)

@@ -1,7 +1,7 @@
 //! Chromium's command line.
 
 use crate::ports::LocalPort;
-use warmpool_protocol::switches::{Judgement, Switch, WEBRTC_POLICY, judge, list};
+use warmpool_protocol::switches::{Switch, SwitchVerdict, WEBRTC_POLICY, judge, list};
 use warmpool_protocol::{Claim, EGRESS_PORT, Size};
 
 /// Loopback port of the DevTools protocol.
@@ -108,8 +108,11 @@ pub(super) fn merge(ours: &[String], clients: &[String], allowed: &[String]) -> 
     let clients: Vec<String> = clients
         .iter()
         .filter_map(|argument| match judge(argument, allowed) {
-            Judgement::Taken(switch, _) => Some(switch),
-            Judgement::Fulfilled | Judgement::LeftOut(_) | Judgement::Refused | Judgement::Misspelled(_) => None,
+            SwitchVerdict::Taken(switch, _) => Some(switch),
+            SwitchVerdict::Fulfilled
+            | SwitchVerdict::LeftOut(_)
+            | SwitchVerdict::Refused
+            | SwitchVerdict::Misspelled(_) => None,
         })
         .collect();
     let is_placed = clients.iter().any(|switch| PLACES.contains(&name(switch)));

@@ -64,12 +64,12 @@ fn copy(from: &Path, to: &Path, without: &[&str]) -> io::Result<()> {
 }
 
 /// A client's archive with the preferences that a client may set.
-pub(super) struct Own {
+pub(super) struct ClientProfile {
     archive: Profile,
     prefs: Vec<(String, Value)>,
 }
 
-impl Own {
+impl ClientProfile {
     /// Opens a client's archive.
     /// Fails when it is none, or has what no client may set: the daemon has looked at it with the same tables.
     pub(super) fn open(archive: &str, allowed: &Allowed) -> Result<Self, ApiError> {
@@ -91,10 +91,15 @@ impl Own {
 /// Makes a profile of a client's archive, unpacked to at most `limit` bytes, and of preferences.
 ///
 /// Blocks; meant for a thread of its own.
-pub(super) fn make(profile: &Path, own: Option<Own>, prefs: &Map<String, Value>, limit: u64) -> Result<(), ApiError> {
+pub(super) fn make(
+    profile: &Path,
+    own: Option<ClientProfile>,
+    prefs: &Map<String, Value>,
+    limit: u64,
+) -> Result<(), ApiError> {
     empty(profile)?;
     let mut own_prefs = Vec::new();
-    if let Some(Own { mut archive, prefs }) = own {
+    if let Some(ClientProfile { mut archive, prefs }) = own {
         // Firefox looks for extensions that a profile brings only where it finds no version of its own in there.
         match fs::remove_file(profile.join(OWN_PREFS)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
@@ -181,8 +186,8 @@ mod tests {
         STANDARD.encode(writer.finish().unwrap().into_inner())
     }
 
-    fn own(files: &[(&str, &str)]) -> Result<Option<Own>, ApiError> {
-        Own::open(&zipped(files), &Allowed { prefs: vec!["my".to_owned()], ..Allowed::default() }).map(Some)
+    fn own(files: &[(&str, &str)]) -> Result<Option<ClientProfile>, ApiError> {
+        ClientProfile::open(&zipped(files), &Allowed { prefs: vec!["my".to_owned()], ..Allowed::default() }).map(Some)
     }
 
     #[test]

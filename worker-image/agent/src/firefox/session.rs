@@ -17,7 +17,7 @@ use crate::error::ApiError;
 
 use super::browser::{Browser, Start};
 use super::options::Options;
-use super::profile::Own;
+use super::profile::ClientProfile;
 use super::{Firefox, gone, profile};
 
 impl Firefox {
@@ -65,7 +65,7 @@ impl Firefox {
         let profile = self.next_profile();
         let (place, limit, allowed) =
             (profile.clone(), self.worker.claim.file_limit, self.worker.claim.firefox.clone());
-        let open = move || archive.map(|archive| Own::open(&archive, &allowed)).transpose();
+        let open = move || archive.map(|archive| ClientProfile::open(&archive, &allowed)).transpose();
         let own = tokio::task::spawn_blocking(open).await.map_err(|e| failed(&e))??;
         // Before its successor's profile exists, since it writes wherever a client sends its downloads.
         if let Ok(browser) = self.browser() {

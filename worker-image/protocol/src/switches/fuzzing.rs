@@ -1,7 +1,7 @@
 //! Switches of Chromium for the fuzzer: what a browser gets is judged the same when it is judged again, and no wording gets
 //! a switch through that the fence refuses.
 
-use super::{Class, Judgement, Switch, judge};
+use super::{Class, Switch, SwitchVerdict, judge};
 
 /// Arguments as clients write them.
 pub fn seeds() -> Vec<Vec<u8>> {
@@ -25,8 +25,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
 pub fn check(bytes: &[u8]) {
     let Ok(argument) = std::str::from_utf8(bytes) else { return };
     let allowed = ["some-switch".to_owned(), "enable-features=WebMCP".to_owned()];
-    let Judgement::Taken(taken, _) = judge(argument, &allowed) else { return };
-    assert_eq!(judge(&taken, &allowed), Judgement::Taken(taken.clone(), Vec::new()), "{taken:?} is judged again");
+    let SwitchVerdict::Taken(taken, _) = judge(argument, &allowed) else { return };
+    assert_eq!(judge(&taken, &allowed), SwitchVerdict::Taken(taken.clone(), Vec::new()), "{taken:?} is judged again");
     // Chromium itself knows two dashes, the first equals sign, and lower case.
     let bare = taken.strip_prefix("--").unwrap_or_default();
     let (name, value) = bare.split_once('=').map_or((bare, None), |(name, value)| (name, Some(value)));

@@ -200,7 +200,7 @@ impl List {
     }
 
     /// Judges the items of a switch's value.
-    pub(super) fn sift(self, name: &str, value: &str, allowed: &[String]) -> Lists {
+    pub(super) fn judge_items(self, name: &str, value: &str, allowed: &[String]) -> Lists {
         let mut lists = Lists::default();
         let is_end = |character: char| character == ',' || (self == Self::JsFlags && character.is_whitespace());
         for item in value.split(is_end).map(str::trim).filter(|item| !item.is_empty()) {

@@ -78,12 +78,12 @@ fn what_weakens_the_fence_is_refused_by_name_and_stays_refused() {
             if written == switch.to_uppercase() && switch.contains("features=") {
                 continue;
             }
-            assert_eq!(judge(&written, &allowed), Judgement::Refused, "{written}");
+            assert_eq!(judge(&written, &allowed), SwitchVerdict::Refused, "{written}");
         }
         assert!(check_allowed(switch).is_err(), "{switch}");
     }
     for ours in ["no-sandbox", "disable-setuid-sandbox"] {
-        assert!(check_allowed(ours).is_err() && judge(ours, &[ours.to_owned()]) == Judgement::Fulfilled, "{ours}");
+        assert!(check_allowed(ours).is_err() && judge(ours, &[ours.to_owned()]) == SwitchVerdict::Fulfilled, "{ours}");
     }
 }
 
@@ -106,7 +106,7 @@ fn no_name_is_in_two_tables_and_each_form_has_a_name() {
 
 fn taken(switch: &str) -> String {
     match judge(switch, &[]) {
-        Judgement::Taken(written, left_out) if left_out.is_empty() => written,
+        SwitchVerdict::Taken(written, left_out) if left_out.is_empty() => written,
         other => panic!("{switch}: {other:?}"),
     }
 }
@@ -132,15 +132,15 @@ fn a_browser_gets_what_was_judged_and_nothing_else() {
         "--disable-features=",
         "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     ] {
-        assert_eq!(judge(fulfilled, &[]), Judgement::Fulfilled, "{fulfilled}");
+        assert_eq!(judge(fulfilled, &[]), SwitchVerdict::Fulfilled, "{fulfilled}");
     }
 }
 
 #[test]
 fn what_nobody_has_judged_is_left_out_until_the_operator_allows_it() {
     let left_out = |switch: &str| match judge(switch, &[]) {
-        Judgement::LeftOut(left_out) => left_out.join(" "),
-        Judgement::Taken(_, left_out) => left_out.join(" "),
+        SwitchVerdict::LeftOut(left_out) => left_out.join(" "),
+        SwitchVerdict::Taken(_, left_out) => left_out.join(" "),
         other => panic!("{switch}: {other:?}"),
     };
     for (switch, wanted) in [
@@ -161,9 +161,9 @@ fn what_nobody_has_judged_is_left_out_until_the_operator_allows_it() {
         ("enable-features=WebMCP", "--enable-features=WebMCP"),
         ("enable-blink-features=A,B", "--enable-blink-features=A,B"),
     ] {
-        assert_eq!(judge(switch, &allowed), Judgement::Taken(wanted.to_owned(), Vec::new()), "{switch}");
+        assert_eq!(judge(switch, &allowed), SwitchVerdict::Taken(wanted.to_owned(), Vec::new()), "{switch}");
     }
-    assert_eq!(judge("enable-blink-features=A,MojoJS", &allowed), Judgement::Refused);
+    assert_eq!(judge("enable-blink-features=A,MojoJS", &allowed), SwitchVerdict::Refused);
     for entry in ["unheard-of", "enable-features=WebMCP", "enable-features", "lang"] {
         assert!(check_allowed(entry).is_ok(), "{entry}");
     }
@@ -200,7 +200,7 @@ fn misspelled_names_are_refused() {
         ("--lang=de\0--no-sandbox", Misspelling::Value),
         ("--lang=de\n", Misspelling::Value),
     ] {
-        assert_eq!(judge(text, &[]), Judgement::Misspelled(wanted), "{text:?}");
+        assert_eq!(judge(text, &[]), SwitchVerdict::Misspelled(wanted), "{text:?}");
     }
 }
 
@@ -253,13 +253,13 @@ fn spelling() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_spelling_brings_a_refused_or_unknown_switch_to_a_browser(written in prop_oneof![spelling(), ".{0,40}"]) {
-        if let Judgement::Taken(argument, _) = judge(&written, &[]) {
+        if let SwitchVerdict::Taken(argument, _) = judge(&written, &[]) {
             let (name, value) = as_chromium_reads(&argument).expect("a switch");
             prop_assert!(matches!(class_of(&name), Class::Harmless | Class::Free), "{written:?} became {argument:?}");
             prop_assert!(!argument.chars().any(char::is_control) && argument.starts_with("--"));
             if let Some(list) = list(&name) {
                 prop_assert!(!value.split([',', ' ']).any(|item| list.refuses(item)));
-                prop_assert!(list.sift(&name, &value, &[]).left_out.is_empty(), "{argument:?}");
+                prop_assert!(list.judge_items(&name, &value, &[]).left_out.is_empty(), "{argument:?}");
             }
         }
     }

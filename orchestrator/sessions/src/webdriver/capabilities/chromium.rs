@@ -1,7 +1,7 @@
 //! `goog:chromeOptions`, and what else a Chromium worker has to look at.
 
 use serde_json::{Map, Value, json};
-use warmpool_protocol::switches::{self, Class, Judgement, Switch};
+use warmpool_protocol::switches::{self, Class, Switch, SwitchVerdict};
 use warmpool_protocol::{Allowed, DriverMode, preferences};
 
 use super::warnings::Warnings;
@@ -100,11 +100,11 @@ impl Check<'_> {
         for arg in args {
             let Value::String(arg) = arg else { return Err(refused(path, "must be an array of strings")) };
             let (taken, left_out) = match switches::judge(arg, &self.allowed.switches) {
-                Judgement::Taken(taken, left_out) => (Some(taken), left_out),
-                Judgement::LeftOut(left_out) => (None, left_out),
-                Judgement::Fulfilled => (None, Vec::new()),
-                Judgement::Refused => return Err(refused(arg, WEAKENING)),
-                Judgement::Misspelled(problem) => {
+                SwitchVerdict::Taken(taken, left_out) => (Some(taken), left_out),
+                SwitchVerdict::LeftOut(left_out) => (None, left_out),
+                SwitchVerdict::Fulfilled => (None, Vec::new()),
+                SwitchVerdict::Refused => return Err(refused(arg, WEAKENING)),
+                SwitchVerdict::Misspelled(problem) => {
                     return Err(refused(arg.escape_debug().to_string(), &problem.to_string()));
                 }
             };
@@ -134,8 +134,8 @@ impl Check<'_> {
     }
 
     fn preferences(&mut self, path: &str, prefs: &Map<String, Value>) -> Result<Option<Map<String, Value>>, Rejection> {
-        let preferences::Sifted { taken, left_out, refused: unsafe_ones } =
-            preferences::sift(prefs, &self.allowed.prefs);
+        let preferences::JudgedPreferences { taken, left_out, refused: unsafe_ones } =
+            preferences::judge(prefs, &self.allowed.prefs);
         if let Some(name) = unsafe_ones.first() {
             return Err(refused(format!("{path}.{name}"), WEAKENING));
         }

@@ -24,7 +24,7 @@ use crate::dropin::hosted::browserbase::{CreateSession, wanted_label};
 use crate::http::error::Error;
 use shapes::{
     ContextReply, CreateContext, DebugQuery, ListQuery, LivePage, LiveUrls, RecordingDownload, RecordingDownloads,
-    SessionReply, UpdateSession, Upload, Wish, context_reply, reply, state,
+    RequestedStatus, SessionReply, UpdateSession, Upload, context_reply, reply, state,
 };
 use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
@@ -195,7 +195,8 @@ async fn release(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (UpdateSession { status: Wish::RequestRelease, .. }, _text) = super::read(&app, &headers, body).await?;
+    let (UpdateSession { status: RequestedStatus::RequestRelease, .. }, _text) =
+        super::read(&app, &headers, body).await?;
     let view = app.sessions.end(&id, &key).await?;
     Ok(json_reply(StatusCode::OK, &reply(&base, view, None)))
 }

@@ -10,7 +10,7 @@ use warmpool_keys::KeyId;
 
 /// Whose turn it was when.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct LastTurns {
     /// The number of the last caller.
     caller: u64,
     turn: u64,
@@ -18,7 +18,7 @@ pub(super) struct Turns {
     of: HashMap<KeyId, u64>,
 }
 
-impl Turns {
+impl LastTurns {
     /// A key gets a worker.
     pub(super) fn serves(&mut self, owner: &KeyId) {
         self.turn += 1;

@@ -70,7 +70,7 @@ pub(super) struct SessionReply {
 #[schemars(rename = "BrowserbaseUpdateSession")]
 pub(super) struct UpdateSession {
     /// What is wanted: its end.
-    pub(super) status: Wish,
+    pub(super) status: RequestedStatus,
     /// Has no effect.
     #[serde(default)]
     #[expect(dead_code, reason = "it is accepted")]
@@ -80,8 +80,8 @@ pub(super) struct UpdateSession {
 /// What is wanted of a session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[schemars(rename = "BrowserbaseWish")]
-pub(super) enum Wish {
+#[schemars(rename = "BrowserbaseRequestedStatus")]
+pub(super) enum RequestedStatus {
     RequestRelease,
 }
 

@@ -8,7 +8,7 @@ use warmpool_core::ids::{IntegrationKeyId, KeyId, WorldId};
 
 /// The worlds that wait.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Line<KeyId, Line<IntegrationKeyId, Worlds>>);
+pub(super) struct WorldQueue(Line<KeyId, Line<IntegrationKeyId, Worlds>>);
 
 /// The worlds of one integration key.
 type Worlds = VecDeque<WorldId>;
@@ -81,7 +81,7 @@ impl<K, W: Waiting> Waiting for Line<K, W> {
     }
 }
 
-impl Turns {
+impl WorldQueue {
     /// Adds a world behind those of its integration key, which is this service key's.
     pub(super) fn push(&mut self, owner: &KeyId, key: &IntegrationKeyId, world: WorldId) {
         self.0.of(owner).of(key).push_back(world);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_owner_of_many_keys_holds_the_others_up_for_one_at_a_time() {
-        let mut turns = Turns::default();
+        let mut turns = WorldQueue::default();
         (0..100).for_each(|number| turns.push(&owner(0), &key(number), world(number)));
         turns.push(&owner(1), &key(1), world(100));
         turns.push(&owner(2), &key(2), world(101));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn two_keys_of_one_owner_share_one_turn() {
-        let mut turns = Turns::default();
+        let mut turns = WorldQueue::default();
         for (number, (of, by)) in [(0, 0), (0, 0), (0, 1), (1, 2), (1, 2), (1, 2)].into_iter().enumerate() {
             turns.push(&owner(of), &key(by), world(number));
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_removed_takes_no_place() {
-        let mut turns = Turns::default();
+        let mut turns = WorldQueue::default();
         (0..100).for_each(|number| turns.push(&owner(0), &key(number % 3), world(number)));
         assert!((0..100).all(|number| turns.remove(&world(number))) && !turns.remove(&world(0)));
         assert_eq!((turns.len(), turns.count_of(&owner(0)), turns.pop()), (0, 0, None));
@@ -161,7 +161,7 @@ mod tests {
             pushed in proptest::collection::vec((0..4usize, 0..3usize), 0..60),
             gone in proptest::collection::vec(0..60usize, 0..20),
         ) {
-            let mut turns = Turns::default();
+            let mut turns = WorldQueue::default();
             for (number, (of, by)) in pushed.iter().enumerate() {
                 turns.push(&owner(*of), &key(of * 3 + by), world(number));
             }

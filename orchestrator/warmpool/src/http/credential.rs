@@ -6,7 +6,7 @@ use warmpool_keys::KeyId;
 
 /// What a request was admitted by.
 #[derive(Debug, Clone)]
-pub(super) enum Right {
+pub(super) enum Credential {
     /// A service key, by the secret that was sent: once that is replaced, it opens nothing any more.
     Key(Secret),
     /// A sign-in to the console, and whether it was an operator's.
@@ -19,7 +19,7 @@ pub(super) enum Right {
     LiveView { session: String, token: Secret },
 }
 
-impl Right {
+impl Credential {
     /// The last event of a stream that ends because of it.
     pub(super) const fn last_event(&self) -> &'static [u8] {
         match self {

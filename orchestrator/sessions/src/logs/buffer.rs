@@ -15,7 +15,7 @@ const OVERHEAD: usize = 200;
 
 /// The log of one session.
 #[derive(Debug)]
-pub struct Book {
+pub struct LogBuffer {
     rows: Mutex<Rows>,
     /// The number of the last entry, and whether the session has ended.
     state: watch::Sender<(u64, bool)>,
@@ -41,13 +41,13 @@ struct Row {
 
 /// Something to write down.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct NewEntry {
     pub(super) time: u64,
     pub(super) event: LogEvent,
     pub(super) exchange: Option<Exchange>,
 }
 
-impl From<Exchange> for Note {
+impl From<Exchange> for NewEntry {
     fn from(exchange: Exchange) -> Self {
         let event = LogEvent::Request {
             method: exchange.method.clone(),
@@ -62,15 +62,15 @@ impl From<Exchange> for Note {
     }
 }
 
-/// Reads a book from some entry on, and waits for further ones.
+/// Reads a buffer from some entry on, and waits for further ones.
 #[derive(Debug)]
 pub struct Follower {
-    book: Arc<Book>,
+    buffer: Arc<LogBuffer>,
     state: watch::Receiver<(u64, bool)>,
     after: u64,
 }
 
-impl Book {
+impl LogBuffer {
     /// An empty one, which will not have what `left_out` names.
     pub(crate) fn new(limits: &Limits, left_out: &'static [&'static str]) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl Book {
         self.left_out
     }
 
-    pub(super) fn write(&self, note: Note) {
+    pub(super) fn write(&self, note: NewEntry) {
         let bytes = OVERHEAD + weight(&note.event) + note.exchange.as_ref().map_or(0, Exchange::weight);
         let last = {
             let mut rows = self.rows.lock();
@@ -145,10 +145,10 @@ impl Book {
         (rows.kept.iter().filter_map(|row| row.exchange.clone()).collect(), rows.dropped)
     }
 
-    /// Follows the book from the entry after this one on.
+    /// Follows the buffer from the entry after this one on.
     #[must_use]
     pub fn follow(self: &Arc<Self>, after: u64) -> Follower {
-        Follower { book: Arc::clone(self), state: self.state.subscribe(), after }
+        Follower { buffer: Arc::clone(self), state: self.state.subscribe(), after }
     }
 }
 
@@ -157,7 +157,7 @@ impl Follower {
     pub async fn next(&mut self) -> Option<Vec<LogEntry>> {
         loop {
             let ended = self.state.borrow_and_update().1;
-            let (entries, _) = self.book.entries(self.after);
+            let (entries, _) = self.buffer.entries(self.after);
             if let Some(last) = entries.last() {
                 self.after = last.seq;
                 return Some(entries);
@@ -186,42 +186,42 @@ mod tests {
     use super::*;
     use warmpool_config::ByteSize;
 
-    fn book(max_entries: usize, max_size: u64) -> Arc<Book> {
+    fn buffer(max_entries: usize, max_size: u64) -> Arc<LogBuffer> {
         let limits = Limits { max_entries, max_size: ByteSize(max_size), keep_ended: 1 };
-        Arc::new(Book::new(&limits, &[]))
+        Arc::new(LogBuffer::new(&limits, &[]))
     }
 
-    fn note(text: &str) -> Note {
+    fn note(text: &str) -> NewEntry {
         let event = LogEvent::Download { name: text.to_owned(), url: None };
-        Note { time: 1, event, exchange: None }
+        NewEntry { time: 1, event, exchange: None }
     }
 
     #[test]
     fn the_oldest_goes_first_by_count_and_by_bytes() {
-        for (book, kept) in [(book(2, 1 << 20), 2), (book(100, 3 * (OVERHEAD as u64 + 100)), 3)] {
+        for (buffer, kept) in [(buffer(2, 1 << 20), 2), (buffer(100, 3 * (OVERHEAD as u64 + 100)), 3)] {
             for _ in 0..5 {
-                book.write(note(&"x".repeat(100)));
+                buffer.write(note(&"x".repeat(100)));
             }
-            book.miss(1);
-            let (entries, dropped) = book.entries(0);
+            buffer.miss(1);
+            let (entries, dropped) = buffer.entries(0);
             assert_eq!((entries.len(), dropped), (kept, 5 - kept as u64 + 1));
             assert_eq!(entries.last().unwrap().seq, 5);
-            assert_eq!(book.entries(4).0.len(), 1);
+            assert_eq!(buffer.entries(4).0.len(), 1);
         }
-        let small = book(9, 10);
-        small.write(note("longer than the whole book may be"));
+        let small = buffer(9, 10);
+        small.write(note("longer than the whole buffer may be"));
         assert_eq!(small.entries(0), (Vec::new(), 1));
     }
 
     #[tokio::test]
     async fn a_follower_reads_on_until_the_end() {
-        let book = book(9, 1 << 20);
-        book.write(note("a"));
-        let mut follower = book.follow(0);
+        let buffer = buffer(9, 1 << 20);
+        buffer.write(note("a"));
+        let mut follower = buffer.follow(0);
         assert_eq!(follower.next().await.unwrap().len(), 1);
-        let (next, ()) = tokio::join!(follower.next(), async { book.write(note("b")) });
+        let (next, ()) = tokio::join!(follower.next(), async { buffer.write(note("b")) });
         assert_eq!(next.unwrap()[0].seq, 2);
-        book.close();
+        buffer.close();
         assert!(follower.next().await.is_none());
     }
 }
