@@ -486,9 +486,10 @@ impl Daemon {
 
     /// The only container. Called before a session is created, it returns the one that the session will get.
     pub async fn only_container(&self) -> Result<String> {
-        let containers = self.containers().await?;
-        ensure!(containers.len() == 1, "one warm container is expected: {containers:?}");
-        Ok(containers[0].id.clone())
+        eventually!("one container is there, and no other", 20, {
+            let containers = self.containers().await?;
+            (containers.len() == 1).then(|| containers[0].id.clone())
+        })
     }
 
     /// Ends every session that is still live.
