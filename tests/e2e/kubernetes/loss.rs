@@ -109,7 +109,10 @@ pub(super) async fn sessions_end_with_their_pod_or_node_alone_and_none_is_left(s
     eventually!("the node gets a worker", 90, {
         daemon.warm().await?;
         let workers = pods(&cluster, "warmpool.role=worker").await?;
-        let is_there = workers.iter().any(|pod| pod["spec"]["nodeName"] == node.as_str());
+        // Its old ones stay in the list until its kubelet has removed them.
+        let is_new =
+            |pod: &Value| pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running";
+        let is_there = workers.iter().any(|pod| pod["spec"]["nodeName"] == node.as_str() && is_new(pod));
         if !is_there {
             daemon.session(json!({})).await?.delete().await?.ok()?;
         }
