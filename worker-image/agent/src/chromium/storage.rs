@@ -136,6 +136,10 @@ impl Browser {
         let tab = HiddenTab::open(self).await?;
         for origin in origins {
             left_out.extend(self.written(origin, tab.ask(&origin.origin, Request::Write(origin, Tab::Other)).await)?);
+            if !origin.session_storage.is_empty() {
+                left_out
+                    .extend(within(&origin.origin, vec!["its session storage, for which there was no tab".to_owned()]));
+            }
         }
         tab.close().await?;
         Ok(left_out)
