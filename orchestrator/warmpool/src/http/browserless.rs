@@ -49,6 +49,13 @@ struct BrowserQuery {
     /// The id of a session that is there already.
     #[serde(rename = "sessionId")]
     session_id: Option<String>,
+    /// The name of a session: the first to use it makes that session, and others join it.
+    session: Option<String>,
+    /// The name of a profile to write, as users of browserless name it.
+    #[serde(rename = "userDataDir")]
+    user_data_dir: Option<String>,
+    /// The name of a profile to read.
+    profile: Option<String>,
     /// `session_timeout`, in milliseconds.
     timeout: Option<u64>,
     /// `idle_timeout`, in seconds.
