@@ -56,8 +56,9 @@ impl Matroska {
                 break;
             }
             match (name, &cluster) {
-                (INFO, _) => (info, duration) = (start - segment, walk.at.saturating_sub(8)),
-                (TRACKS, _) => tracks = start - segment,
+                // In front of all clusters: what comes after the last whole one is cut off.
+                (INFO, None) if opened.is_none() => (info, duration) = (start - segment, walk.at.saturating_sub(8)),
+                (TRACKS, None) if opened.is_none() => tracks = start - segment,
                 (SIMPLE_BLOCK, Some(cluster)) => {
                     if let Some((position, _)) = opened.take() {
                         cues.push((cluster.time_ms, position));
@@ -215,6 +216,20 @@ mod tests {
         let (video, last) = resume(&path).unwrap();
         assert_eq!(last, u64::MAX);
         video.finish(last).unwrap();
+    }
+
+    #[test]
+    fn a_file_whose_head_comes_late_is_rejected_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.webm");
+        drop(Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 1280, 800).unwrap());
+        let mut bytes = std::fs::read(&path).unwrap();
+        // A cluster without a picture, in the place of the room for the list of parts.
+        let room = bytes.windows(4).position(|found| found == [0x18, 0x53, 0x80, 0x67]).unwrap() + 12;
+        bytes.splice(room..room, [0x1F, 0x43, 0xB6, 0x75, 1, 0, 0, 0, 0, 0, 0, 0]);
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(resume(&path).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 
     #[test]
