@@ -53,8 +53,8 @@ pub(crate) struct Finding {
     pub remedy: Option<String>,
 }
 
-/// Logs what the daemon serves without, though somebody would have to mend it, such as limits that the engine cannot set. Says
-/// nothing where the engine does not answer, or where it is a cluster's.
+/// Logs what the container engine lacks and sessions do not show, such as limits that it cannot set. Logs nothing where the
+/// engine does not answer, or where workers run on a cluster.
 pub(crate) async fn log_silent_flaws(config: Arc<Config>) {
     let Ok(docker) = RuntimeFacts::ask(&config).await.docker else { return };
     for Finding { detail, remedy, .. } in silent_flaws(&docker, &Needs::of(&config)) {

@@ -46,7 +46,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Judges how well the engine holds and starts containers: what is wrong with a daemon that looks well.
+/// What the container engine lacks while the daemon serves as if nothing were missing.
 pub(crate) fn silent_flaws(docker: &DockerFacts, needs: &Needs) -> Vec<Finding> {
     let findings = [engine::limits(docker, needs), engine::seccomp(docker)];
     findings.into_iter().chain(engine::storage(docker)).filter(|finding| finding.level > Level::Ok).collect()
