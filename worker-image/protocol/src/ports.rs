@@ -28,7 +28,7 @@ pub struct Attached {
     /// Path and query.
     pub path: String,
     /// What the agent has to hear before the browser does; none where it is nothing.
-    #[serde(default)]
+    #[serde(default, rename = "heeds")]
     pub listen_rules: Option<ListenRules>,
 }
 
@@ -68,4 +68,17 @@ pub struct ListenVerdict {
     /// Whether the first page is still on its way.
     #[serde(default)]
     pub first_page: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker outlives the daemon that started it, and the next one may be newer.
+    #[test]
+    fn an_agent_of_an_earlier_release_is_heard() {
+        let said = r#"{"port": 9, "path": "/", "heeds": {"first_page": true, "overrides": false}}"#;
+        let attached: Attached = serde_json::from_str(said).unwrap();
+        assert!(attached.listen_rules.is_some_and(|rules| rules.first_page));
+    }
 }

@@ -376,7 +376,8 @@ mod tests {
             runtime.block_on(async {
                 let (ours, theirs) = UnixStream::pair().unwrap();
                 let listen_rules = ListenRules { first_page: false, overrides: true };
-                let reading = MessageReader::Client(Box::new(ClientMessages::new(Some(AgentListener::at(ours, listen_rules)), None)));
+                let listener = AgentListener::at(ours, listen_rules);
+                let reading = MessageReader::Client(Box::new(ClientMessages::new(Some(listener), None)));
                 let (mut stream, mut expected, mut known) = (Vec::new(), Vec::new(), 0);
                 let ping = [0x89, 0x81, 1, 2, 3, 4, 9];
                 for message in &messages {
