@@ -54,7 +54,7 @@ pub(crate) struct Finding {
 }
 
 /// Logs what the container engine lacks and sessions do not show, such as limits that it cannot set. Logs nothing where the
-/// engine does not answer, or where workers run on a cluster.
+/// engine does not answer, or where workers run on Kubernetes.
 pub(crate) async fn log_silent_flaws(config: Arc<Config>) {
     let Ok(docker) = RuntimeFacts::ask(&config).await.docker else { return };
     for Finding { detail, remedy, .. } in silent_flaws(&docker, &Needs::of(&config)) {

@@ -52,7 +52,7 @@ impl PostError {
     }
 }
 
-/// The ways to receivers.
+/// Connects to the receiver of a message.
 pub(super) enum ReceiverDialler {
     /// Where a policy allows it.
     Restricted(Dialler),

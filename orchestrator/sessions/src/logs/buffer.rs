@@ -87,14 +87,14 @@ impl LogBuffer {
         self.left_out
     }
 
-    pub(super) fn write(&self, note: NewEntry) {
-        let bytes = OVERHEAD + weight(&note.event) + note.exchange.as_ref().map_or(0, Exchange::weight);
+    pub(super) fn write(&self, new: NewEntry) {
+        let bytes = OVERHEAD + weight(&new.event) + new.exchange.as_ref().map_or(0, Exchange::weight);
         let last = {
             let mut rows = self.rows.lock();
             rows.last += 1;
-            let entry = LogEntry { seq: rows.last, time: note.time, event: note.event };
+            let entry = LogEntry { seq: rows.last, time: new.time, event: new.event };
             rows.bytes += bytes;
-            rows.kept.push_back(Row { entry, exchange: note.exchange.map(Arc::new), bytes });
+            rows.kept.push_back(Row { entry, exchange: new.exchange.map(Arc::new), bytes });
             while rows.kept.len() > self.max_entries || rows.bytes > self.max_bytes {
                 let Some(oldest) = rows.kept.pop_front() else { break };
                 rows.bytes -= oldest.bytes;
@@ -191,7 +191,7 @@ mod tests {
         Arc::new(LogBuffer::new(&limits, &[]))
     }
 
-    fn note(text: &str) -> NewEntry {
+    fn entry(text: &str) -> NewEntry {
         let event = LogEvent::Download { name: text.to_owned(), url: None };
         NewEntry { time: 1, event, exchange: None }
     }
@@ -200,7 +200,7 @@ mod tests {
     fn the_oldest_goes_first_by_count_and_by_bytes() {
         for (buffer, kept) in [(buffer(2, 1 << 20), 2), (buffer(100, 3 * (OVERHEAD as u64 + 100)), 3)] {
             for _ in 0..5 {
-                buffer.write(note(&"x".repeat(100)));
+                buffer.write(entry(&"x".repeat(100)));
             }
             buffer.miss(1);
             let (entries, dropped) = buffer.entries(0);
@@ -209,17 +209,17 @@ mod tests {
             assert_eq!(buffer.entries(4).0.len(), 1);
         }
         let small = buffer(9, 10);
-        small.write(note("longer than the whole buffer may be"));
+        small.write(entry("longer than the whole buffer may be"));
         assert_eq!(small.entries(0), (Vec::new(), 1));
     }
 
     #[tokio::test]
     async fn a_follower_reads_on_until_the_end() {
         let buffer = buffer(9, 1 << 20);
-        buffer.write(note("a"));
+        buffer.write(entry("a"));
         let mut follower = buffer.follow(0);
         assert_eq!(follower.next().await.unwrap().len(), 1);
-        let (next, ()) = tokio::join!(follower.next(), async { buffer.write(note("b")) });
+        let (next, ()) = tokio::join!(follower.next(), async { buffer.write(entry("b")) });
         assert_eq!(next.unwrap()[0].seq, 2);
         buffer.close();
         assert!(follower.next().await.is_none());

@@ -30,7 +30,7 @@ impl Sessions {
         let is_inspected = session.options.engine == Engine::Webkit && session.options.kind == Kind::DevTools;
         let left_out: &[&str] = if is_inspected { &LEFT_OUT } else { &[] };
         let buffer = Arc::new(LogBuffer::new(limits, left_out));
-        self.shared.books.add(session.id.clone(), Arc::clone(&buffer), limits.keep_ended);
+        self.shared.logs.add(session.id.clone(), Arc::clone(&buffer), limits.keep_ended);
         tokio::spawn(collect(Arc::clone(session), buffer));
     }
 
@@ -48,7 +48,7 @@ impl Sessions {
             .to_owned(),
         }
         };
-        let buffer = self.shared.books.find(id).ok_or_else(missing)?;
+        let buffer = self.shared.logs.find(id).ok_or_else(missing)?;
         Ok(FoundLog { buffer, live })
     }
 }

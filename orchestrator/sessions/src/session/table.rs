@@ -56,7 +56,7 @@ pub(super) struct Shared {
     pub(super) profiles: Profiles,
     pub(super) extensions: Extensions,
     pub(super) webhooks: Webhooks,
-    pub(super) books: KeptLogs,
+    pub(super) logs: KeptLogs,
     /// Rights to write profiles, of sessions whose workers have not been found again yet.
     pub(super) held_profiles: Mutex<HashMap<SessionId, Writer>>,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
@@ -131,7 +131,7 @@ impl Sessions {
             profiles,
             extensions,
             webhooks,
-            books: KeptLogs::default(),
+            logs: KeptLogs::default(),
             held_profiles: Mutex::default(),
             table,
             grid_ids: GridIds::default(),

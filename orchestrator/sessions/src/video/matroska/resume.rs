@@ -224,7 +224,7 @@ mod tests {
         let path = dir.path().join("a.webm");
         drop(Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 1280, 800).unwrap());
         let mut bytes = std::fs::read(&path).unwrap();
-        // A cluster without a picture, in the place of the room for the list of parts.
+        // A cluster without a picture, in front of all other parts.
         let room = bytes.windows(4).position(|found| found == [0x18, 0x53, 0x80, 0x67]).unwrap() + 12;
         bytes.splice(room..room, [0x1F, 0x43, 0xB6, 0x75, 1, 0, 0, 0, 0, 0, 0, 0]);
         std::fs::write(&path, &bytes).unwrap();
