@@ -55,6 +55,7 @@ impl<'a> Runner<'a> {
     pub(super) async fn turn(&mut self) -> bool {
         self.yield_to_others();
         if self.turn.is_none() {
+            self.tasks.inner.workers.give_way(self.task).await;
             self.turn = self.tasks.inner.workers.turn(self.task).await;
         }
         self.task.stop_if_revoked(&self.tasks.inner.keys);

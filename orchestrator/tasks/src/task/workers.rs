@@ -13,7 +13,7 @@ use crate::Error;
 use crate::player::Browser;
 use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
-use warmpool_core::error::{Code, Fault, ServiceError};
+use warmpool_core::error::{Code, Fault};
 use warmpool_keys::Keys;
 use warmpool_sessions::session::{GivenState, Options, Session, Sessions};
 use warmpool_workers::pool::Pool;
@@ -22,6 +22,9 @@ use warmpool_workers::pool::Pool;
 const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time between two such questions.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long an item of a fleet lets clients that wait go first. From then on it waits as they do: where somebody always waits, it
+/// would never be carried out.
+const GIVE_WAY: Duration = Duration::from_secs(5);
 /// Time between two checks whether clients still wait.
 const YIELD: Duration = Duration::from_millis(50);
 /// How long a fleet has a worker before other tasks that wait get it: with less, more time would go into new browsers
@@ -62,7 +65,19 @@ impl Workers {
         turn.filter(|_| task.stopped().is_none())
     }
 
-    /// Makes a session. Fleets let waiting clients go first.
+    /// Lets clients that wait for a worker go first, for a while. A fleet calls it before its turn: meanwhile other tasks have theirs.
+    pub(super) async fn give_way(&self, task: &ActiveTask) {
+        let until = Instant::now() + GIVE_WAY;
+        while self.clients_waiting() > 0 && Instant::now() < until {
+            tokio::select! {
+                () = task.stop_token().cancelled() => return,
+                () = self.drain.reached(Phase::Draining) => return,
+                () = sleep(YIELD) => {}
+            }
+        }
+    }
+
+    /// Makes a session.
     pub(super) async fn session(
         &self,
         task: &ActiveTask,
@@ -72,12 +87,6 @@ impl Workers {
         let options = Options { state: state.cloned(), ..spec.session(task.id, &self.config) };
         let deadline = Instant::now() + WORKER_TIMEOUT;
         loop {
-            while spec.fleet.is_some() && self.clients_waiting() > 0 {
-                tokio::select! {
-                    () = task.stop_token().cancelled() => return Err(Error::Service(ServiceError::Draining)),
-                    () = sleep(YIELD) => {}
-                }
-            }
             let created = {
                 let _counted = CountGuard::new(&self.leasing);
                 tokio::select! {
