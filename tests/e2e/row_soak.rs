@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use warmpool_tests::evidence::Random;
 use warmpool_tests::task::engines;
-use warmpool_tests::{Api, Daemon, Driver, Group, Session, Settings, Stage, evidence, group, poll};
+use warmpool_tests::{Api, Daemon, Driver, Group, Session, Settings, Stage, eventually, evidence, group, poll};
 
 use crate::history::{heading, visit};
 use crate::live::socket;
@@ -30,6 +30,8 @@ pub(crate) fn group() -> Group {
 const SAMPLE: Duration = Duration::from_secs(5);
 /// Between two kills.
 const KILLS: Duration = Duration::from_secs(20);
+/// How many seconds a task may outlive what it was for: as long as a client keeps a connection that it does not use.
+const END_OF_TASKS: u64 = 120;
 /// Between the end of a world and the next: a renderer takes all the processors that it may.
 const BETWEEN_WORLDS: Duration = Duration::from_secs(60);
 
@@ -41,17 +43,24 @@ struct Taken {
     threads: f64,
     database: f64,
     folder: f64,
+    /// The daemon's own asynchronous tasks.
+    async_tasks: f64,
+    /// Rows of all its tables in memory.
+    rows: f64,
 }
 
 impl Taken {
-    fn now(daemon: &Daemon) -> Result<Self> {
+    async fn now(daemon: &Daemon) -> Result<Self> {
         let (descriptors, threads) = daemon.descriptors_and_threads()?;
+        let metrics = daemon.metrics().await?;
         Ok(Self {
             memory: mib(daemon.resident()?),
             descriptors: descriptors as f64,
             threads: threads as f64,
             database: mib(size(&daemon.data_dir().join("db"))),
             folder: mib(size(daemon.data_dir())),
+            async_tasks: metrics.sum("warmpool_async_tasks", &[]).context("the daemon counts its tasks")?,
+            rows: metrics.sum("warmpool_table_rows", &[]).context("the daemon counts its rows")?,
         })
     }
 
@@ -70,6 +79,8 @@ impl Taken {
             threads: growth(|taken| taken.threads),
             database: growth(|taken| taken.database),
             folder: growth(|taken| taken.folder),
+            async_tasks: growth(|taken| taken.async_tasks),
+            rows: growth(|taken| taken.rows),
         }
     }
 
@@ -82,16 +93,18 @@ impl Taken {
             threads: mean(|taken| taken.threads),
             database: mean(|taken| taken.database),
             folder: mean(|taken| taken.folder),
+            async_tasks: mean(|taken| taken.async_tasks),
+            rows: mean(|taken| taken.rows),
         }
     }
 }
 
 impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { memory, descriptors, threads, database, folder } = self;
+        let Self { memory, descriptors, threads, database, folder, async_tasks, rows } = self;
         write!(
             f,
-            "{memory:.1} MiB of memory, {descriptors:.0} descriptors, {threads:.0} threads, {database:.2} MiB of database, {folder:.1} MiB in all of its folder"
+            "{memory:.1} MiB of memory, {descriptors:.0} descriptors, {threads:.0} threads, {database:.2} MiB of database, {folder:.1} MiB in all of its folder, {async_tasks:.0} asynchronous tasks, {rows:.0} rows of tables"
         )
     }
 }
@@ -223,6 +236,8 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
     let settings = settings.set("WORLD_WIDTH", "256").set("WORLD_PREVIEW_WIDTH", "128").set("WORLD_SAMPLES", "2");
     let daemon = Arc::new(Daemon::start(settings).await?);
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    daemon.warm().await?;
+    let at_rest = Taken::now(&daemon).await?;
     let [sessions, tasks, worlds] = [(); 3].map(|()| Arc::new(Done::default()));
     let mut clients = JoinSet::new();
     let kinds = Arc::new(Kinds::default());
@@ -259,7 +274,7 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
         poll().await;
         if sampled.elapsed() >= SAMPLE {
             sampled = Instant::now();
-            samples.push(Taken::now(&daemon)?);
+            samples.push(Taken::now(&daemon).await?);
         }
         if killed.elapsed() >= KILLS {
             killed = Instant::now();
@@ -301,10 +316,16 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
         ("threads", growth.threads, 8.0),
         ("the database", growth.database, 0.5),
         ("the folder, with its recordings", growth.folder, 16.0),
+        ("its asynchronous tasks", growth.async_tasks, 30.0),
+        ("its tables", growth.rows, 30.0),
     ] {
         ensure!(growth <= slack, "{what} grew by {growth:.1}, and {slack} may be chance: {early}, then {late}");
     }
     daemon.end_all().await?;
     daemon.warm().await.context("after the work")?;
-    daemon.assert_idle().await
+    daemon.assert_idle().await?;
+    let left = eventually!("the tasks of what has ended end", END_OF_TASKS, {
+        Taken::now(&daemon).await?.async_tasks <= at_rest.async_tasks + 5.0
+    });
+    left.with_context(|| format!("at rest before the work: {at_rest}"))
 }

@@ -624,6 +624,10 @@ const IDLE_GAUGES: &[(&str, &[(&str, &str)])] = &[
     ("warmpool_webhooks_pending", &[]),
     ("warmpool_live_viewers", &[]),
     ("warmpool_mcp_sessions", &[]),
+    // Tables of what is under way.
+    ("warmpool_table_rows", &[("table", "grid_ids")]),
+    ("warmpool_table_rows", &[("table", "held_profiles")]),
+    ("warmpool_table_rows", &[("table", "worlds")]),
 ];
 
 /// The worker in a container.

@@ -86,6 +86,11 @@ impl Live {
         Ok(PendingViewer { viewer: Viewer::new(membership, rights, times), _watching: session.watch() })
     }
 
+    /// How many sessions are watched, or were until lately.
+    pub fn rooms(&self) -> usize {
+        self.rooms.lock().len()
+    }
+
     /// The front tab of `session`, a headless Chromium, for its pictures.
     pub(crate) fn front_tab(&self, session: &Arc<Session>) -> FrontTab {
         FrontTab::new(self.room(session))

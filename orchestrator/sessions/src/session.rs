@@ -1,7 +1,7 @@
 //! Sessions: one client's use of one worker, from its creation to its end.
 //!
 //! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
-//! `services` are what sessions are made with; `table` finds and lists sessions; `supervise` ends them; `ending` says why they end; `record` is their form in the store
+//! `services` are what sessions are made with; `table` finds and lists sessions, `counts` counts them; `supervise` ends them; `ending` says why they end; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
@@ -13,6 +13,7 @@ mod active;
 mod activity;
 mod address;
 mod build;
+mod counts;
 mod create;
 mod create_times;
 mod ending;

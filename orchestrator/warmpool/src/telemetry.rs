@@ -12,6 +12,7 @@ use std::time::Duration;
 use metrics::gauge;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use opentelemetry_otlp::ExporterBuildError;
+use tokio::runtime::Handle;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError, filter_fn};
 use tracing_subscriber::prelude::*;
@@ -113,6 +114,16 @@ pub(crate) fn gauge_pool(kinds: &[KindStatus], sessions: usize, waiting: usize) 
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
     gauge!("warmpool_queue_length").set(waiting as f64);
+}
+
+/// Sets the gauges of what must not grow with time: the daemon's own asynchronous tasks, and the rows of its tables, by table.
+/// Needs a runtime of tokio.
+#[expect(clippy::cast_precision_loss, reason = "counts of tasks and rows are below 2^52")]
+pub(crate) fn gauge_growth(tables: impl IntoIterator<Item = (&'static str, usize)>) {
+    gauge!("warmpool_async_tasks").set(Handle::current().metrics().num_alive_tasks() as f64);
+    for (table, rows) in tables {
+        gauge!("warmpool_table_rows", "table" => table).set(rows as f64);
+    }
 }
 
 /// Sets the gauge of free disk space, where it is known.

@@ -27,6 +27,10 @@ struct Lane {
 pub(super) struct LanePermit(Arc<Lane>);
 
 impl Lanes {
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// A place for one more message, unless `limit` wait already. One that was kept by an earlier process always gets one.
     pub(super) fn enter(&self, receiver: &Receiver, limit: Option<usize>) -> Option<LanePermit> {
         let lane = {

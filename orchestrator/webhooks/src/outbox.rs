@@ -121,6 +121,12 @@ impl Webhooks {
         }
     }
 
+    /// How many receivers messages wait for, or did until lately.
+    #[must_use]
+    pub fn receivers(&self) -> usize {
+        self.0.lanes.len()
+    }
+
     /// The secret that signs messages to the addresses that a key's clients name, as libraries for Standard Webhooks take it.
     #[must_use]
     pub fn secret(&self, key: &KeyId) -> String {

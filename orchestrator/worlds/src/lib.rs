@@ -351,6 +351,11 @@ impl Worlds {
         self.lock().live.get(id).cloned()
     }
 
+    /// How many worlds are not ready yet.
+    pub fn unready(&self) -> usize {
+        self.lock().live.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock()
     }

@@ -134,6 +134,11 @@ impl Thumbnails {
         camera.last.clone()
     }
 
+    /// How many sessions somebody takes pictures of.
+    pub fn watched(&self) -> usize {
+        self.cameras.watched.lock().len()
+    }
+
     /// Returns the last picture of a session that may have ended, if one was taken and is still kept.
     pub fn last(&self, session: &SessionId) -> Option<Thumbnail> {
         self.cameras.last.lock().get(session)

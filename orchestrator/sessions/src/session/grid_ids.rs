@@ -59,6 +59,10 @@ impl GridIds {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.sessions.lock().len()
+    }
+
     pub(super) fn find(&self, grid_id: &str) -> Option<SessionId> {
         self.sessions.lock().get(grid_id).cloned()
     }

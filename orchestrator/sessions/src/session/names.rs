@@ -19,6 +19,11 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Names that somebody looks for, or did until lately.
+    pub(super) fn len(&self) -> usize {
+        self.turns.lock().len()
+    }
+
     fn turn(&self, owner: &KeyId, name: &str) -> Arc<Turn> {
         let mut turns = self.turns.lock();
         turns.retain(|_, turn| turn.strong_count() > 0);

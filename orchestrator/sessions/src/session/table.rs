@@ -317,11 +317,6 @@ impl Sessions {
         self.lock().values().filter_map(live).collect()
     }
 
-    /// How many sessions live.
-    pub fn live_count(&self) -> usize {
-        self.lock().values().filter(|entry| matches!(entry, SessionEntry::Live(_))).count()
-    }
-
     /// Ends every live session whose key was revoked.
     pub fn end_revoked(&self) {
         for session in self.all_live().iter().filter(|session| !self.shared.keys.is_active(&session.owner)) {

@@ -89,12 +89,25 @@ pub(super) fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
     ))
 }
 
+/// How many rows each table has that what comes and goes is entered in.
+fn table_rows(app: &App) -> impl Iterator<Item = (&'static str, usize)> {
+    let others = [
+        ("live_views", app.live.rooms()),
+        ("thumbnails", app.thumbnails.watched()),
+        ("sign_ins", app.sign_ins.len()),
+        ("webhook_receivers", app.webhooks.receivers()),
+        ("worlds", app.worlds.unready()),
+    ];
+    app.sessions.table_rows().into_iter().chain(others)
+}
+
 /// `GET /metrics`, in Prometheus' text form.
 pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, Error> {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     crate::telemetry::gauge_pool(&app.pool.kinds(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());
     crate::telemetry::gauge_disk(app.store.health().free_bytes);
+    crate::telemetry::gauge_growth(table_rows(&app));
     let text = crate::telemetry::render(&app.metrics);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

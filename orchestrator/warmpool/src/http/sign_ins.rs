@@ -125,6 +125,11 @@ impl SignIns {
         self.signed_in.lock().get(&hash).is_some_and(|sign_in| !sign_in.ends.is_over(&now))
     }
 
+    /// How many there are, with those that are over and not forgotten yet.
+    pub(super) fn len(&self) -> usize {
+        self.signed_in.lock().len()
+    }
+
     /// Signs out. Once this returns, the next process sees it as well.
     pub(super) async fn remove(&self, token: &str) {
         let hash = TokenHash::of(token);

@@ -39,6 +39,7 @@ const fn seconds(name: &'static str, borders: &'static [f64], about: &'static st
 
 pub(super) const METRICS: &[Metric] = &[
     counter("warmpool_ads_blocked_total", "Requests of pages that ad blocking refused"),
+    gauge("warmpool_async_tasks", "Asynchronous tasks of the daemon's own that have not ended"),
     gauge("warmpool_build_info", "Always 1; the label says which version runs"),
     counter(
         "warmpool_captcha_cost_millionths_total",
@@ -64,6 +65,7 @@ pub(super) const METRICS: &[Metric] = &[
     seconds("warmpool_session_seconds", LIVES, "From a session's creation to its end"),
     counter("warmpool_sessions_ended_total", "Sessions that ended, by engine, status and reason"),
     gauge("warmpool_sessions_live", "Sessions that have a worker"),
+    gauge("warmpool_table_rows", "Rows of the daemon's tables in memory, by table"),
     counter("warmpool_task_items_ended_total", "Items of fleets that ended, by status"),
     seconds("warmpool_task_seconds", LIVES, "From a task's beginning to its end"),
     gauge("warmpool_tasks", "Tasks by state: queued, running, kept in the history"),
