@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, host_address};
+use tokio::task::JoinSet;
+use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group, host_address, poll};
 
 use crate::history::{becomes, finished, heading, id, task, with};
 
@@ -15,6 +16,7 @@ pub(crate) fn group() -> Group {
             cancelling_leaves_nothing_running,
             it_goes_on_after_kill_9,
             clients_go_first,
+            it_ends_where_clients_always_wait,
         ],
     )
 }
@@ -143,6 +145,36 @@ async fn clients_go_first(stage: Stage) -> Result<()> {
         session.delete().await?.ok()?;
     }
     becomes(&api, &fleet, "success", 120).await?;
+    daemon.warm().await?;
+    daemon.assert_idle().await
+}
+
+async fn it_ends_where_clients_always_wait(stage: Stage) -> Result<()> {
+    let settings = Settings::new().set("POOL_MAX_WORKERS", "2").set("TASKS_WORKERS", "1");
+    let daemon = Daemon::start(settings).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    // More than there are workers, each of which comes back as soon as it was served.
+    let mut clients = JoinSet::new();
+    for _ in 0..6 {
+        let api = api.clone();
+        clients.spawn(async move {
+            loop {
+                // A queue that is too long, or a wait, sends a client away.
+                if let Ok(session) = Session::create(&api, &json!({"headless": true})).await {
+                    drop(session.delete().await);
+                }
+                poll().await;
+            }
+        });
+    }
+    eventually!("somebody waits", 60, daemon.metrics().await?.sum("warmpool_queue_length", &[]) > Some(3.0))?;
+    let pages: Vec<String> = (0..3).map(|tab| format!("{site}/tab/{tab}")).collect();
+    let fleet = id(&api.post("/lam/fleet", &headings(&pages)).await?.ok()?)?;
+    let after = id(&api.post("/lam/extract", &heading(&pages[0])).await?.ok()?)?;
+    becomes(&api, &after, "success", 120).await.context("a task behind the fleet")?;
+    becomes(&api, &fleet, "success", 120).await?;
+    clients.shutdown().await;
+    daemon.end_all().await?;
     daemon.warm().await?;
     daemon.assert_idle().await
 }
