@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::Cursor;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use warmpool_tests::api::Reply;
+use warmpool_tests::secrecy::{contains, files_below};
 use warmpool_tests::{Daemon, Group, Settings, Stage, docker, eventually, group};
 
 /// Seconds that the smallest scene may take on a busy machine.
@@ -73,10 +73,6 @@ pub(crate) fn path(daemon: &Daemon, url: &Value) -> Result<String> {
 pub(crate) async fn log(daemon: &Daemon, query: &str) -> Result<Vec<Value>> {
     let answer = daemon.api().get(&format!("/v1/requests?{query}")).await?.ok()?;
     Ok(answer["requests"].as_array().context("requests")?.clone())
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
@@ -150,7 +146,7 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     ensure!(anybody.get(&renewed).await?.status == 200);
     let export = daemon.api().get(&format!("/v1/patients/{PATIENT}/export")).await?;
     ensure!(export.body.starts_with(b"PK") && contains(&export.body, "panorama.jpg"), "{}", export.status);
-    nothing_names(&daemon, &[PATIENT, NAME, "thimble", "By the sea"]).await?;
+    daemon.keeps_secret(&[PATIENT, NAME, "thimble", "By the sea"]).await?;
     for file in files_below(&daemon.data_dir().join("worlds"))? {
         let bytes = fs::read(&file)?;
         ensure!(image::guess_format(&bytes).is_err(), "{} can be read without a key", file.display());
@@ -197,35 +193,6 @@ async fn attachments_are_shown(daemon: &Daemon, world: &Value) -> Result<()> {
 
 pub(crate) fn text(value: &Value) -> Result<&str> {
     value.as_str().context("a text")
-}
-
-/// Neither the log, the metrics, a name of a file nor a file's content names anybody.
-async fn nothing_names(daemon: &Daemon, words: &[&str]) -> Result<()> {
-    let metrics = daemon.api().get("/metrics").await?.text();
-    let log = daemon.log_text();
-    let files = files_below(daemon.data_dir())?;
-    for word in words {
-        ensure!(!metrics.contains(word) && !log.contains(word), "{word} stands in metrics or log");
-        for file in &files {
-            ensure!(!file.display().to_string().contains(word), "{}", file.display());
-            ensure!(!contains(&fs::read(file)?, word), "{word} stands in {}", file.display());
-        }
-    }
-    Ok(())
-}
-
-fn files_below(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
-    let mut files = Vec::new();
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(files) };
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(files_below(&path)?);
-        } else if path.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 async fn a_worlds_attachments_come_from_allowed_addresses_alone(stage: Stage) -> Result<()> {

@@ -15,7 +15,7 @@
 //! - [`flows`]: whole flows of real clients, the same for each engine.
 //! - [`task`]: tasks as a caller orders them.
 //! - [`evidence`]: what a case notes for RELIABILITY.md. [`clock`]: a wall clock that a case sets.
-//! - [`metrics`]: Prometheus text, read back.
+//! - [`metrics`]: Prometheus text, read back. [`secrecy`]: what the daemon may show nobody.
 //! - [`eventually!`]: the only way to wait.
 
 pub mod api;
@@ -38,6 +38,7 @@ pub mod private_site;
 pub mod programs;
 pub mod proxy;
 pub mod registry;
+pub mod secrecy;
 mod seed;
 pub mod session;
 pub mod site;
