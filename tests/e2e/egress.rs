@@ -20,6 +20,7 @@ pub(crate) fn group() -> Group {
             another_upstream_takes_over,
             keys_and_presets_have_rules_of_their_own,
             a_webdriver_client_names_its_proxy,
+            a_clients_proxy_outlives_the_daemon,
             contexts_have_proxies_of_their_own,
             a_page_has_its_share_of_connections,
             a_site_may_answer_before_it_has_read_everything,
@@ -191,6 +192,34 @@ async fn a_webdriver_client_names_its_proxy(stage: Stage) -> Result<()> {
         ensure!(driver.execute("return document.title").await? == "Tab 3", "{engine}");
         let asked = upstream.asked();
         ensure!(asked.iter().any(|line| line.ends_with(&format!("{engine}:word"))), "{engine}: {asked:?}");
+        session.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
+}
+
+async fn a_clients_proxy_outlives_the_daemon(stage: Stage) -> Result<()> {
+    let upstream = Upstream::start(Scheme::Http, "pass-word").await?;
+    let mut daemon = Daemon::start(Settings::on_demand()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let mut drivers = Vec::new();
+    for engine in ["chromium", "firefox", "webkit"] {
+        let session = daemon.webdriver(json!({"browser_type": engine})).await?;
+        let named = format!("http://{engine}:pass-word@{}", upstream.address());
+        let proxy = json!({"proxyType": "manual", "httpProxy": named, "sslProxy": named});
+        let driver = Driver::start(session.connect_url()?, json!({"proxy": proxy})).await?;
+        driver.goto(&format!("{site}/tab/3")).await?;
+        drivers.push((engine, session, driver));
+    }
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    daemon.keeps_secret(&["pass-word"]).await?;
+    for (engine, session, driver) in drivers {
+        let of_engine =
+            || upstream.asked().iter().filter(|line| line.ends_with(&format!("{engine}:pass-word"))).count();
+        let before = of_engine();
+        driver.goto(&format!("{site}/tab/4")).await?;
+        ensure!(driver.execute("return document.title").await? == "Tab 4", "{engine}");
+        ensure!(of_engine() > before, "{engine} went around its proxy: {:?}", upstream.asked());
         session.delete().await?.ok()?;
     }
     daemon.assert_idle().await

@@ -162,6 +162,11 @@ impl Instance {
         std::array::from_fn(|at| mac[at])
     }
 
+    /// The key that encrypts the secrets of one session. The same after a restart.
+    pub fn session_key(&self, session_id: &str) -> [u8; 32] {
+        self.derive(&["session secrets", session_id])
+    }
+
     /// The key that encrypts the secrets of one task. The same after a restart.
     pub fn task_key(&self, task_id: &str) -> [u8; 32] {
         self.derive(&["task secrets", task_id])

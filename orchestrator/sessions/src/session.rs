@@ -3,7 +3,7 @@
 //! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
 //! `services` are what sessions are made with; `table` finds and lists sessions, `counts` counts them; `supervise` ends them; `ending` says why they end; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
-//! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
+//! tracks their use; `route` is the way of their connections; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
 //! `profile` saves a session's profile. `state` is what a session's browser keeps for sites: given at the start, and read from it.
 //! `page_error` says why the first page did not load. `address` checks which addresses clients and viewers may open. `log` finds the logs of
@@ -29,6 +29,7 @@ mod recorded;
 mod recover;
 mod request;
 mod retention;
+mod route;
 mod services;
 mod share;
 mod state;

@@ -58,7 +58,8 @@ const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// `POST /session`: makes the one driver session of this Warmpool session. `sockets` is the session's WebDriver address as a
 /// websocket. The capabilities of the answer name, under [`WARMPOOL_OPTIONS`], what the client asked for without effect.
-/// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
+/// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, `DiskNearlyFull`, `StoreBusy`, and those of
+/// [`forward`].
 pub async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
@@ -71,9 +72,7 @@ pub async fn new_session(
     let warm = session.worker.snapshot.borrow().identity.clone();
     let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::from_config(config))?;
     let opening = session.open_driver()?;
-    if let Some(proxy) = plan.proxy {
-        session.egress.go_through_clients(proxy);
-    }
+    sessions.use_client_proxy(session, plan.proxy).await?;
     let agent = &session.worker.agent;
     let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
     let reply = match reply {

@@ -59,28 +59,50 @@ pub struct Egress {
     _open: DropGuard,
 }
 
+/// Which way a session's connections are to go.
+#[derive(Debug)]
+pub enum WantedRoute<'a> {
+    /// Straight to their sites.
+    Direct,
+    /// Through one of the operator's upstreams at this location, chosen for the session of this id.
+    Upstream(&'a Location, &'a str),
+    /// Through a proxy that a WebDriver client named.
+    Client(Box<ClientProxy>),
+    /// Nowhere, since nobody can tell any more.
+    Closed,
+}
+
 /// The route of a session's connections.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 enum Route {
-    #[default]
     Direct,
     /// Through one of the operator's upstreams, and through another when that one fails; never direct.
-    Upstream { chosen: ChosenUpstream, wanted: Location, upstreams: Upstreams, session: String },
+    Upstream {
+        chosen: ChosenUpstream,
+        wanted: Location,
+        upstreams: Upstreams,
+        session: String,
+    },
     /// Through a proxy that a WebDriver client named.
-    Client(ClientProxy),
-    /// Its upstream is no longer configured.
+    Client(Box<ClientProxy>),
+    /// Its upstream is no longer configured, or its client's proxy is lost.
     Closed,
 }
 
 impl Route {
-    /// Through an upstream proxy. When none is left, nothing goes out.
-    fn through(context: &EgressContext, wanted: &Location, session: &str) -> Self {
-        match context.upstreams.choose(wanted, session) {
-            Ok(chosen) => {
-                let (wanted, session) = (wanted.clone(), session.to_owned());
-                Self::Upstream { chosen, wanted, upstreams: context.upstreams.clone(), session }
-            }
-            Err(_) => Self::Closed,
+    /// The route that is wanted. Where no upstream is left, nothing goes out.
+    fn new(context: &EgressContext, wanted: WantedRoute<'_>) -> Self {
+        match wanted {
+            WantedRoute::Direct => Self::Direct,
+            WantedRoute::Client(proxy) => Self::Client(proxy),
+            WantedRoute::Closed => Self::Closed,
+            WantedRoute::Upstream(wanted, session) => match context.upstreams.choose(wanted, session) {
+                Ok(chosen) => {
+                    let (wanted, session) = (wanted.clone(), session.to_owned());
+                    Self::Upstream { chosen, wanted, upstreams: context.upstreams.clone(), session }
+                }
+                Err(_) => Self::Closed,
+            },
         }
     }
 }
@@ -128,14 +150,14 @@ struct Shared {
 }
 
 impl Egress {
-    /// Opens the way out of a worker under this policy, with the counters of an earlier process. A session that wants an upstream
-    /// uses it from its first connection on.
+    /// Opens the way out of a worker under this policy, with the counters of an earlier process. Its first connection goes the wanted
+    /// way already.
     pub fn open(
         worker: Arc<Worker>,
         policy: Policy,
         config: &Config,
         context: &EgressContext,
-        wanted: Option<(&Location, &str)>,
+        wanted: WantedRoute<'_>,
         before: Option<EgressSummary>,
     ) -> Self {
         let stop = CancellationToken::new();
@@ -148,9 +170,7 @@ impl Egress {
             outcomes: Arc::default(),
             places: Arc::new(Semaphore::new(config.egress.max_connections)),
             // Before the first tunnel opens, because a loading page already waits for one.
-            route: RwLock::new(
-                wanted.map_or(Route::Direct, |(wanted, session)| Route::through(context, wanted, session)),
-            ),
+            route: RwLock::new(Route::new(context, wanted)),
             tls: Arc::clone(&context.tls),
             connect_timeout: config.egress.connect_timeout,
             stop: stop.clone(),
@@ -159,9 +179,9 @@ impl Egress {
         Self { shared, _open: stop.drop_guard() }
     }
 
-    /// Sends everything from now on through the client's own proxy, whose address the policy judges.
-    pub fn go_through_clients(&self, proxy: ClientProxy) {
-        *self.shared.route.write() = Route::Client(proxy);
+    /// Sends every connection from now on the wanted way. The policy judges the address of a client's own proxy.
+    pub fn reroute(&self, context: &EgressContext, wanted: WantedRoute<'_>) {
+        *self.shared.route.write() = Route::new(context, wanted);
     }
 
     /// The upstream proxy in use, as the client sees it.

@@ -78,6 +78,8 @@ pub struct Session {
     /// Cancelled once the end is in the table and in the store.
     pub(super) end_persisted: CancellationToken,
     pub(super) driver: Mutex<DriverSession>,
+    /// The proxy that its WebDriver client named, encrypted.
+    pub(super) client_proxy: Mutex<Option<String>>,
     pub(super) page_error: PageError,
     /// Held while a client reads its state, of which there may be much: one call at a time.
     pub(super) reading: tokio::sync::Mutex<()>,
@@ -251,6 +253,7 @@ impl Session {
             deadline: self.kept_deadline.clone(),
             worker: self.worker.id.clone(),
             driver_session,
+            client_proxy: self.client_proxy.lock().clone(),
             attached: self.activity.was_attached(),
             shares: self.shares.current(),
             egress: Some(self.egress.summary()),

@@ -39,7 +39,8 @@ impl Sessions {
         let policy = self.policy(&record);
         let id = record.session_id;
         let egress_context = &self.shared.egress_context;
-        let wanted = record.options.proxy.as_ref().map(|wanted| (wanted, id.as_str()));
+        let client_proxy = record.client_proxy;
+        let wanted = self.wanted_route(&id, &record.options, client_proxy.as_deref());
         let egress =
             Egress::open(Arc::clone(&worker), policy, &self.shared.config, egress_context, wanted, record.egress);
         let view_token = instance.session_token(id.as_str(), "view");
@@ -76,6 +77,7 @@ impl Sessions {
             page_error: PageError::of_record(record.page_error),
             reading: tokio::sync::Mutex::default(),
             profile,
+            client_proxy: Mutex::new(client_proxy),
             driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }
     }

@@ -152,6 +152,7 @@ impl Sessions {
             deadline: Some(Deadline::after(time_left, &now)),
             worker: lease.id().clone(),
             driver_session: None,
+            client_proxy: None,
             attached: false,
             shares: Vec::new(),
             egress: None,

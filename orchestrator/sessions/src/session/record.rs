@@ -147,6 +147,9 @@ pub(crate) struct Record {
     /// The driver's id of its WebDriver session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) driver_session: Option<String>,
+    /// The proxy that its WebDriver client named, encrypted: its connections never go another way. None once it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client_proxy: Option<String>,
     /// Whether it ever had a socket.
     #[serde(default)]
     pub(crate) attached: bool,

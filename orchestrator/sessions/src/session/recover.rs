@@ -166,6 +166,7 @@ impl Sessions {
             let ended = Record {
                 ended: Some(Ended::new(ending, unix_ms())),
                 deadline: None,
+                client_proxy: None,
                 profile_saved_ms: saved.at_ms,
                 profile_error: saved.error,
                 ..Record::clone(record)

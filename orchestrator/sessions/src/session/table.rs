@@ -149,6 +149,7 @@ impl Sessions {
         self.shared.grid_ids.remove(session);
         record.ended = Some(Ended::new(ending, now));
         record.deadline = None;
+        record.client_proxy = None;
         metrics::counter!(
             "warmpool_sessions_ended_total",
             "engine" => record.options.engine.as_str(),

@@ -19,7 +19,7 @@ use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::{WorkerId, random_bytes};
 use warmpool_dial::{Policy, Resolver, ResolverLimits};
 use warmpool_runtime::{Runtime, RuntimeError, WorkerSpec};
-use warmpool_workers::egress::{Egress, EgressContext, Upstreams};
+use warmpool_workers::egress::{Egress, EgressContext, Upstreams, WantedRoute};
 use warmpool_workers::worker::{AgentError, PAGE, Worker};
 
 /// Time for an agent to listen.
@@ -137,7 +137,7 @@ async fn probe(
     let rules =
         EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone(), ..EgressRules::default() };
     let policy = Policy::new(vec![rules]);
-    let egress = Egress::open(Arc::clone(worker), policy.clone(), config, &context, None, None);
+    let egress = Egress::open(Arc::clone(worker), policy.clone(), config, &context, WantedRoute::Direct, None);
     let tries = tries(config.server.listen.port(), gateway, beside);
     let tried: Vec<Finding> = stream::iter(tries)
         .map(|EgressTry { title, probe }| {

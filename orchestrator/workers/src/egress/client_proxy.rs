@@ -7,14 +7,17 @@ use super::proxy::Proxy;
 use super::socks::Credentials;
 use warmpool_config::ProxyScheme;
 use warmpool_core::address;
+use warmpool_core::cipher::Cipher;
 use warmpool_core::secret::Secret;
 
 /// The port of plain HTTP, to which `httpProxy` applies; `sslProxy` applies to every other.
 const HTTP: u16 = 80;
 
 /// The proxies of one session.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ClientProxy {
+    /// The capability that it was read from, which may have a password.
+    capability: Secret,
     http: Option<Proxy>,
     ssl: Option<Proxy>,
     socks: Option<Proxy>,
@@ -41,11 +44,24 @@ impl ClientProxy {
         let none = members.get("noProxy").and_then(Value::as_array);
         let none = none.into_iter().flatten().filter_map(Value::as_str).filter_map(no_proxy);
         Ok(Self {
+            capability: Secret::new(Value::Object(members.clone()).to_string()),
             http: proxy("httpProxy", ProxyScheme::Http).transpose()?,
             ssl: proxy("sslProxy", ProxyScheme::Http).transpose()?,
             socks,
             none: none.collect(),
         })
+    }
+
+    /// It as text that only this cipher makes sense of.
+    #[must_use]
+    pub fn encrypted(&self, cipher: &Cipher) -> String {
+        cipher.encrypt(self.capability.expose().as_bytes())
+    }
+
+    /// Reads what [`ClientProxy::encrypted`] made; none where that is damaged, or another cipher's.
+    #[must_use]
+    pub fn decrypted(text: &str, cipher: &Cipher) -> Option<Self> {
+        Self::read(&cipher.decrypt_json(text).ok()?).ok()
     }
 
     /// The proxy for a site, if it needs one.
@@ -106,5 +122,18 @@ mod tests {
         let socks = read(json!({"socksProxy": "[::1]:1", "socksVersion": 5, "socksUsername": "u"})).unwrap();
         assert_eq!(socks.proxy_for(&Host::Domain("a.x".to_owned()), 80).unwrap().scheme, ProxyScheme::Socks5);
         assert_eq!(read(json!({"socksProxy": "a:1", "socksVersion": 4})).unwrap_err().0, "socksVersion");
+    }
+
+    #[test]
+    fn it_comes_back_for_who_has_the_key() {
+        let proxies = read(json!({"httpProxy": "u:open-sesame@web.x", "noProxy": ["one.x"]})).unwrap();
+        let (cipher, other) = (Cipher::new(&[1; 32]), Cipher::new(&[2; 32]));
+        let text = proxies.encrypted(&cipher);
+        let read = ClientProxy::decrypted(&text, &cipher).unwrap();
+        let found = read.proxy_for(&Host::Domain("a.x".to_owned()), 80).unwrap();
+        assert_eq!(found.credentials.as_ref().unwrap().password.expose(), "open-sesame");
+        assert_eq!(read.none, ["one.x"]);
+        assert!(ClientProxy::decrypted(&text, &other).is_none() && ClientProxy::decrypted("", &cipher).is_none());
+        assert!(!format!("{proxies:?}").contains("sesame"), "{proxies:?}");
     }
 }
