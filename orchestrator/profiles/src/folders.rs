@@ -202,12 +202,12 @@ impl Profiles {
     /// Saves a packed folder as the newest version, while it arrives.
     pub(crate) async fn save_folder(
         &self,
-        place: &QualifiedName,
+        qualified_name: &QualifiedName,
         session: Option<&SessionId>,
         wanted: Option<Engine>,
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<bool, Error> {
-        let entry = self.make(place, ProfileKind::Folder).await?;
+        let entry = self.make(qualified_name, ProfileKind::Folder).await?;
         let limit = self.0.limits.max_folder.bytes();
         // Outside of the lock: it may take its client a while.
         let (id, kind, engine) = {
@@ -215,12 +215,12 @@ impl Profiles {
             (record.id.clone(), record.kind, record.folder_engine())
         };
         if kind != ProfileKind::Folder {
-            return Err(Error::WrongKind { name: place.1.clone(), kind });
+            return Err(Error::WrongKind { name: qualified_name.name.clone(), kind });
         }
         let wanted = wanted.or(engine).and_then(|engine| FolderEngine::named(engine.as_str()));
         let file = ProfileId::random().to_string();
         let stored = self.0.files.put_folder(&entry.cipher, &id, &file, wanted, from, limit).await?;
-        let saved = self.add_version(place, &entry, session, file.clone(), stored.into()).await;
+        let saved = self.add_version(qualified_name, &entry, session, file.clone(), stored.into()).await;
         if !matches!(saved, Ok(true)) {
             self.0.files.remove(&id, &file).await;
         }
@@ -230,7 +230,7 @@ impl Profiles {
     /// The packed folder of a version, or of the newest one.
     /// Errors: `UnknownProfile`, `UnknownVersion`; `Field` where it is a state.
     pub async fn folder(&self, owner: &KeyId, name: &str, version: Option<u64>) -> Result<OpenedFolder, Error> {
-        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        let entry = self.entry(&QualifiedName::new(owner, name))?;
         let opened = self.open_newest(&entry, version).await?;
         opened.ok_or_else(|| Error::UnknownVersion { name: name.to_owned(), version: version.unwrap_or(1) })
     }
@@ -255,7 +255,7 @@ impl Profiles {
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<ProfileView, Error> {
         check_name("name", name)?;
-        let writer = Writer::take(self, (owner.clone(), name.to_owned()))?;
+        let writer = Writer::take(self, QualifiedName::new(owner, name))?;
         let profiles = self.clone();
         // On its own, so that a client who leaves ends the body and not the tidying up.
         let imported = tokio::spawn(async move { profiles.import_folder(&writer, from).await });
@@ -268,8 +268,8 @@ impl Profiles {
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<ProfileView, Error> {
         let limits = &self.0.limits;
-        let import = self.0.imports.begin(&writer.place.0, limits).await?;
-        let before = self.entry(&writer.place);
+        let import = self.0.imports.begin(&writer.qualified_name.owner, limits).await?;
+        let before = self.entry(&writer.qualified_name);
         if let Ok(entry) = &before {
             Self::find(entry, None, ProfileKind::Folder)?;
         }
@@ -279,7 +279,7 @@ impl Profiles {
             Error::FolderTimeout => Error::ImportTimeout { after: limits.import_timeout },
             refused => refused,
         })?;
-        Ok(self.view(&*self.entry(&writer.place)?))
+        Ok(self.view(&*self.entry(&writer.qualified_name)?))
     }
 
     pub(crate) async fn roll_back_folder(
@@ -289,13 +289,13 @@ impl Profiles {
         name: &str,
         version: u64,
     ) -> Result<ProfileView, Error> {
-        let place = (owner.clone(), name.to_owned());
-        let _writer = Writer::take(self, place.clone())?;
+        let qualified_name = QualifiedName::new(owner, name);
+        let _writer = Writer::take(self, qualified_name.clone())?;
         let (id, found) = Self::find(entry, Some(version), ProfileKind::Folder)?;
         let Some(Version { file: old, size, hash, folder, .. }) = found else { return Ok(self.view(entry)) };
         let file = ProfileId::random().to_string();
         self.0.files.link(&id, &old, &file).await?;
-        let added = self.add_version(&place, entry, None, file.clone(), Content { size, hash, folder }).await;
+        let added = self.add_version(&qualified_name, entry, None, file.clone(), Content { size, hash, folder }).await;
         if !matches!(added, Ok(true)) {
             self.0.files.remove(&id, &file).await;
         }

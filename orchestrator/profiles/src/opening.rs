@@ -7,7 +7,7 @@ use warmpool_protocol::StorageState;
 use crate::folders::OpenedFolder;
 use crate::record::check_name;
 use crate::table::Entry;
-use crate::writer::Writer;
+use crate::writer::{QualifiedName, Writer};
 use crate::{Error, ProfileChoice, ProfileKind, ProfileMode, Profiles};
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{millis, unix_ms};
@@ -39,15 +39,15 @@ impl Profiles {
     /// Errors: `Field`, also for a folder of another engine, `UnknownProfile` when one that is only to be read is not there, `ProfileInUse`, `ProfileLimit`.
     pub async fn begin(&self, owner: &KeyId, choice: &ProfileChoice, engine: Engine) -> Result<OpenedProfile, Error> {
         check_name(FIELD, &choice.name)?;
-        let place = (owner.clone(), choice.name.clone());
+        let qualified_name = QualifiedName::new(owner, &choice.name);
         let writer = match choice.mode {
             ProfileMode::Read => None,
-            ProfileMode::Write => Some(Writer::take(self, place.clone())?),
+            ProfileMode::Write => Some(Writer::take(self, qualified_name.clone())?),
         };
-        let entry = match self.entry(&place) {
+        let entry = match self.entry(&qualified_name) {
             Ok(entry) => entry,
             Err(_) if writer.is_some() => {
-                self.check_room(&place)?;
+                self.check_room(&qualified_name)?;
                 let kind = choice.kind.unwrap_or_default();
                 check_engine(&choice.name, kind, None, engine)?;
                 return Ok(OpenedProfile { state: None, folder: None, kind, writer });
@@ -92,7 +92,7 @@ impl Profiles {
     /// Errors: `Field`, `ProfileInUse`.
     pub fn writer(&self, owner: &KeyId, name: &str) -> Result<Writer, Error> {
         check_name("name", name)?;
-        Writer::take(self, (owner.clone(), name.to_owned()))
+        Writer::take(self, QualifiedName::new(owner, name))
     }
 
     /// The largest state that a profile may have, in bytes.
@@ -106,7 +106,7 @@ impl Profiles {
         if !choice.is_written() {
             return None;
         }
-        let writer = Writer::take(self, (owner.clone(), choice.name.clone()));
+        let writer = Writer::take(self, QualifiedName::new(owner, &choice.name));
         match writer {
             Ok(writer) => {
                 writer.belongs_to(session);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use crate::record::Record;
+use crate::writer::QualifiedName;
 use crate::{Error, Profiles};
 use warmpool_keys::KeyId;
 
@@ -38,7 +39,7 @@ impl Profiles {
         let limit = self.0.limits.max_total.bytes();
         let mut promised = self.0.promised.lock();
         let (mut others, mut before) = (promised.get(&record.owner).copied().unwrap_or_default(), 0);
-        for ((owner, name), entry) in &*self.0.entries.lock() {
+        for (QualifiedName { owner, name }, entry) in &*self.0.entries.lock() {
             if *owner == record.owner {
                 let size = entry.record.lock().size();
                 if *name == record.name { before = size } else { others = others.saturating_add(size) }

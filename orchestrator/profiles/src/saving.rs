@@ -19,18 +19,18 @@ use warmpool_store::{Batch, Durability, Table};
 
 impl Profiles {
     /// Makes the record and the key of a profile that is not there, and is to keep this. The caller carries it out.
-    pub(crate) async fn make(&self, place: &QualifiedName, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
+    pub(crate) async fn make(&self, qualified_name: &QualifiedName, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
         let _turn = self.0.making.lock().await;
-        if let Ok(entry) = self.entry(place) {
+        if let Ok(entry) = self.entry(qualified_name) {
             return Ok(entry);
         }
-        self.check_room(place)?;
+        self.check_room(qualified_name)?;
         let own = random_bytes::<32>();
         let now = unix_ms();
         let record = Record {
             id: ProfileId::random(),
-            owner: place.0.clone(),
-            name: place.1.clone(),
+            owner: qualified_name.owner.clone(),
+            name: qualified_name.name.clone(),
             kind,
             created_ms: now,
             used_ms: now,
@@ -43,7 +43,7 @@ impl Profiles {
         self.0.store.commit(batch, Durability::Power).await?;
         let change = tokio::sync::Mutex::new(false);
         let entry = Arc::new(Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change });
-        self.0.entries.lock().insert(place.clone(), Arc::clone(&entry));
+        self.0.entries.lock().insert(qualified_name.clone(), Arc::clone(&entry));
         Ok(entry)
     }
 
@@ -58,13 +58,13 @@ impl Profiles {
     /// Saves the text of a state as the newest version. Returns whether it differs from the one before. The caller carries it out.
     pub(crate) async fn save(
         &self,
-        place: &QualifiedName,
+        qualified_name: &QualifiedName,
         session: Option<&SessionId>,
         text: Vec<u8>,
     ) -> Result<bool, Error> {
         let size = text.len() as u64;
         let hash = hash(&text);
-        let entry = self.make(place, ProfileKind::State).await?;
+        let entry = self.make(qualified_name, ProfileKind::State).await?;
         let (id, kind) = {
             let record = entry.record.lock();
             if record.newest().is_some_and(|version| version.hash == hash) {
@@ -73,11 +73,12 @@ impl Profiles {
             (record.id.clone(), record.kind)
         };
         if kind != ProfileKind::State {
-            return Err(Error::WrongKind { name: place.1.clone(), kind });
+            return Err(Error::WrongKind { name: qualified_name.name.clone(), kind });
         }
         let file = ProfileId::random().to_string();
         self.0.files.put(&entry.cipher, &id, &file, text).await?;
-        let saved = self.add_version(place, &entry, session, file.clone(), Content { size, hash, folder: None }).await;
+        let saved =
+            self.add_version(qualified_name, &entry, session, file.clone(), Content { size, hash, folder: None }).await;
         if !matches!(saved, Ok(true)) {
             self.0.files.remove(&id, &file).await;
         }
@@ -88,7 +89,7 @@ impl Profiles {
     /// new; then, and with an error, the file is left to the caller.
     pub(crate) async fn add_version(
         &self,
-        place: &QualifiedName,
+        qualified_name: &QualifiedName,
         entry: &Entry,
         session: Option<&SessionId>,
         file: String,
@@ -97,7 +98,7 @@ impl Profiles {
         let Content { size, hash, folder } = content;
         let deleted = entry.change.lock().await;
         if *deleted {
-            return Err(Error::Deleted { name: place.1.clone() });
+            return Err(Error::Deleted { name: qualified_name.name.clone() });
         }
         let mut record = entry.record.lock().clone();
         if record.newest().is_some_and(|version| version.hash == hash) {

@@ -102,10 +102,10 @@ impl Profiles {
                 tracing::warn!(profile = %record.name, key = %record.owner, "the key of a profile is gone; it is left out");
                 continue;
             };
-            let place = (record.owner.clone(), record.name.clone());
+            let qualified_name = QualifiedName::new(&record.owner, &record.name);
             let entry =
                 Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change: tokio::sync::Mutex::new(false) };
-            self.0.entries.lock().insert(place, Arc::new(entry));
+            self.0.entries.lock().insert(qualified_name, Arc::new(entry));
         }
         let entries: Vec<Arc<Entry>> = self.0.entries.lock().values().cloned().collect();
         let mut kept: HashMap<String, Vec<String>> = HashMap::new();
@@ -122,19 +122,21 @@ impl Profiles {
         &self.0.holders
     }
 
-    fn writer_of(&self, place: &QualifiedName) -> Option<String> {
+    fn writer_of(&self, qualified_name: &QualifiedName) -> Option<String> {
         let holders = self.0.holders.lock();
-        holders.get(place).map(|session| session.as_ref().map_or_else(|| "starting".to_owned(), ToString::to_string))
+        holders
+            .get(qualified_name)
+            .map(|session| session.as_ref().map_or_else(|| "starting".to_owned(), ToString::to_string))
     }
 
-    pub(crate) fn entry(&self, place: &QualifiedName) -> Result<Arc<Entry>, Error> {
-        let entry = self.0.entries.lock().get(place).cloned();
-        entry.ok_or_else(|| Error::UnknownProfile { name: place.1.clone() })
+    pub(crate) fn entry(&self, qualified_name: &QualifiedName) -> Result<Arc<Entry>, Error> {
+        let entry = self.0.entries.lock().get(qualified_name).cloned();
+        entry.ok_or_else(|| Error::UnknownProfile { name: qualified_name.name.clone() })
     }
 
     pub(crate) fn view(&self, entry: &Entry) -> ProfileView {
         let record = entry.record.lock().clone();
-        let writer = self.writer_of(&(record.owner.clone(), record.name.clone()));
+        let writer = self.writer_of(&QualifiedName::new(&record.owner, &record.name));
         record.view(writer)
     }
 
@@ -142,7 +144,7 @@ impl Profiles {
     pub fn list(&self, owns: impl Fn(&KeyId) -> bool) -> Vec<ProfileView> {
         let entries: Vec<Arc<Entry>> = {
             let all = self.0.entries.lock();
-            all.iter().filter(|((owner, _), _)| owns(owner)).map(|(_, entry)| Arc::clone(entry)).collect()
+            all.iter().filter(|(profile, _)| owns(&profile.owner)).map(|(_, entry)| Arc::clone(entry)).collect()
         };
         let mut views: Vec<ProfileView> = entries.iter().map(|entry| self.view(entry)).collect();
         views.sort_by(|a, b| (&a.name, &a.key_id).cmp(&(&b.name, &b.key_id)));
@@ -152,7 +154,7 @@ impl Profiles {
     /// A profile, and what its newest version holds.
     /// Errors: `UnknownProfile`.
     pub async fn detail(&self, owner: &KeyId, name: &str) -> Result<ProfileDetail, Error> {
-        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        let entry = self.entry(&QualifiedName::new(owner, name))?;
         let kind = entry.record.lock().kind;
         let state = match kind {
             ProfileKind::State => self.read(&entry, None).await?.unwrap_or_default(),
@@ -166,7 +168,7 @@ impl Profiles {
     /// The state of a version, or of the newest one; empty where there is none yet.
     /// Errors: `UnknownProfile`, `UnknownVersion`.
     pub async fn state(&self, owner: &KeyId, name: &str, version: Option<u64>) -> Result<StorageState, Error> {
-        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        let entry = self.entry(&QualifiedName::new(owner, name))?;
         Ok(self.read(&entry, version).await?.unwrap_or_default())
     }
 
@@ -214,17 +216,20 @@ impl Profiles {
         if kind == ProfileKind::Folder && state.is_some() {
             return Err(Error::invalid("state", "must be left out where `kind` is `folder`"));
         }
-        let place = (owner.clone(), name.to_owned());
-        let exists = || self.entry(&place).map_or(Ok(()), |_| Err(Error::ProfileExists { name: place.1.clone() }));
+        let qualified_name = QualifiedName::new(owner, name);
+        let exists = || {
+            self.entry(&qualified_name)
+                .map_or(Ok(()), |_| Err(Error::ProfileExists { name: qualified_name.name.clone() }))
+        };
         exists()?;
-        let writer = Writer::take(self, place.clone())?;
+        let writer = Writer::take(self, qualified_name.clone())?;
         // Another call may have made it meanwhile; from here on none can.
         exists()?;
         let (profiles, text) = (self.clone(), state.map(|state| self.text(state)).transpose()?);
         carry_out(async move {
-            let entry = profiles.make(&writer.place, kind).await?;
+            let entry = profiles.make(&writer.qualified_name, kind).await?;
             if let Some(text) = text {
-                let saved = profiles.save(&writer.place, None, text).await;
+                let saved = profiles.save(&writer.qualified_name, None, text).await;
                 profiles.removed_unless(saved, &writer).await?;
             }
             drop(writer);
@@ -237,13 +242,13 @@ impl Profiles {
     /// Errors: `Field`, `ProfileInUse`, `ProfileLimit`, `TooLarge`, and those of the store.
     pub async fn put(&self, owner: &KeyId, name: &str, state: &StorageState) -> Result<ProfileView, Error> {
         check_name("name", name)?;
-        let writer = Writer::take(self, (owner.clone(), name.to_owned()))?;
+        let writer = Writer::take(self, QualifiedName::new(owner, name))?;
         let (profiles, text) = (self.clone(), self.text(state)?);
         carry_out(async move {
-            let was_there = profiles.entry(&writer.place).is_ok();
-            let saved = profiles.save(&writer.place, None, text).await;
+            let was_there = profiles.entry(&writer.qualified_name).is_ok();
+            let saved = profiles.save(&writer.qualified_name, None, text).await;
             if was_there { saved } else { profiles.removed_unless(saved, &writer).await }?;
-            let entry = profiles.entry(&writer.place)?;
+            let entry = profiles.entry(&writer.qualified_name)?;
             drop(writer);
             Ok(profiles.view(&entry))
         })
@@ -253,7 +258,7 @@ impl Profiles {
     /// Adds a version that is as an earlier one was.
     /// Errors: `UnknownProfile`, `UnknownVersion`, `ProfileInUse`, and those of the store.
     pub async fn roll_back(&self, owner: &KeyId, name: &str, version: u64) -> Result<ProfileView, Error> {
-        let entry = self.entry(&(owner.clone(), name.to_owned()))?;
+        let entry = self.entry(&QualifiedName::new(owner, name))?;
         let kind = entry.record.lock().kind;
         if kind == ProfileKind::Folder {
             let (profiles, owner, name) = (self.clone(), owner.clone(), name.to_owned());
@@ -266,18 +271,18 @@ impl Profiles {
     /// Deletes a profile for good: no backup brings it back.
     /// Errors: `UnknownProfile`, `ProfileInUse`, and those of the store.
     pub async fn delete(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
-        let place = (owner.clone(), name.to_owned());
-        self.entry(&place)?;
-        let (profiles, writer) = (self.clone(), Writer::take(self, place)?);
+        let qualified_name = QualifiedName::new(owner, name);
+        self.entry(&qualified_name)?;
+        let (profiles, writer) = (self.clone(), Writer::take(self, qualified_name)?);
         carry_out(async move { profiles.remove(&writer).await }).await
     }
 
     /// Deletes the profile that nobody else writes meanwhile. The caller carries it out.
-    pub(crate) async fn remove(&self, Writer { place, .. }: &Writer) -> Result<(), Error> {
-        let entry = self.entry(place)?;
+    pub(crate) async fn remove(&self, Writer { qualified_name, .. }: &Writer) -> Result<(), Error> {
+        let entry = self.entry(qualified_name)?;
         let mut deleted = entry.change.lock().await;
         if *deleted {
-            return Err(Error::UnknownProfile { name: place.1.clone() });
+            return Err(Error::UnknownProfile { name: qualified_name.name.clone() });
         }
         let (id, key) = {
             let record = entry.record.lock();
@@ -288,10 +293,10 @@ impl Profiles {
         batch.essential().irrevocable();
         self.0.store.commit(batch, Durability::Power).await?;
         *deleted = true;
-        self.0.entries.lock().remove(place);
+        self.0.entries.lock().remove(qualified_name);
         // What is left of it cannot be read any more, and the next start would remove it.
         if let Err(error) = self.0.files.remove_all(&id).await {
-            tracing::warn!(%error, profile = place.1, "the files of a deleted profile were not removed");
+            tracing::warn!(%error, profile = qualified_name.name, "the files of a deleted profile were not removed");
         }
         Ok(())
     }
@@ -301,7 +306,9 @@ impl Profiles {
         if saved.is_err() {
             match self.remove(writer).await {
                 Ok(()) | Err(Error::UnknownProfile { .. }) => {}
-                Err(error) => tracing::warn!(%error, profile = writer.place.1, "an empty profile was not removed"),
+                Err(error) => {
+                    tracing::warn!(%error, profile = writer.qualified_name.name, "an empty profile was not removed")
+                }
             }
         }
         saved
@@ -309,12 +316,12 @@ impl Profiles {
 
     /// Checks that a key may have this profile as well. Those that sessions will make count, since each was promised to one.
     /// Errors: `ProfileLimit`.
-    pub(crate) fn check_room(&self, place: &QualifiedName) -> Result<(), Error> {
+    pub(crate) fn check_room(&self, qualified_name: &QualifiedName) -> Result<(), Error> {
         let limit = self.0.limits.max_per_key;
-        let is_another = |other: &&QualifiedName| other.0 == place.0 && *other != place;
+        let is_another = |other: &&QualifiedName| other.owner == qualified_name.owner && *other != qualified_name;
         let promised: Vec<QualifiedName> = self.holders().lock().keys().filter(is_another).cloned().collect();
         let entries = self.0.entries.lock();
-        let promised = promised.iter().filter(|place| !entries.contains_key(*place)).count();
+        let promised = promised.iter().filter(|qualified_name| !entries.contains_key(*qualified_name)).count();
         let count = entries.keys().filter(is_another).count() + promised;
         if count >= limit { Err(Error::ProfileLimit { limit }) } else { Ok(()) }
     }
@@ -327,10 +334,10 @@ impl Profiles {
             let all = self.0.entries.lock();
             all.iter()
                 .filter(|(_, entry)| entry.record.lock().used_ms < oldest)
-                .map(|(place, _)| place.clone())
+                .map(|(qualified_name, _)| qualified_name.clone())
                 .collect()
         };
-        for (owner, name) in unused {
+        for QualifiedName { owner, name } in unused {
             match self.delete(&owner, &name).await {
                 Ok(()) => {
                     tracing::info!(profile = name, key = %owner, "a profile was not used for profiles.keep_for, and is deleted")

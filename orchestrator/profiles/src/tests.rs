@@ -214,7 +214,7 @@ async fn a_file_that_was_replaced_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn a_place_that_was_promised_is_nobody_elses() {
+async fn a_name_that_was_promised_is_nobody_elses() {
     let folder = tempfile::tempdir().unwrap();
     let profiles = opened(&folder, &Store::memory(), &[("MAX_PER_KEY", "1")]).await;
     let first = profiles.begin(&owner(), &write("one"), Engine::Chromium).await.unwrap().writer.unwrap();

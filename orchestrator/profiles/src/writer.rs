@@ -14,13 +14,24 @@ use warmpool_keys::KeyId;
 use warmpool_store::carry_out;
 
 /// A profile by the key that owns it and its name.
-pub(crate) type QualifiedName = (KeyId, String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct QualifiedName {
+    pub(crate) owner: KeyId,
+    pub(crate) name: String,
+}
+
+impl QualifiedName {
+    pub(crate) fn new(owner: &KeyId, name: &str) -> Self {
+        Self { owner: owner.clone(), name: name.to_owned() }
+    }
+}
+
 /// Who writes which profile; none where its session is being made.
 pub(crate) type Holders = Arc<Mutex<HashMap<QualifiedName, Option<SessionId>>>>;
 
 /// The right to write one profile, which nobody else has; given back when dropped.
 pub struct Writer {
-    pub(crate) place: QualifiedName,
+    pub(crate) qualified_name: QualifiedName,
     holders: Holders,
     profiles: Profiles,
     session: OnceLock<SessionId>,
@@ -28,35 +39,35 @@ pub struct Writer {
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Writer").field("qualified_name", &self.qualified_name).finish_non_exhaustive()
     }
 }
 
 impl Writer {
     /// Takes the right, if nobody has it.
     /// Errors: `ProfileInUse`.
-    pub(crate) fn take(profiles: &Profiles, place: QualifiedName) -> Result<Self, Error> {
+    pub(crate) fn take(profiles: &Profiles, qualified_name: QualifiedName) -> Result<Self, Error> {
         let holders = Arc::clone(profiles.holders());
         {
             let mut all = holders.lock();
-            if let Some(holder) = all.get(&place) {
-                return Err(Error::ProfileInUse { name: place.1, holder: named(holder.as_ref()) });
+            if let Some(holder) = all.get(&qualified_name) {
+                return Err(Error::ProfileInUse { name: qualified_name.name, holder: named(holder.as_ref()) });
             }
-            all.insert(place.clone(), None);
+            all.insert(qualified_name.clone(), None);
         }
-        Ok(Self { place, holders, profiles: profiles.clone(), session: OnceLock::new() })
+        Ok(Self { qualified_name, holders, profiles: profiles.clone(), session: OnceLock::new() })
     }
 
     /// This session has the right.
     pub fn belongs_to(&self, session: &SessionId) {
         let _ = self.session.set(session.clone());
-        self.holders.lock().insert(self.place.clone(), Some(session.clone()));
+        self.holders.lock().insert(self.qualified_name.clone(), Some(session.clone()));
     }
 
     /// When what the same session saved last was saved, in Unix milliseconds; also by a daemon before this one.
     #[must_use]
     pub fn saved_ms(&self) -> Option<u64> {
-        let entry = self.profiles.entry(&self.place).ok()?;
+        let entry = self.profiles.entry(&self.qualified_name).ok()?;
         let record = entry.record.lock();
         let newest = record.newest().filter(|version| version.session.as_ref() == self.session.get());
         newest.filter(|version| version.session.is_some()).map(|version| version.saved_ms)
@@ -65,7 +76,7 @@ impl Writer {
     /// What was saved last; empty of a profile that has no version yet.
     /// Errors: those of the files.
     pub async fn newest(&self) -> Result<StorageState, Error> {
-        match self.profiles.state(&self.place.0, &self.place.1, None).await {
+        match self.profiles.state(&self.qualified_name.owner, &self.qualified_name.name, None).await {
             Err(Error::UnknownProfile { .. }) => Ok(StorageState::default()),
             state => state,
         }
@@ -74,9 +85,9 @@ impl Writer {
     /// Saves what a browser keeps, in place of what the same session saved before. Returns whether anything was new.
     /// Errors: `TooLarge`, `Deleted`, `ProfileLimit`, `DiskNearlyFull`, `StoreBusy`: the version before is still the newest.
     pub async fn save(&self, state: &StorageState) -> Result<bool, Error> {
-        let (profiles, place, session) = self.parts();
+        let (profiles, qualified_name, session) = self.parts();
         let text = profiles.text(state)?;
-        carry_out(async move { profiles.save(&place, session.as_ref(), text).await }).await
+        carry_out(async move { profiles.save(&qualified_name, session.as_ref(), text).await }).await
     }
 
     /// Saves the folder of a browser that has ended, packed, in the same way. It is checked while it arrives.
@@ -86,18 +97,18 @@ impl Writer {
         engine: Option<Engine>,
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<bool, Error> {
-        let (profiles, place, session) = self.parts();
-        carry_out(async move { profiles.save_folder(&place, session.as_ref(), engine, from).await }).await
+        let (profiles, qualified_name, session) = self.parts();
+        carry_out(async move { profiles.save_folder(&qualified_name, session.as_ref(), engine, from).await }).await
     }
 
     fn parts(&self) -> (Profiles, QualifiedName, Option<SessionId>) {
-        (self.profiles.clone(), self.place.clone(), self.session.get().cloned())
+        (self.profiles.clone(), self.qualified_name.clone(), self.session.get().cloned())
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.holders.lock().remove(&self.place);
+        self.holders.lock().remove(&self.qualified_name);
     }
 }
 

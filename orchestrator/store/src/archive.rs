@@ -47,12 +47,12 @@ pub(super) fn create(path: &Path) -> Result<Writer, StoreError> {
 /// `min_free` bytes.
 pub(super) fn finish(
     writer: Writer,
-    moment: CommitPoint,
+    commit_point: CommitPoint,
     data: &Path,
     folders: &[Folder],
     min_free: u64,
 ) -> Result<WrittenDump, StoreError> {
-    let (mut out, rows) = writer.end(moment)?;
+    let (mut out, rows) = writer.end(commit_point)?;
     let writing = StoreError::io("write", out.name());
     let disk = out.name().parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
     let mut sums = sum_line(&rows.sha256, ROWS);

@@ -37,15 +37,15 @@ async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Wr
         writer = write_table(store, writer, table).await?;
     }
     let (changes, commits) = store.call(|reply| Request::EndCapture { reply }).await?;
-    let moment = store.moment(commits);
+    let commit_point = store.commit_point(commits);
     let min_free = store.options().min_free_bytes;
     let dumped = off_thread(move || {
         for Op { table, key, value } in changes.iter().filter(|op| !op.table.is_kept_apart()) {
             writer.change(*table, key, value.as_deref())?;
         }
         match with_files {
-            Some((data, folders)) => archive::finish(writer, moment, &data, &folders, min_free),
-            None => writer.finish(moment),
+            Some((data, folders)) => archive::finish(writer, commit_point, &data, &folders, min_free),
+            None => writer.finish(commit_point),
         }
     })
     .await?;
@@ -89,8 +89,8 @@ impl Store {
         for table in Table::ALL.into_iter().filter(|table| table.is_kept_apart()) {
             writer = write_table(self, writer, table).await?;
         }
-        let moment = self.moment(0);
-        off_thread(move || writer.finish(moment)).await.map(drop)
+        let commit_point = self.commit_point(0);
+        off_thread(move || writer.finish(commit_point)).await.map(drop)
     }
 
     /// Dumps into the store's directory of backups and removes old ones.

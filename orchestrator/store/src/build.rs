@@ -110,10 +110,10 @@ fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> R
         }
     }
     let Build { mut backend, mut ledger, .. } = filling;
-    let moment = built.restored.as_ref().and_then(|restored| restored.moment.as_ref());
-    built.replayed = FileJournal::open(dir)?.replay(moment, &mut backend, &mut ledger)?;
+    let commit_point = built.restored.as_ref().and_then(|restored| restored.commit_point.as_ref());
+    built.replayed = FileJournal::open(dir)?.replay(commit_point, &mut backend, &mut ledger)?;
     // No later commit may get the number of one that is lost.
-    let known = [moment.map(|moment| moment.commits), Reached::read(dir).map(|reached| reached.highest())];
+    let known = [commit_point.map(|point| point.commits), Reached::read(dir).map(|reached| reached.highest())];
     ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));
     ledger.apply(&mut backend, Vec::new()).map_err(BackendError::writing)?;
     backend.flush().map_err(BackendError::writing)?;

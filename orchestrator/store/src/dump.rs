@@ -67,7 +67,7 @@ pub struct Restored {
     pub files: u64,
     /// Which state it held; none when an earlier release wrote it.
     #[serde(default)]
-    pub moment: Option<CommitPoint>,
+    pub commit_point: Option<CommitPoint>,
 }
 
 /// Where the content of a backup goes when it is read back.
@@ -196,8 +196,8 @@ impl Writer {
     }
 
     /// Ends the dump, which holds the state of this moment, but not the file.
-    pub(super) fn end(mut self, moment: CommitPoint) -> Result<(Unfinished, Rows), StoreError> {
-        self.line(&moment)?;
+    pub(super) fn end(mut self, commit_point: CommitPoint) -> Result<(Unfinished, Rows), StoreError> {
+        self.line(&commit_point)?;
         let sha256 = hex::encode(self.hash.clone().finalize());
         self.line(&Trailer { lines: self.lines.clone(), files: 0, sha256 })?;
         let (created_ms, lines) = (self.created_ms, self.lines.values().sum());
@@ -205,8 +205,8 @@ impl Writer {
         Ok((self.out, Rows { created_ms, lines, bytes: self.bytes, sha256 }))
     }
 
-    pub(super) fn finish(self, moment: CommitPoint) -> Result<WrittenDump, StoreError> {
-        let (out, Rows { created_ms, lines, .. }) = self.end(moment)?;
+    pub(super) fn finish(self, commit_point: CommitPoint) -> Result<WrittenDump, StoreError> {
+        let (out, Rows { created_ms, lines, .. }) = self.end(commit_point)?;
         let (path, bytes) = out.finish()?;
         Ok(WrittenDump { path, created_ms, lines, files: 0, bytes })
     }
@@ -216,7 +216,7 @@ impl Writer {
 pub(super) fn dump_backend(
     backend: &dyn Backend,
     path: &Path,
-    moment: CommitPoint,
+    commit_point: CommitPoint,
     tables: impl Fn(Table) -> bool,
 ) -> Result<WrittenDump, StoreError> {
     let refused = |error: BackendError| StoreError::during("read the database")(io::Error::other(error));
@@ -235,7 +235,7 @@ pub(super) fn dump_backend(
             }
         }
     }
-    writer.finish(moment)
+    writer.finish(commit_point)
 }
 
 /// The moment of a dump that lies alone in its file, unchecked.
@@ -286,7 +286,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut files = 0;
     let mut ops = Vec::new();
-    let mut moment = None;
+    let mut commit_point = None;
     loop {
         // The trailer's hash is of what comes before it.
         let hash = input.hash.clone();
@@ -307,7 +307,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
             break;
         }
         if let Ok(found) = serde_json::from_slice::<CommitPoint>(&bytes) {
-            moment = Some(found);
+            commit_point = Some(found);
             continue;
         }
         let number = counts.values().sum::<u64>() + files + 2;
@@ -330,7 +330,13 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
         }
     }
     target.rows(ops)?;
-    Ok(Restored { path: path.to_owned(), created_ms: header.created_ms, lines: counts.values().sum(), files, moment })
+    Ok(Restored {
+        path: path.to_owned(),
+        created_ms: header.created_ms,
+        lines: counts.values().sum(),
+        files,
+        commit_point,
+    })
 }
 
 /// A dump that is being read, with the hash of what was read of it.

@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// The state of this store after so many commits.
-    pub(super) fn moment(&self, commits: u64) -> CommitPoint {
+    pub(super) fn commit_point(&self, commits: u64) -> CommitPoint {
         CommitPoint { history: self.shared.history.clone(), commits }
     }
 

@@ -126,7 +126,7 @@ impl FileJournal {
         backend: &mut dyn Backend,
         ledger: &mut Ledger,
     ) -> Result<u64, StoreError> {
-        let after = after.filter(|moment| moment.history == self.history).map_or(0, |moment| moment.commits);
+        let after = after.filter(|point| point.history == self.history).map_or(0, |point| point.commits);
         let (mut made, mut last) = (0, 0);
         self.read(|entry| {
             last = last.max(entry.commits);

@@ -145,8 +145,8 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
 /// Makes what is irrevocable again where a database that was put here by hand lacks it.
 fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
     let mut journal = FileJournal::open(dir)?;
-    let moment = CommitPoint { history: journal.history().to_owned(), commits: ledger.commits() };
-    let replayed = journal.replay(Some(&moment), backend, ledger)?;
+    let commit_point = CommitPoint { history: journal.history().to_owned(), commits: ledger.commits() };
+    let replayed = journal.replay(Some(&commit_point), backend, ledger)?;
     if replayed > 0 {
         tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
         backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)?;
@@ -210,10 +210,10 @@ fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), Sto
 }
 
 /// Dumps a database into the directory of backups, and what is kept apart into its file.
-fn dump_all(dir: &Path, backend: &SledBackend, moment: CommitPoint) -> Result<(), StoreError> {
+fn dump_all(dir: &Path, backend: &SledBackend, commit_point: CommitPoint) -> Result<(), StoreError> {
     let apart = backup_folder::apart_path(dir)?;
-    dump::dump_backend(backend, &apart, moment.clone(), Table::is_kept_apart)?;
-    dump::dump_backend(backend, &backup_folder::next_path(dir)?, moment, |table| !table.is_kept_apart()).map(drop)
+    dump::dump_backend(backend, &apart, commit_point.clone(), Table::is_kept_apart)?;
+    dump::dump_backend(backend, &backup_folder::next_path(dir)?, commit_point, |table| !table.is_kept_apart()).map(drop)
 }
 
 /// Brings the data up to this release; the state before is kept as a backup.
@@ -253,9 +253,9 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
         None => build(dir, None)?,
     };
     unusable.extend(apart.map(|reason| format!("{}: {reason}", backup_folder::apart(dir).display())));
-    let moment = restored.as_ref().and_then(|restored| restored.moment.as_ref());
+    let commit_point = restored.as_ref().and_then(|restored| restored.commit_point.as_ref());
     let reached = Reached::read(dir).map(|reached| reached.highest());
-    let kept = if restored.is_some() { moment.map(|moment| moment.commits) } else { Some(0) };
+    let kept = if restored.is_some() { commit_point.map(|point| point.commits) } else { Some(0) };
     let after = reached.zip(kept).map(|(reached, kept)| reached.saturating_sub(kept));
     let lost = after.map(|after| after.saturating_sub(replayed));
     let quarantined = quarantined.exists().then_some(quarantined);
