@@ -89,7 +89,7 @@ pub(super) fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
     ))
 }
 
-/// How many rows each table has that what comes and goes is entered in.
+/// How many rows each table in memory has, of sessions, viewers and others that come and go.
 fn table_rows(app: &App) -> impl Iterator<Item = (&'static str, usize)> {
     let others = [
         ("live_views", app.live.rooms()),
