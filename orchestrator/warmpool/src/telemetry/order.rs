@@ -44,8 +44,10 @@ fn name_of(line: &str) -> &str {
 /// What stands between the braces, without the bucket's border, which is the last label.
 fn labels_of(line: &str) -> &str {
     let labels = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(labels, _)| labels);
-    let border = ["le=\"", "quantile=\""].iter().find_map(|label| labels.rfind(label));
-    border.map_or(labels, |at| labels[..at].trim_end_matches(','))
+    // A whole label: `table="` ends like `le="`. Quotes in values are escaped, so no value looks like one.
+    let is_border = |label: &str| label.starts_with("le=\"") || label.starts_with("quantile=\"");
+    let mut starts = std::iter::once(0).chain(labels.match_indices(',').map(|(at, _)| at + 1));
+    starts.find(|at| is_border(&labels[*at..])).map_or(labels, |at| labels[..at].trim_end_matches(','))
 }
 
 #[cfg(test)]
@@ -61,5 +63,11 @@ mod tests {
             a_sum{k=\"y\"} 0\na_bucket{k=\"z\",le=\"1\"} 1\na_bucket{k=\"z\",le=\"+Inf\"} 2\na_sum{k=\"z\"} 3\n\n\
             # HELP b B\n# TYPE b counter\nb{x=\"1\"} 2\nb{x=\"2\"} 1\n\n";
         assert_eq!(ordered(text), expected);
+    }
+
+    #[test]
+    fn a_label_that_ends_like_a_border_is_a_label() {
+        let text = "# TYPE rows gauge\nrows{table=\"b,le\"} 1\nrows{table=\"a\"} 2\n\n";
+        assert_eq!(ordered(text), "# TYPE rows gauge\nrows{table=\"a\"} 2\nrows{table=\"b,le\"} 1\n\n");
     }
 }
