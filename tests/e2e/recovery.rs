@@ -124,12 +124,17 @@ async fn a_wall_clock_that_jumps_ends_nothing(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+/// The dump in a backup: a row a line, and a trailer.
+pub(crate) fn dump_of(backup: &Path) -> Result<String> {
+    let dump = std::process::Command::new("tar").arg("-xOf").arg(backup).arg("dump.jsonl").output()?;
+    ensure!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
+    Ok(String::from_utf8(dump.stdout)?)
+}
+
 /// Moves every wall-clock time in a backup's sessions and keys back by this many milliseconds.
 fn set_back(backup: &Path, by_ms: u64) -> Result<()> {
     // A dump is a backup, too, of a daemon without files.
-    let dump = std::process::Command::new("tar").arg("-xOf").arg(backup).arg("dump.jsonl").output()?;
-    ensure!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
-    let text = String::from_utf8(dump.stdout)?;
+    let text = dump_of(backup)?;
     let (rows, trailer) = text.trim_end().rsplit_once('\n').context("a trailer")?;
     let mut moved = String::new();
     for row in rows.lines() {

@@ -20,6 +20,7 @@ use warmpool_tests::{Api, Daemon, Driver, Group, Session, Settings, Stage, event
 
 use crate::history::{heading, visit};
 use crate::live::socket;
+use crate::recovery::dump_of;
 use crate::worlds;
 
 pub(crate) fn group() -> Group {
@@ -124,6 +125,24 @@ fn size(folder: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
+}
+
+/// How many rows each table of the store has, and their bytes, keys and values together, as a sentence says it.
+async fn stored(daemon: &Daemon) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let backup = folder.path().join("backup");
+    daemon.cli_ok(&["backup", &backup.to_string_lossy()]).await?;
+    let (mut tables, mut all) = (BTreeMap::<String, u64>::new(), 0);
+    for line in dump_of(&backup)?.lines() {
+        let row: Value = serde_json::from_str(line)?;
+        let (Some(table), Some(key), Some(value)) = (row["t"].as_str(), row["k"].as_str(), row["v"].as_str()) else {
+            continue;
+        };
+        *tables.entry(table.to_owned()).or_default() += 1;
+        // Base64 has four characters for three bytes.
+        all += (key.len() + value.len()) as u64 * 3 / 4;
+    }
+    Ok(format!("{:.2} MiB of rows in the store ({tables:?})", mib(all)))
 }
 
 /// What was done, by how often it went well and how often it did not.
@@ -271,8 +290,12 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
     });
     let (began, mut samples, mut kills) = (Instant::now(), Vec::new(), 0);
     let (mut sampled, mut killed) = (Instant::now(), Instant::now());
+    let mut stored_early = None;
     while began.elapsed() < Duration::from_secs(60 * minutes) {
         poll().await;
+        if stored_early.is_none() && began.elapsed() >= Duration::from_secs(15 * minutes) {
+            stored_early = Some(stored(&daemon).await?);
+        }
         if sampled.elapsed() >= SAMPLE {
             sampled = Instant::now();
             samples.push(Taken::now(&daemon).await?);
@@ -286,6 +309,7 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
             }
         }
     }
+    let stored_late = stored(&daemon).await?;
     clients.shutdown().await;
     forget(&daemon).await?;
     let quarter = samples.len() / 4;
@@ -296,6 +320,7 @@ async fn nothing_grows_with_time(stage: Stage) -> Result<()> {
     evidence::saw(format!(
         "{minutes} min: {used} sessions went well and {lost} did not, {ran} tasks and {failed}, {rendered} worlds and {spoiled}, while {kills} containers were killed; second quarter: {early}; last quarter: {late}"
     ));
+    evidence::saw(format!("after one quarter, {}; at the end, {stored_late}", stored_early.unwrap_or_default()));
     let why = [sessions, tasks, worlds].map(|done| done.why.lock().clone()).concat();
     println!("the first that did not go well:\n{}", why.join("\n"));
     // A kill takes at most the one session, task or world that had the container.

@@ -17,6 +17,10 @@ use super::{KeyRange, Table};
 /// Pages sled may keep in memory, bytes. Its default of 1 GiB would dwarf the daemon.
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
+/// How often sled cleans: it moves what is left in segments that are half empty, so that they can be written again. Without
+/// its cleaner a file grows to ten times its rows; with it, to about three.
+const CLEAN_EVERY: Duration = Duration::from_secs(1);
+
 /// How long another database at the same place may take to let go of it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -31,11 +35,16 @@ impl SledBackend {
     /// Opens or creates the database in the directory `path`. May panic or hang on damaged files: call it from
     /// a thread that can be given up.
     pub(super) fn open(path: &Path) -> Result<Self, BackendError> {
+        Self::open_and_clean(path, CLEAN_EVERY)
+    }
+
+    /// Opens or creates the database, and has sled clean it this often.
+    fn open_and_clean(path: &Path, every: Duration) -> Result<Self, BackendError> {
         let config = ::sled::Config::new()
             .path(path)
             .cache_capacity(CACHE_BYTES)
-            // Every commit flushes; a timer would only add writes between them.
-            .flush_every_ms(None);
+            // Every commit flushes. sled's timer flushes too, but it is the cleaner that counts here.
+            .flush_every_ms(Some(u64::try_from(every.as_millis()).unwrap_or(u64::MAX)));
         let patience = Instant::now() + LOCK_PATIENCE;
         let db = loop {
             match config.open() {
@@ -170,5 +179,47 @@ fn is_system_fault(error: &io::Error) -> bool {
                 | io::ErrorKind::ReadOnlyFilesystem
                 | io::ErrorKind::OutOfMemory
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::record::seal;
+    use super::*;
+
+    const KEPT: u64 = 200;
+
+    /// Writes records of sessions as the daemon does, each three times, and keeps the newest. Returns how many bytes
+    /// the database's file has.
+    fn file_size_after(sessions: u64) -> u64 {
+        let dir = tempfile::tempdir().unwrap();
+        // The work of hours takes seconds here, so the cleaner hurries, too.
+        let mut backend = SledBackend::open_and_clean(dir.path(), Duration::from_millis(1)).unwrap();
+        for session in 0..sessions {
+            let put = |bytes: usize| {
+                let key = session.to_be_bytes().to_vec();
+                let value = seal(Table::Sessions, &key, &vec![b'a'; bytes]);
+                Op { table: Table::Sessions, key, value: Some(value) }
+            };
+            let removed = session.checked_sub(KEPT).map(|old| Op {
+                table: Table::Sessions,
+                key: old.to_be_bytes().to_vec(),
+                value: None,
+            });
+            for op in [800, 900, 1200].map(put).into_iter().chain(removed) {
+                backend.apply(&[op]).unwrap();
+                backend.flush().unwrap();
+            }
+        }
+        fs::metadata(dir.path().join("db")).unwrap().len()
+    }
+
+    #[test]
+    fn the_file_stays_small_while_rows_come_and_go() {
+        let size = file_size_after(6000);
+        // Without the cleaner there are 4.5 MiB, with it 2.5.
+        assert!(size <= 7 * 512 * 1024, "{size} bytes for {KEPT} rows of 1,200");
     }
 }
