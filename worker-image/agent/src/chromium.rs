@@ -143,7 +143,11 @@ impl Chromium {
         self.profile.lock().clone_from(&profile);
         let (browser, driver) =
             tokio::try_join!(Browser::start(&self.worker, &switches, &profile, &environment), self.new_driver())?;
-        browser.warm_up(self.window()).await?;
+        if claim.rehearse {
+            browser.warm_up(self.window()).await?;
+        } else {
+            browser.prepare(self.window()).await?;
+        }
         let version = browser.cdp.call(None, "Browser.getVersion", json!({})).await;
         let version = version.map_err(|e| undriveable(&e))?;
         let text = |field: &str| version[field].as_str().map(str::to_owned);

@@ -111,11 +111,15 @@ impl Firefox {
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args: &[], environment: &[], display };
         let (browser, driver) = tokio::try_join!(Browser::start(&self.worker, how), Driver::start(&self.worker))?;
-        browser.warm_up().await?;
-        let driver_version = driver.rehearse(&self.worker).await.map_err(|e| undriveable(&e))?;
+        if claim.rehearse {
+            browser.warm_up().await?;
+            driver.rehearse(&self.worker).await.map_err(|e| undriveable(&e))?;
+        } else {
+            browser.prepare().await?;
+        }
         let identity = Identity {
             browser: Some(format!("Firefox/{}", browser.hello.version)),
-            driver: Some(driver_version),
+            driver: Some(driver.version.clone()),
             user_agent: Some(browser.hello.user_agent.clone()),
             headless: claim.headless,
             args: browser::base_args(size),

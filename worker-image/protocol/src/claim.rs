@@ -21,6 +21,9 @@ pub struct Claim {
     pub sandbox: bool,
     /// Whether the agent stops all processes while the worker waits for a client.
     pub freeze: bool,
+    /// Whether the browser is driven once before it waits, so that a client's first page takes less. Without that the worker is
+    /// ready earlier.
+    pub rehearse: bool,
     /// The size of pages that nobody has sized. A display is larger, by what the browser has around its pages.
     #[serde(rename = "display")]
     pub page: Size,
@@ -133,7 +136,7 @@ mod tests {
 
     fn claim(secret: &str) -> Claim {
         serde_json::from_value(json!({
-            "secret": secret, "headless": true, "sandbox": true, "freeze": false,
+            "secret": secret, "headless": true, "sandbox": true, "freeze": false, "rehearse": true,
             "display": {"width": 1280, "height": 800}, "orphan_timeout_ms": 1000,
             "unresponsive_timeout_ms": 1000, "file_limit": 10
         }))
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn a_claim_has_the_form_that_every_agent_reads() {
         let mut claim = claim("s");
-        let plain = r#"{"secret":"s","headless":true,"sandbox":true,"freeze":false,"display":{"width":1280,"height":800},"orphan_timeout_ms":1000,"unresponsive_timeout_ms":1000,"file_limit":10}"#;
+        let plain = r#"{"secret":"s","headless":true,"sandbox":true,"freeze":false,"rehearse":true,"display":{"width":1280,"height":800},"orphan_timeout_ms":1000,"unresponsive_timeout_ms":1000,"file_limit":10}"#;
         assert_eq!(serde_json::to_string(&claim).unwrap(), plain);
         claim.preset.locales = vec!["de".to_owned()];
         let preset = json!({"locales": ["de"]});

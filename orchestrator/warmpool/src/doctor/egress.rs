@@ -181,6 +181,7 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
         headless: true,
         sandbox: config.worker.sandbox,
         freeze: false,
+        rehearse: false,
         page: PAGE,
         // Whatever becomes of this process, they end soon.
         orphan_timeout_ms: millis(config.worker.orphan_timeout),

@@ -32,7 +32,10 @@ const FAILURES_TO_GIVE_UP: u32 = 2;
 
 /// The stage of a worker's life; it never goes back but from `Leased` to `Ready`, unused.
 enum WorkerStage {
-    Starting,
+    /// On its way, to a caller who waits for it if it is awaited.
+    Starting {
+        awaited: bool,
+    },
     Ready(Arc<Worker>),
     Leased(KeyId, Arc<Worker>),
     Removing,
@@ -64,7 +67,7 @@ impl PooledWorker {
     const fn ready(&self) -> Option<&Arc<Worker>> {
         match &self.stage {
             WorkerStage::Ready(worker) => Some(worker),
-            WorkerStage::Starting | WorkerStage::Leased(..) | WorkerStage::Removing => None,
+            WorkerStage::Starting { .. } | WorkerStage::Leased(..) | WorkerStage::Removing => None,
         }
     }
 
@@ -167,7 +170,7 @@ impl PoolState {
         for entry in self.workers.values() {
             let kind = kinds.entry(entry.key).or_default();
             match entry.stage {
-                WorkerStage::Starting => kind.starting += 1,
+                WorkerStage::Starting { .. } => kind.starting += 1,
                 WorkerStage::Ready(_) => kind.ready += 1,
                 WorkerStage::Leased(..) => kind.leased += 1,
                 WorkerStage::Removing => kind.removing += 1,
@@ -215,7 +218,7 @@ impl PoolState {
 
     pub(super) fn add_starting(&mut self, key: PoolKey) -> WorkerId {
         let id = WorkerId::random();
-        self.insert(id.clone(), key, WorkerStage::Starting);
+        self.insert(id.clone(), key, WorkerStage::Starting { awaited: false });
         id
     }
 
@@ -237,7 +240,7 @@ impl PoolState {
     /// Makes a started worker available. Returns `false` when it is not wanted any more.
     pub(super) fn set_ready(&mut self, worker: Arc<Worker>) -> bool {
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, WorkerStage::Starting) && !self.closed => {
+            Some(entry) if matches!(entry.stage, WorkerStage::Starting { .. }) && !self.closed => {
                 self.backoffs.remove(&entry.key);
                 entry.since = Instant::now();
                 entry.stage = WorkerStage::Ready(worker);
@@ -266,7 +269,7 @@ impl PoolState {
         self.moved = Instant::now();
         entry.stop.cancel();
         match std::mem::replace(&mut entry.stage, WorkerStage::Removing) {
-            WorkerStage::Starting => Remover::Boot,
+            WorkerStage::Starting { .. } => Remover::Boot,
             WorkerStage::Ready(_) | WorkerStage::Leased(..) => Remover::Caller,
             WorkerStage::Removing => Remover::Nobody,
         }
@@ -296,7 +299,7 @@ impl PoolState {
         let found = self.workers.values().filter_map(|entry| match &entry.stage {
             WorkerStage::Ready(worker) => Some((worker, true)),
             WorkerStage::Leased(_, worker) => Some((worker, false)),
-            WorkerStage::Starting | WorkerStage::Removing => None,
+            WorkerStage::Starting { .. } | WorkerStage::Removing => None,
         });
         let here = found.filter(|(worker, _)| worker.node.as_deref() == Some(node));
         here.map(|(worker, ready)| (worker.id.clone(), ready)).collect()
@@ -310,7 +313,8 @@ impl PoolState {
 
     /// Every worker that no session owns and that is not being removed.
     pub(super) fn unowned(&self) -> Vec<WorkerId> {
-        let unowned = |entry: &PooledWorker| matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_));
+        let unowned =
+            |entry: &PooledWorker| matches!(entry.stage, WorkerStage::Starting { .. } | WorkerStage::Ready(_));
         self.workers.iter().filter(|(_, entry)| unowned(entry)).map(|(id, _)| id.clone()).collect()
     }
 
@@ -342,7 +346,7 @@ impl PoolState {
         let backoff =
             self.backoffs.get(&key).filter(|backoff| backoff.failures >= FAILURES_TO_GIVE_UP && backoff.until > now)?;
         let coming = |entry: &PooledWorker| {
-            entry.key == key && matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_))
+            entry.key == key && matches!(entry.stage, WorkerStage::Starting { .. } | WorkerStage::Ready(_))
         };
         if self.workers.values().any(coming) { None } else { backoff.failure.reason.clone() }
     }

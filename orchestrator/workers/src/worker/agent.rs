@@ -377,7 +377,7 @@ mod tests {
 
     fn claim() -> Claim {
         let claim = serde_json::json!({
-            "secret": "ab".repeat(32), "headless": true, "sandbox": true, "freeze": false, "display": {"width": 1, "height": 1},
+            "secret": "ab".repeat(32), "headless": true, "sandbox": true, "freeze": false, "rehearse": false, "display": {"width": 1, "height": 1},
             "orphan_timeout_ms": 1, "unresponsive_timeout_ms": 1, "file_limit": 1,
         });
         serde_json::from_value(claim).unwrap()

@@ -108,19 +108,29 @@ impl Browser {
 
     /// Waits until the first page has painted and a session can drive one.
     pub(super) async fn warm_up(&self) -> Result<(), BootError> {
-        let driven = async {
+        in_time(async {
             self.painted().await.map_err(|e| e.to_string())?;
             bidi::rehearse(self.port).await
-        };
-        match timeout(START_TIMEOUT, driven).await {
-            Ok(driven) => driven.map_err(BootError::Undriveable),
-            Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
-        }
+        })
+        .await
+    }
+
+    /// Waits until the first page has painted: less than [`Browser::warm_up`], for a client who waits.
+    pub(super) async fn prepare(&self) -> Result<(), BootError> {
+        in_time(async { self.painted().await.map_err(|e| e.to_string()) }).await
     }
 
     /// Waits until the first page has painted.
     pub(super) async fn painted(&self) -> Result<(), ControlError> {
         self.control.call("painted", json!({})).await.map(drop)
+    }
+}
+
+/// Gives the first page its time. The error says why it cannot be driven.
+async fn in_time(driven: impl Future<Output = Result<(), String>>) -> Result<(), BootError> {
+    match timeout(START_TIMEOUT, driven).await {
+        Ok(driven) => driven.map_err(BootError::Undriveable),
+        Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
     }
 }
 

@@ -230,7 +230,7 @@ mod tests {
 
     fn worker(home: &Path) -> Arc<Worker> {
         let claim = json!({
-            "secret": "ab".repeat(32), "headless": true, "sandbox": true, "freeze": false,
+            "secret": "ab".repeat(32), "headless": true, "sandbox": true, "freeze": false, "rehearse": false,
             "display": {"width": 1280, "height": 800}, "orphan_timeout_ms": 1000,
             "unresponsive_timeout_ms": 1000, "file_limit": 10,
         });

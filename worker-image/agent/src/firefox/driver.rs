@@ -1,5 +1,6 @@
 //! Geckodriver.
 
+use std::fs;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,8 @@ const PORT: LocalPort = LocalPort::new(4445);
 const MARIONETTE_PORT: u16 = 2828;
 /// What it prints once it listens.
 const READY: &str = "Listening on";
+/// Where the image keeps what it says of its version: `geckodriver 0.37.1 (…)` in the first line.
+const VERSION: &str = "/usr/local/share/warmpool/geckodriver-version";
 /// How long it may take.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Its name in messages.
@@ -32,6 +35,8 @@ const PROGRAM: &str = "geckodriver";
 pub(super) struct Driver {
     /// Where it listens.
     pub(super) port: LocalPort,
+    /// Name and version.
+    pub(super) version: String,
 }
 
 impl Driver {
@@ -49,8 +54,10 @@ impl Driver {
             Some(ReadySign::Stdout(READY)),
         )?;
         program.until(START_TIMEOUT, program.ready()).await?;
+        let said = fs::read_to_string(VERSION).map_err(|source| BootError::Start { program: PROGRAM, source })?;
+        let number = said.split_whitespace().nth(1).unwrap_or_default();
         worker.watch_driver(&program.process);
-        Ok(Self { port: PORT })
+        Ok(Self { port: PORT, version: format!("{PROGRAM}/{number}") })
     }
 
     /// Asks for a session and returns what the driver answers.
@@ -67,11 +74,9 @@ impl Driver {
     }
 
     /// Opens a session, drives the first page and ends the session again, as a client will.
-    /// Returns the driver's name and version.
-    pub(super) async fn rehearse(&self, worker: &Worker) -> Result<String, ApiError> {
+    pub(super) async fn rehearse(&self, worker: &Worker) -> Result<(), ApiError> {
         let answer = read(self.new_session(worker, json!({"alwaysMatch": {"webSocketUrl": true}})).await?).await?;
         let id = answer["value"]["sessionId"].as_str().unwrap_or_default();
-        let version = answer["value"]["capabilities"]["moz:geckodriverVersion"].as_str().unwrap_or_default();
         let execute = json!({"script": "return 1", "args": []}).to_string();
         let find = json!({"using": "css selector", "value": "html"}).to_string();
         for (method, command, body) in [
@@ -82,7 +87,7 @@ impl Driver {
         ] {
             read(self.ask(worker, method, &format!("/session/{id}{command}"), body).await?).await?;
         }
-        Ok(format!("geckodriver/{version}"))
+        Ok(())
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{PoolState, Waiter, WorkerStage};
+use super::{PoolState, PooledWorker, Waiter, WorkerStage};
 use crate::worker::Worker;
 use warmpool_core::browser::PoolKey;
+use warmpool_core::ids::WorkerId;
 use warmpool_keys::KeyId;
 
 /// Whose turn it was when.
@@ -41,7 +42,7 @@ impl PoolState {
                 WorkerStage::Ready(_) => {
                     warm.insert(entry.key);
                 }
-                WorkerStage::Starting | WorkerStage::Removing => {}
+                WorkerStage::Starting { .. } | WorkerStage::Removing => {}
             }
         }
         let rank = |owner: &KeyId| {
@@ -70,6 +71,23 @@ impl PoolState {
         }
         let last = self.waiters.iter().rposition(|waiter| waiter.owner == *greediest)?;
         self.waiters.remove(last)
+    }
+
+    /// Whether a caller waits for this worker, which is starting: no other that starts is awaited by them, and none is warm, which
+    /// only the limit of sessions keeps from them.
+    pub(in crate::pool) fn is_awaited(&mut self, id: &WorkerId) -> bool {
+        let Some(key) = self.workers.get(id).map(|entry| entry.key) else { return false };
+        let waiting = self.waiters.iter().filter(|waiter| waiter.key == key).count();
+        let comes = |entry: &PooledWorker| {
+            matches!(entry.stage, WorkerStage::Ready(_) | WorkerStage::Starting { awaited: true })
+        };
+        let coming =
+            self.workers.iter().filter(|(other, entry)| *other != id && entry.key == key && comes(entry)).count();
+        let is_awaited = waiting > coming;
+        if let Some(WorkerStage::Starting { awaited }) = self.workers.get_mut(id).map(|entry| &mut entry.stage) {
+            *awaited = is_awaited;
+        }
+        is_awaited
     }
 
     pub(in crate::pool) fn enqueue(&mut self, waiter: Waiter) -> u64 {
@@ -167,6 +185,24 @@ mod tests {
         assert!(state.match_waiter(0).is_none(), "there are as many sessions as may be");
         assert_eq!(state.match_waiter(9).unwrap().0.owner, key('b'));
         assert!(state.match_waiter(9).is_none());
+    }
+
+    #[test]
+    fn as_many_workers_are_awaited_as_callers_wait() {
+        let mut state = queue("ab");
+        let starting = [CHROMIUM, CHROMIUM, CHROMIUM, FIREFOX].map(|kind| state.add_starting(kind));
+        let awaited = |state: &mut PoolState, at: usize| state.is_awaited(&starting[at]);
+        assert!(!awaited(&mut state, 3), "nobody waits for its kind");
+        assert!(awaited(&mut state, 0) && awaited(&mut state, 1));
+        assert!(!awaited(&mut state, 2), "the first two are for the two who wait");
+        assert!(awaited(&mut state, 0), "it still is");
+        state.forget(&starting[0]);
+        assert!(awaited(&mut state, 2), "one of them did not start");
+        state.forget(&starting[1]);
+        let _reports = becomes_warm(&mut state, CHROMIUM);
+        assert!(awaited(&mut state, 2), "one caller takes the one that is warm");
+        state.leave(2);
+        assert!(!awaited(&mut state, 2), "nobody but them waits");
     }
 
     #[test]

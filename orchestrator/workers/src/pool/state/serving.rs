@@ -38,7 +38,7 @@ impl PoolState {
         let of_key = |entry: &&PooledWorker| key.is_none_or(|key| entry.key == key);
         let lives = |entry: &&PooledWorker| match &entry.stage {
             WorkerStage::Ready(worker) | WorkerStage::Leased(_, worker) => worker.is_alive(),
-            WorkerStage::Starting | WorkerStage::Removing => false,
+            WorkerStage::Starting { .. } | WorkerStage::Removing => false,
         };
         self.workers.values().filter(of_key).filter(lives).count()
     }
