@@ -126,7 +126,7 @@ impl Browser {
     }
 }
 
-/// Gives the first page its time. The error says why it cannot be driven.
+/// Waits for the first page as long as a start may take. The error says why it cannot be driven.
 async fn in_time(driven: impl Future<Output = Result<(), String>>) -> Result<(), BootError> {
     match timeout(START_TIMEOUT, driven).await {
         Ok(driven) => driven.map_err(BootError::Undriveable),
