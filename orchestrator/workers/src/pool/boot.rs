@@ -138,8 +138,8 @@ impl Pool {
             headless: key.mode == Mode::Headless,
             sandbox: config.worker.sandbox,
             freeze: config.worker.freeze,
-            // Who waits has their first page sooner without.
-            rehearse: !self.lock().is_awaited(id),
+            // A client who waits has their first page sooner without it.
+            rehearse: !self.lock().mark_if_awaited(id),
             page: PAGE,
             orphan_timeout_ms: millis(config.worker.orphan_timeout),
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),

@@ -73,9 +73,9 @@ impl PoolState {
         self.waiters.remove(last)
     }
 
-    /// Whether a caller waits for this worker, which is starting: no other that starts is awaited by them, and none is warm, which
-    /// only the limit of sessions keeps from them.
-    pub(in crate::pool) fn is_awaited(&mut self, id: &WorkerId) -> bool {
+    /// Marks a starting worker as awaited if more callers wait for its kind than there are others for them: awaited ones, and warm
+    /// ones, which only the limit of sessions keeps from them. Returns whether it is awaited.
+    pub(in crate::pool) fn mark_if_awaited(&mut self, id: &WorkerId) -> bool {
         let Some(key) = self.workers.get(id).map(|entry| entry.key) else { return false };
         let waiting = self.waiters.iter().filter(|waiter| waiter.key == key).count();
         let comes = |entry: &PooledWorker| {
@@ -191,7 +191,7 @@ mod tests {
     fn as_many_workers_are_awaited_as_callers_wait() {
         let mut state = queue("ab");
         let starting = [CHROMIUM, CHROMIUM, CHROMIUM, FIREFOX].map(|kind| state.add_starting(kind));
-        let awaited = |state: &mut PoolState, at: usize| state.is_awaited(&starting[at]);
+        let awaited = |state: &mut PoolState, at: usize| state.mark_if_awaited(&starting[at]);
         assert!(!awaited(&mut state, 3), "nobody waits for its kind");
         assert!(awaited(&mut state, 0) && awaited(&mut state, 1));
         assert!(!awaited(&mut state, 2), "the first two are for the two who wait");
