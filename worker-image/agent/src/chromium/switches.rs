@@ -9,7 +9,7 @@ pub(super) const DEBUGGING_PORT: LocalPort = LocalPort::new(9222);
 
 /// Quieting switches: no work in the background, no questions on the screen, nothing a page can
 /// see. The last few keep tabs behind other tabs alive, as every automation client expects.
-const QUIET: [&str; 28] = [
+const QUIET: [&str; 30] = [
     "--no-first-run",
     "--no-default-browser-check",
     // Its driver gives it too: on a display, keys that a client sends to a page before its first paint would go nowhere.
@@ -21,6 +21,8 @@ const QUIET: [&str; 28] = [
     "--disable-client-side-phishing-detection",
     "--disable-component-extensions-with-background-pages",
     "--disable-component-update",
+    // Nobody collects the dumps of crashes: two processes less. "disable-breakpad" does not do this any more.
+    "--disable-crashpad-for-testing",
     "--disable-default-apps",
     "--disable-domain-reliability",
     "--disable-field-trial-config",
@@ -44,6 +46,8 @@ const QUIET: [&str; 28] = [
     "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,\
      DialMediaRouteProvider,InterestFeedContentSuggestions,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,\
      Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup",
+    // On Linux the network service has no sandbox, so a process of its own would have the browser's own rights.
+    "--enable-features=NetworkServiceInProcess2",
 ];
 
 /// The way out: the daemon's proxy, for every address, without exception for loopback, and nothing that would try to go
