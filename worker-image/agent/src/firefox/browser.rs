@@ -121,7 +121,7 @@ impl Browser {
     }
 
     /// Waits until the first page has painted.
-    pub(super) async fn painted(&self) -> Result<(), ControlError> {
+    async fn painted(&self) -> Result<(), ControlError> {
         self.control.call("painted", json!({})).await.map(drop)
     }
 }

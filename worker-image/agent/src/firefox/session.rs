@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use warmpool_protocol::{DriverMode, NewDriverSession};
 
 use crate::body::{Body, full};
-use crate::error::ApiError;
+use crate::error::{ApiError, BootError};
 
 use super::browser::{Browser, Start};
 use super::options::Options;
@@ -86,8 +86,13 @@ impl Firefox {
     ) -> Result<(), ApiError> {
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args, environment, display };
-        let browser = Browser::start(&self.worker, how).await.map_err(|e| ApiError::upstream(e.to_string()))?;
-        browser.painted().await.map_err(gone)?;
+        let unusable = |error: BootError| ApiError::upstream(error.to_string());
+        let browser = Browser::start(&self.worker, how).await.map_err(unusable)?;
+        if let Err(error) = browser.prepare().await {
+            // Its successor listens where it does.
+            browser.process.retire().await;
+            return Err(unusable(error));
+        }
         *self.profile.lock() = profile;
         self.install(Arc::new(browser)).await.map(drop)
     }
