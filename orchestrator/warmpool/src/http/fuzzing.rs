@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures_util::FutureExt as _;
 use http::header::{HOST, ORIGIN};
 use http::{Request, Response};
-use http_body_util::Empty;
+use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -69,7 +69,11 @@ fn served(stream: &[u8], step: usize, config: &Config) -> Vec<(String, bool)> {
     let service = service_fn(|request: Request<Incoming>| {
         let passes = passes(&request, config);
         seen.lock().push((format!("{} {}", request.method(), request.uri()), passes));
-        async { Ok::<_, Infallible>(Response::new(Empty::<hyper::body::Bytes>::new())) }
+        async {
+            // Where a body is left unread, what hyper makes of its connection depends on how much of it has come.
+            let _ = request.into_body().collect().await;
+            Ok::<_, Infallible>(Response::new(Empty::<hyper::body::Bytes>::new()))
+        }
     });
     let pieces = Pieces { rest: stream.to_vec(), step };
     let connection = hyper::server::conn::http1::Builder::new()
