@@ -185,10 +185,7 @@ impl Page {
         for (incident, control, cases) in INCIDENTS {
             let _ = writeln!(text, "| {incident} | {control} | {} |", listed(cases));
         }
-        text += fuzzed::HEAD;
-        for (target, what, run, found) in fuzzed::TARGETS {
-            let _ = writeln!(text, "| `{target}` | {what} | {run} | {found} |");
-        }
+        text += &fuzzed::section();
         text
     }
 }
