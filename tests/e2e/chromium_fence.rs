@@ -9,9 +9,24 @@ pub(crate) fn group() -> Group {
         quick: [],
         full: [
             only_judged_switches_reach_the_browser,
+            every_process_is_of_use,
             an_extension_runs_no_program_and_keeps_the_proxy_and_a_download_sets_no_policy,
         ],
     )
+}
+
+/// Another Chromium may know these switches by other names, and would take more memory and time without a word.
+async fn every_process_is_of_use(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let container = daemon.only_container().await?;
+    let lines = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done";
+    let found = daemon.docker().inspect(&container, &["sh", "-c", lines]).await?;
+    // A service with a sandbox, which keeps its process.
+    ensure!(found.contains("--utility-sub-type=storage.mojom.StorageService"), "{found}");
+    for not_there in ["--utility-sub-type=network.mojom.NetworkService", "chrome_crashpad_handler"] {
+        ensure!(!found.contains(not_there), "{not_there}: {found}");
+    }
+    daemon.assert_idle().await
 }
 
 async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
