@@ -8,8 +8,8 @@ const HEAD: &str = "
 
 `scripts/fuzz` feeds each parser of what strangers send with bytes that lead to new ways through it, and the unit tests repeat a few thousand
 inputs. A target also says what must hold whatever comes: the same result however the bytes are split, what is written is read again, nothing
-gets out that the lists do not have. Each run with `--keep` goes on with the inputs of the ones before it, and counts here. Parsers have changed
-between the runs.
+gets out that the lists do not have. A run goes on with what `fuzz/corpus` has of earlier ones, and one with `--keep` counts here. Parsers have
+changed between the runs.
 
 | target | what it reads | processor time | inputs | last run | what was found, and mended |
 |---|---|--:|--:|---|---|
