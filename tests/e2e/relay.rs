@@ -1,10 +1,13 @@
 //! The DevTools relay: frames go through whole, limits hold, and a bad peer harms only itself.
 
+use std::fs;
+
 use anyhow::{Context, Result, ensure};
 use http::HeaderMap;
-use serde_json::json;
+use serde_json::{Value, json};
+use warmpool_tests::programs::{self, Program};
 use warmpool_tests::wire::{self, Target};
-use warmpool_tests::{Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, evidence, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new()
@@ -19,6 +22,7 @@ pub(crate) fn group() -> Group {
             sockets_have_a_limit,
             an_unknown_target_is_404,
             two_clients_share_a_browser,
+            compressed_messages_pass_as_agreed,
         ],
     )
 }
@@ -163,5 +167,45 @@ async fn two_clients_share_a_browser(stage: Stage) -> Result<()> {
     session.delete().await?.ok()?;
     let (code, reason) = two.ended().await?.context("a Close frame")?;
     ensure!(code == 1001 && !reason.is_empty(), "{code} {reason}");
+    Ok(())
+}
+
+/// What each way saw of an echo server that stands where a session's browser listens, directly and through the relay.
+async fn compression(daemon: &Daemon, engine: &str) -> Result<(Value, Value)> {
+    const BROWSERS_PORT: u16 = 9222;
+    let session = daemon.session(json!({"browser_type": engine, "headless": engine == "chromium"})).await?;
+    let container = daemon.only_container().await?;
+    // The agent goes on with the connection that it has; the next ones find the echo server.
+    let place = daemon.docker().port_socket(&container, BROWSERS_PORT).await?;
+    fs::rename(&place, place.with_extension("real"))?;
+    let program = Program::node(&programs::clients(), "compression.mjs").await?;
+    let program = program.env("PLACE", place.to_string_lossy()).env("RELAY", session.websocket_url()?);
+    let mut results = program.results().await?;
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await?;
+    let direct = results["direct"].take();
+    let offers = direct["offers"].as_object().context("offers")?;
+    let compressed = |offer: &Value| offer["agreed"].as_str().is_some_and(|agreed| agreed.contains("deflate"));
+    ensure!(offers.values().all(|offer| compressed(offer) && offer["other"] == 0 && offer["same"] != 0), "{direct}");
+    ensure!(direct["unreadable"] == 1007 && direct["unasked"] == 1002, "{direct}");
+    Ok((direct, results["relay"].take()))
+}
+
+async fn compressed_messages_pass_as_agreed(_: Stage) -> Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        evidence::cannot("it takes root to put a server in a browser's place");
+        return Ok(());
+    }
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let (direct, relayed) = compression(&daemon, "firefox").await?;
+    ensure!(relayed == direct, "directly {direct}, through the relay {relayed}");
+    // Messages to Chromium are read, so its handshake loses the offer, and a message that is compressed all the same breaks
+    // the protocol.
+    let (mut uncompressed, relayed) = compression(&daemon, "chromium").await?;
+    for offer in uncompressed["offers"].as_object_mut().context("offers")?.values_mut() {
+        offer.as_object_mut().context("an offer")?.remove("agreed");
+    }
+    uncompressed["unreadable"] = uncompressed["unasked"].clone();
+    ensure!(relayed == uncompressed, "without compression {uncompressed}, through the relay {relayed}");
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(crate) fn group() -> Group {
 
 /// Where Chromium believes that it listens.
 const PORT: u16 = 9222;
-/// The cases of compression: the echo server takes none, so they would say nothing of the relay.
+/// The cases of compression: this echo server takes none, and `relay::compressed_messages_pass_as_agreed` has one that does.
 const LEFT_OUT: [&str; 2] = ["12.*", "13.*"];
 
 /// Answers each message with the same message, and what is none with a Close that says so.
