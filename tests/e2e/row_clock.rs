@@ -1,18 +1,24 @@
-//! Row 19: the wall clock jumps by hours, forward and back, while the daemon runs and between two starts.
+//! Row 19: the wall clock jumps by hours, forward and back, while the daemon runs and between two starts, and the machine
+//! sleeps.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use warmpool_tests::clock::Clock;
+use warmpool_tests::clock::{BootClock, Clock};
 use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, evidence, group};
 
 use crate::history::{becomes, id, task, visit};
 use crate::task_durability::endless;
 
 pub(crate) fn group() -> Group {
-    group!(None, quick: [], full: [a_clock_set_while_it_runs, a_clock_set_between_two_starts])
+    group!(None, quick: [], full: [
+        a_clock_set_while_it_runs,
+        a_clock_set_between_two_starts,
+        a_machine_that_sleeps,
+    ])
 }
 
 const HOURS: i64 = 3600;
@@ -135,5 +141,67 @@ async fn a_clock_set_between_two_starts(stage: Stage) -> Result<()> {
     let ids: BTreeSet<String> = tasks["tasks"].as_array().context("tasks")?.iter().map(id).collect::<Result<_>>()?;
     ensure!(ids.len() == 6, "six tasks were ordered: {tasks}");
     evidence::made(3);
+    daemon.assert_idle().await
+}
+
+/// A machine that sleeps runs no process; its wall clock and the one from its boot go on, and monotonic time does not.
+async fn a_machine_that_sleeps(stage: Stage) -> Result<()> {
+    const SLEPT: i64 = 2;
+    /// The number of the message that is sent to the sleeping machine.
+    const ASKED: u64 = 7_000;
+    let (Some(clock), Some(boot)) = (Clock::start()?, BootClock::after_sleep((SLEPT * HOURS).unsigned_abs()).await?)
+    else {
+        return Ok(());
+    };
+    let settings = Settings::new().set("TASKS_WORKERS", "1").set("POOL_MAX_WORKERS", "6");
+    let mut daemon = Daemon::start(clock.of(settings)).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let sessions = [
+        daemon.session(json!({"keep_alive": true, "session_timeout": 600})).await?,
+        daemon.session(json!({"keep_alive": true, "session_timeout": 6 * HOURS})).await?,
+    ];
+    let mut client = sessions[0].cdp().await?;
+    let page = client.open(&format!("{site}/tab/1")).await?;
+    let running = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
+    becomes(&api, &running, "running", 60).await?;
+    let queued = id(&api.post("/lam/run", &visit(&format!("{site}/tab/2"))).await?.ok()?)?;
+    daemon.warm().await?;
+
+    let containers = daemon.containers().await?;
+    daemon.signal(Signal::SIGSTOP)?;
+    for container in &containers {
+        daemon.docker().pause(&container.id).await?;
+    }
+    clock.set(SLEPT * HOURS)?;
+    let sum = json!({"id": ASKED, "method": "Runtime.evaluate", "sessionId": page, "params": {"expression": "6 * 7"}});
+    client.send_text(sum.to_string()).await?;
+    for container in &containers {
+        daemon.docker().unpause(&container.id).await?;
+    }
+    daemon.signal(Signal::SIGCONT)?;
+
+    let answer = client.message(ASKED).await?;
+    ensure!(answer["result"]["result"]["value"] == 42, "what was sent to a sleeping machine: {answer}");
+    let made = lasts_as_long_as_it_asked(&daemon, SLEPT).await?;
+    nothing_ended(&sessions, &api, &running).await?;
+    ensure!(task(&api, &queued).await?["status"] == "queued");
+    let listed = listed(&api).await?;
+    ensure!(listed.first().is_some_and(|(newest, _)| *newest == made), "{listed:?}");
+    daemon.warm().await?;
+
+    // The next process finds the hours on the clock that counts from the boot, and lets them count.
+    daemon.kill9().await?;
+    daemon.set_boot_clock(&boot);
+    daemon.restart().await?;
+    let record = sessions[0].becomes("terminated", 30).await?;
+    ensure!(record["reason"] == "session_timeout", "{record}");
+    daemon.ready().await?;
+    eventually!("the session with hours left goes on", 30, sessions[1].status().await? == "running")?;
+    let interrupted = becomes(&api, &running, "failure", 60).await?;
+    ensure!(interrupted["error"]["code"] == "interrupted", "{interrupted}");
+    becomes(&api, &queued, "success", 60).await?;
+    lasts_as_long_as_it_asked(&daemon, SLEPT).await?;
+    sessions[1].delete().await?.ok()?;
+    evidence::made(1);
     daemon.assert_idle().await
 }

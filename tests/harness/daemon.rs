@@ -15,6 +15,7 @@ use warmpool_api::session::{SessionPage, SessionView};
 use warmpool_api::status::{KindStatus, Status};
 
 use crate::api::Api;
+use crate::clock::BootClock;
 use crate::docker::{Container, Docker, host_address, image};
 use crate::eventually;
 use crate::metrics::Metrics;
@@ -38,6 +39,7 @@ pub struct Settings {
     docker: Docker,
     nodes: Vec<Docker>,
     network_of: Option<i32>,
+    time: Option<PathBuf>,
     trusted: Option<Trusted>,
     data_in: Option<PathBuf>,
 }
@@ -59,6 +61,7 @@ impl Settings {
             docker: Docker::default(),
             nodes: Vec::new(),
             network_of: None,
+            time: None,
             trusted: None,
             data_in: None,
         };
@@ -212,14 +215,18 @@ impl Daemon {
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = match &self.settings.names {
-            None => match self.settings.network_of {
-                None => program(),
-                Some(process) => {
+            None => {
+                let network = self.settings.network_of.map(|process| format!("--net=/proc/{process}/ns/net"));
+                let time = self.settings.time.as_ref().map(|namespace| format!("--time={}", namespace.display()));
+                let namespaces: Vec<String> = network.into_iter().chain(time).collect();
+                if namespaces.is_empty() {
+                    program()
+                } else {
                     let mut command = Command::new("nsenter");
-                    command.arg(format!("--net=/proc/{process}/ns/net")).arg(binary());
+                    command.args(namespaces).arg(binary());
                     command
                 }
-            },
+            }
             Some(file) => {
                 // In a mount namespace of its own, so that no other process sees the change.
                 let script = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
@@ -380,6 +387,11 @@ impl Daemon {
     /// Changes a setting for the next start.
     pub fn set(&mut self, name: &str, value: impl ToString) {
         self.settings = self.settings.clone().set(name, value);
+    }
+
+    /// Lets the next start find this clock.
+    pub fn set_boot_clock(&mut self, clock: &BootClock) {
+        self.settings.time = Some(clock.namespace());
     }
 
     /// Starts the process again, at the same address and on the same data.

@@ -95,6 +95,11 @@ impl Docker {
         eventually!("the container is paused", 20, self.run(&["pause", container]).await.is_ok())
     }
 
+    /// Lets a paused container go on.
+    pub async fn unpause(&self, container: &str) -> Result<()> {
+        self.run(&["unpause", container]).await.map(drop)
+    }
+
     /// The address, if it is not the machine's own engine.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
