@@ -1,13 +1,17 @@
 //! The DevTools relay: frames go through whole, limits hold, and a bad peer harms only itself.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use http::HeaderMap;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
 use warmpool_tests::programs::{self, Program};
 use warmpool_tests::wire::{self, Target};
-use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, evidence, group};
+use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, evidence, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new()
@@ -23,6 +27,7 @@ pub(crate) fn group() -> Group {
             an_unknown_target_is_404,
             two_clients_share_a_browser,
             compressed_messages_pass_as_agreed,
+            the_connection_ends_behind_the_browsers_close,
         ],
     )
 }
@@ -106,17 +111,20 @@ fn frame(text: &str) -> Vec<u8> {
     frame
 }
 
-async fn frames_sent_before_the_101_are_kept_whole_or_refused(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let session = daemon.session(json!({})).await?;
-    let target = Target::parse(session.websocket_url()?)?;
-    let mut bytes = format!(
+fn handshake(target: &Target) -> String {
+    format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         target.path,
         target.authority()
     )
-    .into_bytes();
+}
+
+async fn frames_sent_before_the_101_are_kept_whole_or_refused(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let target = Target::parse(session.websocket_url()?)?;
+    let mut bytes = handshake(&target).into_bytes();
     bytes.extend(frame(r#"{"id":1,"method":"Browser.getVersion"}"#));
     bytes.extend(frame(r#"{"id":2,"method":"Browser.close"}"#));
     let answer = wire::raw(daemon.url(), &bytes, 1 << 20).await?;
@@ -170,14 +178,29 @@ async fn two_clients_share_a_browser(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-/// What each way saw of an echo server that stands where a session's browser listens, directly and through the relay.
-async fn compression(daemon: &Daemon, engine: &str) -> Result<(Value, Value)> {
+/// A session, and where a server stands in for its browser: what attaches from now on finds nobody there but a server that
+/// listens at this place.
+async fn without_browser(daemon: &Daemon, engine: &str) -> Result<(Session, PathBuf)> {
     const BROWSERS_PORT: u16 = 9222;
     let session = daemon.session(json!({"browser_type": engine, "headless": engine == "chromium"})).await?;
     let container = daemon.only_container().await?;
-    // The agent goes on with the connection that it has; the next ones find the echo server.
+    // The agent goes on with the connection that it has.
     let place = daemon.docker().port_socket(&container, BROWSERS_PORT).await?;
     fs::rename(&place, place.with_extension("real"))?;
+    Ok((session, place))
+}
+
+fn is_root() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        evidence::cannot("it takes root to put a server in a browser's place");
+    }
+    root
+}
+
+/// What each way saw of an echo server in the browser's place, directly and through the relay.
+async fn compression(daemon: &Daemon, engine: &str) -> Result<(Value, Value)> {
+    let (session, place) = without_browser(daemon, engine).await?;
     let program = Program::node(&programs::clients(), "compression.mjs").await?;
     let program = program.env("PLACE", place.to_string_lossy()).env("RELAY", session.websocket_url()?);
     let mut results = program.results().await?;
@@ -192,8 +215,7 @@ async fn compression(daemon: &Daemon, engine: &str) -> Result<(Value, Value)> {
 }
 
 async fn compressed_messages_pass_as_agreed(_: Stage) -> Result<()> {
-    if !nix::unistd::geteuid().is_root() {
-        evidence::cannot("it takes root to put a server in a browser's place");
+    if !is_root() {
         return Ok(());
     }
     let daemon = Daemon::start(Settings::on_demand()).await?;
@@ -207,5 +229,45 @@ async fn compressed_messages_pass_as_agreed(_: Stage) -> Result<()> {
     }
     uncompressed["unreadable"] = uncompressed["unasked"].clone();
     ensure!(relayed == uncompressed, "without compression {uncompressed}, through the relay {relayed}");
+    Ok(())
+}
+
+async fn the_connection_ends_behind_the_browsers_close(_: Stage) -> Result<()> {
+    const MASKED_CLOSE: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8];
+    if !is_root() {
+        return Ok(());
+    }
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    for engine in ["chromium", "firefox"] {
+        let (session, place) = without_browser(&daemon, engine).await?;
+        let listener = UnixListener::bind(&place)?;
+        fs::set_permissions(&place, Permissions::from_mode(0o777))?;
+        // Says Close, ends its half, and hears the client out.
+        let browser = async {
+            let mut socket = tokio_tungstenite::accept_async(listener.accept().await?.0).await?;
+            socket.close(None).await?;
+            let mut stream = socket.into_inner();
+            stream.shutdown().await?;
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).await?;
+            anyhow::Ok(heard)
+        };
+        // Says its own Close only once its connection has ended.
+        let client = async {
+            let target = Target::parse(session.websocket_url()?)?;
+            let mut stream = wire::connect(&target, None).await?;
+            stream.write_all(handshake(&target).as_bytes()).await?;
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).await?;
+            stream.write_all(&MASKED_CLOSE).await?;
+            stream.shutdown().await?;
+            anyhow::Ok(heard)
+        };
+        let (by_browser, by_client) = tokio::try_join!(browser, client)?;
+        ensure!(by_client.ends_with(&[0x88, 0]), "the browser's Close comes last: {by_client:?}");
+        ensure!(by_browser == MASKED_CLOSE, "{engine}: the client's Close reaches the browser: {by_browser:?}");
+        session.delete().await?.ok()?;
+        daemon.assert_idle().await?;
+    }
     Ok(())
 }

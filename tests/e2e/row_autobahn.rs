@@ -7,13 +7,16 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt as _, copy, sink};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::process::Command;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
@@ -28,6 +31,9 @@ pub(crate) fn group() -> Group {
 const PORT: u16 = 9222;
 /// The cases of compression: this echo server takes none, and `relay::compressed_messages_pass_as_agreed` has one that does.
 const LEFT_OUT: [&str; 2] = ["12.*", "13.*"];
+
+/// How long the rest of a broken message may take to come.
+const LEFT_UNREAD_FOR: Duration = Duration::from_secs(5);
 
 /// Answers each message with the same message, and what is none with a Close that says so.
 async fn echo(stream: impl Io) {
@@ -47,6 +53,10 @@ async fn echo(stream: impl Io) {
             Err(_) => return,
         };
         let _ = socket.close(Some(CloseFrame { code, reason: Utf8Bytes::default() })).await;
+        // What is left unread when the connection closes would make the kernel reset it, and the Close may be lost.
+        let mut stream = socket.into_inner();
+        let _ = stream.shutdown().await;
+        let _ = timeout(LEFT_UNREAD_FOR, copy(&mut stream, &mut sink())).await;
         return;
     }
 }

@@ -232,7 +232,9 @@ impl Relay {
             }
             Outcome::ClientLeft { clean: false } => None,
             Outcome::BrowserLeft { clean: true } => {
-                // A client that has said Close before waits for its connection to end, as the standard says.
+                // A client waits for its connection to end behind the Close, as the standard says, and may say its own after
+                // that.
+                let _ = timeout(CLOSE_GRACE, down.writer.shutdown()).await;
                 if !up.has_closed() {
                     let answer = up.run(CLOSE_GRACE, None, |_| {});
                     let _ = timeout(CLOSE_GRACE, answer).await;

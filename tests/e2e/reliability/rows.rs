@@ -438,7 +438,11 @@ pub(crate) const ROWS: &[Row] = &[
         number: 27,
         fault: "Frames of every kind, right and wrong, whole and in pieces, long and many: the cases of the Autobahn suite, against an echo server; and compressed messages, whole and broken",
         expected: "the suite's verdicts, and what comes back, are the same through the relay as without it",
-        cases: &["row_autobahn::the_relay_changes_no_verdict", "relay::compressed_messages_pass_as_agreed"],
+        cases: &[
+            "row_autobahn::the_relay_changes_no_verdict",
+            "relay::compressed_messages_pass_as_agreed",
+            "relay::the_connection_ends_behind_the_browsers_close",
+        ],
         falls_short: None,
     },
     Row {
