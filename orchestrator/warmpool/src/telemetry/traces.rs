@@ -128,3 +128,48 @@ impl HttpClient for Sender {
         Box::pin(async move { sent.await? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Sends a batch to a collector that says this and leaves the connection open.
+    async fn send(answer: &'static [u8]) -> Result<Response<Bytes>, HttpError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/v1/traces", listener.local_addr()?);
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(answer).await?;
+            stream.read_to_end(&mut Vec::new()).await
+        });
+        let sender = Sender { runtime: Handle::current(), client: Client::builder(TokioExecutor::new()).build_http() };
+        sender.send_bytes(Request::post(url).body(Bytes::from_static(b"spans"))?).await
+    }
+
+    #[tokio::test]
+    async fn a_collector_that_answers_is_heard() {
+        let answer = send(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        assert_eq!(answer.body(), "ok");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_collector_that_never_ends_its_answer_is_given_up() {
+        for answer in [b"".as_slice(), b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"] {
+            let began = Instant::now();
+            let error = send(answer).await.unwrap_err();
+            assert!(error.is::<tokio::time::error::Elapsed>(), "{error}");
+            assert!(began.elapsed() >= SEND_TIMEOUT);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_collectors_answer_has_an_end() {
+        let answer =
+            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{}", MAX_ANSWER + 1, "x".repeat(MAX_ANSWER + 1));
+        assert!(send(answer.leak().as_bytes()).await.is_err());
+    }
+}
