@@ -25,8 +25,11 @@ pub(super) struct Activity {
     /// Whether anybody has had anything of it: a socket, a command, a look.
     used: AtomicBool,
     detached_at: Mutex<Option<Instant>>,
-    /// Rings when a socket comes or goes, and when a command is done.
+    /// Rings when a socket or a viewer comes or goes.
     pub(super) changed: Notify,
+    /// Rings when a command is done. That puts no end of the session nearer, so it has a bell of its own, which is heard only
+    /// while a session ends.
+    pub(super) answered: Notify,
 }
 
 impl Activity {
@@ -44,6 +47,7 @@ impl Activity {
             used: AtomicBool::new(attached),
             detached_at: Mutex::new(attached.then_some(now)),
             changed: Notify::new(),
+            answered: Notify::new(),
         })
     }
 
@@ -173,7 +177,7 @@ impl Drop for CommandGuard {
     fn drop(&mut self) {
         self.activity.commands.fetch_sub(1, Ordering::Relaxed);
         self.activity.touch();
-        self.activity.changed.notify_one();
+        self.activity.answered.notify_one();
     }
 }
 
@@ -195,6 +199,8 @@ impl Drop for Watching {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -262,6 +268,14 @@ mod tests {
         drop(command);
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(activity.idle_at(limit), Instant::now() + Duration::from_secs(6));
+    }
+
+    #[test]
+    fn a_command_that_is_done_rings_its_own_bell() {
+        let activity = Activity::new(false, false);
+        drop(Activity::busy(&activity));
+        assert!(activity.answered.notified().now_or_never().is_some());
+        assert!(activity.changed.notified().now_or_never().is_none(), "no end of the session is nearer");
     }
 
     #[tokio::test(start_paused = true)]

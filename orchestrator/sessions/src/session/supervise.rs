@@ -83,7 +83,10 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let answers = ending == Ending::BrowserClosed;
     let closed = async {
         while session.activity.sockets() > 0 || (answers && session.activity.commands() > 0) {
-            session.activity.changed.notified().await;
+            tokio::select! {
+                () = session.activity.changed.notified() => {}
+                () = session.activity.answered.notified() => {}
+            }
         }
     };
     if timeout(CLOSE_GRACE, closed).await.is_err() {
