@@ -180,9 +180,11 @@ async fn two_clients_share_a_browser(stage: Stage) -> Result<()> {
 
 /// A session, and where a server stands in for its browser: what attaches from now on finds nobody there but a server that
 /// listens at this place.
-async fn without_browser(daemon: &Daemon, engine: &str) -> Result<(Session, PathBuf)> {
+pub(crate) async fn without_browser(daemon: &Daemon, engine: &str) -> Result<(Session, PathBuf)> {
     const BROWSERS_PORT: u16 = 9222;
-    let session = daemon.session(json!({"browser_type": engine, "headless": engine == "chromium"})).await?;
+    let body =
+        json!({"browser_type": engine, "headless": engine == "chromium", "keep_alive": true, "session_timeout": 3000});
+    let session = daemon.session(body).await?;
     let container = daemon.only_container().await?;
     // The agent goes on with the connection that it has.
     let place = daemon.docker().port_socket(&container, BROWSERS_PORT).await?;
@@ -190,7 +192,8 @@ async fn without_browser(daemon: &Daemon, engine: &str) -> Result<(Session, Path
     Ok((session, place))
 }
 
-fn is_root() -> bool {
+/// Whether a server may take a browser's place.
+pub(crate) fn is_root() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
         evidence::cannot("it takes root to put a server in a browser's place");

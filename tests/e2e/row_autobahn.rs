@@ -23,12 +23,12 @@ use tokio_tungstenite::tungstenite::{Error, Utf8Bytes};
 use warmpool_tests::wire::Io;
 use warmpool_tests::{Daemon, Group, Settings, Stage, evidence, group};
 
+use crate::relay::{is_root, without_browser};
+
 pub(crate) fn group() -> Group {
     group!(None, quick: [], full: [the_relay_changes_no_verdict])
 }
 
-/// Where Chromium believes that it listens.
-const PORT: u16 = 9222;
 /// The cases of compression: this echo server takes none, and `relay::compressed_messages_pass_as_agreed` has one that does.
 const LEFT_OUT: [&str; 2] = ["12.*", "13.*"];
 
@@ -88,16 +88,11 @@ async fn the_relay_changes_no_verdict(_: Stage) -> Result<()> {
         evidence::cannot("WARMPOOL_AUTOBAHN does not name the suite's wstest");
         return Ok(());
     };
-    if !nix::unistd::geteuid().is_root() {
-        evidence::cannot("it takes root to put a server in a browser's place");
+    if !is_root() {
         return Ok(());
     }
-    let daemon = Daemon::start(Settings::new().set("RELAY_MAX_MESSAGE", "64MiB")).await?;
-    let container = daemon.only_container().await?;
-    let session = daemon.session(json!({"keep_alive": true, "session_timeout": 3000})).await?;
-    // The agent goes on with the connection that it has; the next ones find the echo server.
-    let place = daemon.docker().port_socket(&container, PORT).await?;
-    fs::rename(&place, place.with_extension("real"))?;
+    let daemon = Daemon::start(Settings::on_demand().set("RELAY_MAX_MESSAGE", "64MiB")).await?;
+    let (session, place) = without_browser(&daemon, "chromium").await?;
     let within = UnixListener::bind(&place).with_context(|| place.display().to_string())?;
     fs::set_permissions(&place, Permissions::from_mode(0o777))?;
     let outside = TcpListener::bind("127.0.0.1:0").await?;
