@@ -55,13 +55,16 @@ export async function meter(pid) {
   return async () => ({ cpu: await seconds(), memory: (await number(memory.at, peak)) / 1e6 });
 }
 
-/** Memory of the group of `pid`, in MB (10^6 bytes): `used` without the file pages that may go at once, and what of it is anonymous. */
+/** Memory of the group of `pid`, in MB (10^6 bytes): `used` without the file pages that may go at once, and what of it is anonymous;
+ * and what is in `swap`. */
 export async function memory(pid) {
   const { version, at } = await folder(pid, 'memory');
   const told = await stat(at, 'memory.stat');
   if (version === 1) {
     const all = await number(at, 'memory.usage_in_bytes');
-    return { used: (all - told.total_inactive_file) / 1e6, anonymous: told.total_rss / 1e6 };
+    return { used: (all - told.total_inactive_file) / 1e6, anonymous: told.total_rss / 1e6, swap: (told.total_swap ?? 0) / 1e6 };
   }
-  return { used: ((await number(at, 'memory.current')) - told.inactive_file) / 1e6, anonymous: told.anon / 1e6 };
+  const swap = await number(at, 'memory.swap.current').catch(() => 0);
+  const used = (await number(at, 'memory.current')) - told.inactive_file;
+  return { used: used / 1e6, anonymous: told.anon / 1e6, swap: swap / 1e6 };
 }

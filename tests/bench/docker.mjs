@@ -12,13 +12,13 @@ export async function docker(...words) {
   return stdout.trim();
 }
 
-/** The running containers with a label: {id, mode}. */
+/** The running containers with a label: {id, mode, name, engine}. */
 export async function containers(label) {
-  const format = '{{.ID}} {{.Label "warmpool.mode"}} {{.Names}}';
+  const format = '{{.ID}} {{.Label "warmpool.mode"}} {{.Names}} {{.Label "warmpool.engine"}}';
   const text = await docker('ps', '--no-trunc', '--filter', `label=${label}`, '--format', format);
   return text.split('\n').filter(Boolean).map((line) => {
-    const [id, mode, name] = line.split(' ');
-    return { id, mode, name };
+    const [id, mode, name, engine] = line.split(' ');
+    return { id, mode, name, engine };
   });
 }
 

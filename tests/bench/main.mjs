@@ -24,6 +24,7 @@ import { live } from './rows/live.mjs';
 import { logins } from './rows/logins.mjs';
 import { mcp } from './rows/mcp.mjs';
 import { names } from './rows/names.mjs';
+import { paging } from './rows/paging.mjs';
 import { relay } from './rows/relay.mjs';
 import { sessions } from './rows/sessions.mjs';
 import { size } from './rows/size.mjs';
@@ -38,11 +39,11 @@ import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
 const RUN = {
-  size, idle, sessions, relay, webdriver, engines, life, ads, egress, logins, names, sockets, live, console: consoleRow, calls, mcp, throughput, burst, tasks, worlds,
+  size, idle, sessions, relay, webdriver, engines, life, paging, ads, egress, logins, names, sockets, live, console: consoleRow, calls, mcp, throughput, burst, tasks, worlds,
   history, hundred, swarm, thousand,
 };
 /** Rows that start what they measure themselves, in the order in which they run; the first one comes before all others. */
-const ALONE = ['size', 'engines', 'life', 'burst', 'ads', 'egress', 'logins', 'names', 'history', 'hundred', 'swarm', 'thousand'];
+const ALONE = ['size', 'engines', 'life', 'paging', 'burst', 'ads', 'egress', 'logins', 'names', 'history', 'hundred', 'swarm', 'thousand'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
   ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },

@@ -97,6 +97,7 @@ modules! {
     command_line,
     traces,
     pool,
+    page_out,
     clients,
     dropin,
     dropin_input,

@@ -6,7 +6,7 @@
 //! - [`daemon`]: the `warmpool` process: start, kill, restart, and check that it has given everything back.
 //! - [`api`]: REST client and replies; [`wire`]: raw connections, TLS and websockets.
 //! - [`session`]: one session as a caller holds it; [`cdp`] and [`webdriver`]: just enough of both protocols.
-//! - [`disk`]: a small disk that a case may fill.
+//! - [`disk`]: a small disk that a case may fill. [`swap`]: swap that it brings.
 //! - [`docker`]: the container engine by its command line; [`engine`]: the test's own engine, [`podman`]: its own Podman; [`swarm`]: a swarm of
 //!   three; [`kubernetes`]: a cluster of two nodes.
 //! - [`captcha`]: a service that solves challenges, and one that takes webhooks.
@@ -43,6 +43,7 @@ mod seed;
 pub mod session;
 pub mod site;
 pub mod suite;
+pub mod swap;
 pub mod swarm;
 pub mod task;
 pub mod upstream;

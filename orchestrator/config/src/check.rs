@@ -240,6 +240,10 @@ fn swarm(config: &Sections, layers: &mut Layers<'_>) {
         let what = "nodes' own engines label the workers of a swarm";
         layers.fault("docker.selinux_type", what, "set it in each node's engine, and unset this");
     }
+    if config.worker.page_out_after.is_some() {
+        let what = "the daemon cannot write the control groups of other nodes";
+        layers.fault("worker.page_out_after", what, "unset it, or set swarm.enabled = false");
+    }
     let swarm = &config.swarm;
     let registry = [
         ("swarm.registry", swarm.registry.is_some()),
@@ -267,6 +271,10 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
     if layers.sound(&["worker.tmp", "worker.file_limit"]) && worker.file_limit > worker.tmp {
         let what = format!("{} is more than worker.tmp, {}, where files are put", worker.file_limit, worker.tmp);
         layers.fault("worker.file_limit", what, "lower it, or raise worker.tmp");
+    }
+    if layers.sound(&["worker.page_out_after"]) && worker.page_out_after.is_some() && !worker.freeze {
+        let what = "a browser that is not frozen takes its memory back at once";
+        layers.fault("worker.page_out_after", what, "unset it, or set worker.freeze = true");
     }
     let too_little = worker.cpus > 0.0 && worker.cpus < 0.1;
     let what = too_little.then(|| format!("{} of a core cannot run a browser", worker.cpus));

@@ -144,7 +144,7 @@ settings! {
         /// and have the same path for the engine; tcp uses the workers' network; auto picks unix, or tcp with a docker.runtime
         /// that cannot share sockets.
         agent_transport: AgentTransport = Is("auto");
-        /// Memory limit of a worker, including swap.
+        /// Memory limit of a worker, including swap. With `page_out_after` a worker may use as much swap besides.
         memory: ByteSize = Is("2GiB"), min "256MiB";
         /// Size of a worker's shared memory (/dev/shm), which counts towards its memory.
         shm: ByteSize = Is("512MiB"), min "64MiB";
@@ -174,6 +174,9 @@ settings! {
         firefox_args: Vec<String> = Unset("unheard-of");
         /// Whether warm workers are frozen while they wait, so that they use no CPU time.
         freeze: bool = Is("true");
+        /// Time after which the memory of a warm worker that still waits goes to the host's swap, from which it comes back as a client
+        /// needs it. Takes swap, such as zram, workers that are frozen, and a daemon that may write the control groups of containers.
+        page_out_after: Option<Duration> = Unset("1m"), min "1s";
         /// Maximum size of a file sent to or fetched from a worker.
         file_limit: ByteSize = Is("256MiB"), min "1KiB";
     }

@@ -119,6 +119,7 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("docker.selinux_type", "a,label=disable_t", "ends in _t"),
         ("worker.shm", "4GiB", "more than worker.memory, 2GiB"),
         ("worker.file_limit", "2GiB", "more than worker.tmp"),
+        ("worker.page_out_after", "0s", "1s"),
         ("worker.cpus", "0.01", "cannot run a browser"),
         ("worker.cpus", "NaN", "is not a number"),
         ("worker.chromium_switches", "unheard-of,no-sandbox", "\"no-sandbox\" would weaken the fence"),
@@ -285,6 +286,18 @@ fn risky_settings_are_warned_of() {
 }
 
 #[test]
+fn only_frozen_workers_of_this_host_are_paged_out() {
+    let on = ("worker.page_out_after", "1m");
+    with(&[on]).unwrap();
+    for (other, said) in
+        [(("worker.freeze", "false"), "takes its memory back"), (("swarm.enabled", "true"), "other nodes")]
+    {
+        let faults = with(&[on, other]).expect_err("a fault").to_string();
+        assert!(faults.contains("worker.page_out_after") && faults.contains(said), "{faults}");
+    }
+}
+
+#[test]
 fn a_registry_has_a_user_and_a_password() {
     let on = ("swarm.enabled", "true");
     let all =
@@ -308,6 +321,7 @@ fn settings_that_kubernetes_cannot_have_are_refused() {
         ("worker.agent_transport", "unix", "Pods are on other hosts"),
         ("docker.runtime", "crun", "kubernetes.runtime_class"),
         ("docker.selinux_type", "disable", "unset it"),
+        ("worker.page_out_after", "1m", "other nodes"),
         ("kubernetes.context", "a", "kubernetes.kubeconfig is unset"),
         ("kubernetes.namespace", "No", "lower-case"),
         ("kubernetes.node_selector", "pool", "name=value"),

@@ -49,6 +49,12 @@ pub trait ContainerRuntime: Send + Sync {
         Ok(())
     }
 
+    /// Has the kernel page out the memory of a worker that waits, and returns how many bytes went. Dropping the future ends it.
+    /// Errors: [`RuntimeError`]; `NotPagedOut` where the kernel does not, and on a cluster.
+    async fn page_out(&self, _worker: &WorkerId) -> Result<u64, RuntimeError> {
+        Err(RuntimeError::NotPagedOut("it is on another host".to_owned()))
+    }
+
     /// Lists the workers' containers that carry this daemon's label, in whatever state.
     /// Errors: [`RuntimeError`] when the runtime cannot be asked.
     async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError>;

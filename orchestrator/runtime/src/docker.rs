@@ -1,8 +1,9 @@
 //! Docker Engine as the container runtime.
 //!
 //! `profile` is the container that a worker gets, and `renderer` that of a scene; `seccomp` is the list of their system calls as the engine
-//! wants it. `network` makes the network of agents on TCP. `own_container` finds the data directory where the daemon itself runs in a container.
+//! wants it. `network` makes the network of agents on TCP. `control_group` pages a container's memory out. `own_container` finds the data directory where the daemon itself runs in a container.
 
+mod control_group;
 mod network;
 mod on_link;
 mod own_container;
@@ -27,10 +28,12 @@ use parking_lot::RwLock;
 use tokio::sync::OnceCell;
 use warmpool_protocol::PORT;
 
+pub use control_group::may_page_out;
 pub(super) use network::vanished;
 pub(super) use profile::{LEAVE_NETWORK, NO_NAME_SERVER, log_limits, nano_cpus, signed, user};
 pub use renderer::RendererPipes;
 
+use control_group::MemoryGroup;
 use seccomp::Seccomp;
 
 use super::agent_folder::AgentFolders;
@@ -276,6 +279,14 @@ impl ContainerRuntime for Docker {
         self.remove_container(&container_name(worker)).await?;
         self.folders.remove(worker);
         Ok(())
+    }
+
+    async fn page_out(&self, worker: &WorkerId) -> Result<u64, RuntimeError> {
+        let container = self.inspect(&container_name(worker)).await?;
+        let process = container.state.and_then(|state| state.pid).unwrap_or_default();
+        let group = MemoryGroup::of(process, &container.id.unwrap_or_default());
+        let paged_out = async { group?.page_out().await }.await;
+        paged_out.map_err(|error| RuntimeError::NotPagedOut(error.to_string()))
     }
 
     async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {

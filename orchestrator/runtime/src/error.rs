@@ -119,6 +119,9 @@ pub enum RuntimeError {
     /// Another daemon owns the workers of this instance.
     #[error("another daemon has the workers of this instance: {0}")]
     NotOwned(String),
+    /// A worker's memory stays where it is.
+    #[error("a worker's memory was not paged out: {0}")]
+    NotPagedOut(String),
     /// The runtime refused the call.
     #[error("the container runtime refused to {action}: {message}")]
     Refused {

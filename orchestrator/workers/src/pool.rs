@@ -1,6 +1,6 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
-//! `plan` decides, as a pure function; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
+//! `plan` decides, as a pure function; `state` holds the one table and hands out leases; `boot` starts workers and removes them, and `page_out` has the memory of those that wait long go to swap;
 //! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
 //! runtime; `nodes` takes workers off nodes; `adopt` takes over
 //! what an earlier process left; `trusted` knows the authorities of each kind. `lease` is what callers hold, `presets` chooses the kind of
@@ -13,6 +13,7 @@ mod image_builds;
 mod images;
 mod lease;
 mod nodes;
+mod page_out;
 mod plan;
 mod presets;
 mod readiness;
@@ -70,6 +71,8 @@ struct PoolParts {
     changed: Notify,
     /// Wakes the comparison with the runtime before its time.
     compare: Notify,
+    /// Of the one worker whose memory is being paged out: whether that failed with the one before.
+    paging_out: tokio::sync::Mutex<bool>,
     rejections: Rejections,
     /// The nodes as they were at the last look.
     nodes: Mutex<Vec<NodeFacts>>,
@@ -96,6 +99,7 @@ impl Pool {
             state: Mutex::new(state),
             changed: Notify::new(),
             compare: Notify::new(),
+            paging_out: tokio::sync::Mutex::default(),
             rejections: Rejections::default(),
             nodes: Mutex::default(),
         };

@@ -69,7 +69,7 @@ async function sessions(daemon, there, page, rounds, table, progress) {
 }
 
 /** A driver's session, and a page in it. */
-async function firstPage(connect_url, url) {
+export async function firstPage(connect_url, url) {
   const driver = new Api(connect_url.replace(/\/?$/, '/'));
   const { value } = await driver.ok('POST', 'session', { capabilities: {} });
   await driver.ok('POST', `session/${value.sessionId}/url`, { url });

@@ -27,6 +27,10 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
         let what = "nodes' own container runtimes label the workers of a cluster";
         layers.fault("docker.selinux_type", what, "unset it");
     }
+    if config.worker.page_out_after.is_some() {
+        let what = "the daemon cannot write the control groups of other nodes";
+        layers.fault("worker.page_out_after", what, "unset it, or set kubernetes.enabled = false");
+    }
     if kubernetes.kubeconfig.is_none() && kubernetes.context.is_some() {
         let what = "is a context of no file: kubernetes.kubeconfig is unset";
         layers.fault("kubernetes.context", what, "name the kubeconfig, or unset this");

@@ -40,6 +40,8 @@ impl Docker {
         labels.insert(labels::AGENT.to_owned(), agent.to_owned());
         let limits = Limits {
             memory: worker.memory.bytes(),
+            // By version 2 of control groups a container without swap of its own cannot be paged out.
+            swap: if worker.page_out_after.is_some() { worker.memory.bytes() } else { 0 },
             shm: worker.shm.bytes(),
             tmp: worker.tmp.bytes(),
             pids: worker.pids,
@@ -86,7 +88,7 @@ impl Docker {
             readonly_rootfs: Some(true),
             shm_size: Some(signed(limits.shm)),
             memory: Some(signed(limits.memory)),
-            memory_swap: Some(signed(limits.memory)),
+            memory_swap: Some(signed(limits.memory.saturating_add(limits.swap))),
             pids_limit: Some(i64::from(limits.pids)),
             nano_cpus: nano_cpus(limits.cpus),
             ulimits: Some(kind.process_limits()),
@@ -125,6 +127,7 @@ const RUN: u64 = 16 << 20;
 /// How much of the host a container may use, sizes in bytes.
 pub(super) struct Limits {
     pub memory: u64,
+    pub swap: u64,
     pub shm: u64,
     pub tmp: u64,
     pub pids: u32,

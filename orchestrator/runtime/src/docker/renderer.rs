@@ -37,6 +37,7 @@ impl Docker {
         let name = &container_name(renderer);
         let limits = Limits {
             memory: settings.memory.bytes(),
+            swap: 0,
             shm: SHM,
             tmp: settings.tmp.bytes(),
             pids: settings.pids,

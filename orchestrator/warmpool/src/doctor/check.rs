@@ -35,8 +35,9 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     }
     findings.push(host::sandbox(facts));
     findings.extend(host::network(facts));
+    findings.push(host::memory(facts));
+    findings.extend(host::page_out(facts));
     findings.extend([
-        host::memory(facts),
         host::data_dir(&facts.data_dir, &facts.needs),
         host::port(&facts.port, &facts.needs),
         host::open_files(facts),

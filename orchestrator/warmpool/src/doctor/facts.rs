@@ -17,7 +17,7 @@ use super::port::Port;
 use warmpool_config::{ByteSize, Config, SelinuxType, check_ca_certificates};
 use warmpool_core::instance::Instance;
 use warmpool_core::tls::Tls;
-use warmpool_runtime::{ClusterFacts, DockerFacts, Runtime};
+use warmpool_runtime::{ClusterFacts, DockerFacts, Runtime, may_page_out};
 
 /// Everything the checks judge.
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub cluster: Option<Result<ClusterFacts, String>>,
     /// The host.
     pub host: HostFacts,
+    /// Whether this process may have the memory of containers paged out, or what is in the way.
+    pub may_page_out: Result<(), String>,
     /// The directory of the daemon's data.
     pub data_dir: Directory,
     /// The directory of the engine's images and containers; none where the engine does not say.
@@ -67,6 +69,8 @@ pub(crate) struct Needs {
     pub docker_socket: PathBuf,
     /// Whether agents listen on a network, which they then have to leave.
     pub leaves_network: bool,
+    /// Whether the memory of workers that wait goes to swap.
+    pub pages_out: bool,
     /// Free disk space below which nothing new is accepted.
     pub min_free: ByteSize,
 }
@@ -101,6 +105,8 @@ pub(crate) struct HostFacts {
     pub open_files: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
+    /// Swap in bytes, used or not.
+    pub swap: Option<u64>,
     /// Whether SELinux refuses what its policy does not allow; none where there is no SELinux.
     pub selinux_enforces: Option<bool>,
 }
@@ -126,6 +132,7 @@ impl Facts {
             docker,
             cluster,
             host: HostFacts::look(Path::new("/proc"), Path::new("/sys")),
+            may_page_out: may_page_out().map_err(|error| error.to_string()),
             data_dir: Directory::look(&config.store.data_dir),
             port: Port::look(config.server.listen),
             tls: certificate(config),
@@ -149,6 +156,7 @@ impl Needs {
             selinux_type: config.docker.selinux_type.clone(),
             docker_socket: config.docker.host.socket().to_owned(),
             leaves_network: !config.shares_folders(),
+            pages_out: config.worker.page_out_after.is_some(),
             min_free: config.store.min_free,
         }
     }
@@ -221,6 +229,7 @@ impl HostFacts {
             apparmor_restrict_userns: number("sys/kernel/apparmor_restrict_unprivileged_userns"),
             open_files: field("self/limits", "Max open files"),
             memory: field("meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024)),
+            swap: field("meminfo", "SwapTotal:").map(|kib| kib.saturating_mul(1024)),
             selinux_enforces: fs::read_to_string(sys.join("fs/selinux/enforce")).ok().map(|text| text.trim() == "1"),
         }
     }
@@ -272,7 +281,7 @@ mod tests {
             ("sys/kernel/apparmor_restrict_unprivileged_userns", "0\n"),
             ("self/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files    1024   4096   files\n"),
             ("self/ns/user", ""),
-            ("meminfo", "MemTotal:    2048 kB\n"),
+            ("meminfo", "MemTotal:    2048 kB\nSwapTotal:   1024 kB\n"),
             ("kernel/fs/selinux/enforce", "1"),
         ] {
             let path = proc.path().join(path);
@@ -286,6 +295,7 @@ mod tests {
             apparmor_restrict_userns: Some(0),
             open_files: Some(1024),
             memory: Some(2 << 20),
+            swap: Some(1 << 20),
             selinux_enforces: Some(true),
         };
         assert_eq!(look(), expected);

@@ -74,6 +74,8 @@ pub(super) const METRICS: &[Metric] = &[
     counter("warmpool_webhooks_total", "Messages of webhooks that are done with, by event and result"),
     counter("warmpool_worker_boot_failures_total", "Workers that never became warm, by engine"),
     seconds("warmpool_worker_boot_seconds", BOOTS, "From a worker's start until it is warm"),
+    counter("warmpool_worker_page_outs_total", "Workers whose memory was paged out, or was to be, by result"),
+    counter("warmpool_worker_paged_out_bytes_total", "Memory of waiting workers that went to swap"),
     gauge("warmpool_workers", "Workers by engine, mode, preset and state"),
     gauge("warmpool_workers_target", "Warm workers wanted, by engine, mode and preset"),
     seconds("warmpool_world_render_seconds", RENDERS, "From a scene's turn to its end"),

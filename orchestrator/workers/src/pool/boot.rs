@@ -61,7 +61,8 @@ impl BootError {
                 | RuntimeError::NoNodes
                 | RuntimeError::RegistryPassword { .. }
                 | RuntimeError::Credentials { .. }
-                | RuntimeError::NotOwned(_),
+                | RuntimeError::NotOwned(_)
+                | RuntimeError::NotPagedOut(_),
             )
             | Self::Unwanted => None,
             Self::Runtime(RuntimeError::NoImage(_) | RuntimeError::NoRegistry(_)) => {
@@ -193,6 +194,10 @@ impl Pool {
         let (runtime, pool) = (self.parts.runtime.clone(), self.clone());
         let is_away = move || pool.lock().runtime_is_away();
         self.parts.drain.spawn(watch(Arc::clone(worker), reports, runtime, is_away, stop.clone()));
+        if let Some(after) = self.parts.config.worker.page_out_after {
+            let page_out = self.clone().page_out(Arc::clone(worker), after);
+            self.parts.drain.spawn(stop.clone().run_until_cancelled_owned(page_out));
+        }
         let (pool, worker) = (self.clone(), Arc::clone(worker));
         self.parts.drain.spawn(async move {
             tokio::select! {

@@ -94,6 +94,26 @@ pub(super) fn memory(facts: &Facts) -> Finding {
     }
 }
 
+/// Whether the memory of workers that wait can go to swap, where it is to.
+pub(super) fn page_out(facts: &Facts) -> Option<Finding> {
+    const TITLE: &str = "Paging out";
+    if !facts.needs.pages_out {
+        return None;
+    }
+    if let Err(why) = &facts.may_page_out {
+        let remedy = "run the daemon as root or with CAP_DAC_OVERRIDE, outside of a container, on Linux 5.19 or newer; or unset \
+                      worker.page_out_after";
+        return Some(warn(TITLE, format!("the daemon may not page workers out: {why}"), remedy));
+    }
+    Some(match facts.host.swap {
+        None | Some(0) => {
+            let remedy = "make swap, such as zram of half the memory; or unset worker.page_out_after";
+            warn(TITLE, "this host has no swap for the memory of workers that wait", remedy)
+        }
+        Some(swap) => ok(TITLE, format!("{} of swap for workers that wait", rounded(swap))),
+    })
+}
+
 pub(super) fn data_dir(dir: &Directory, needs: &Needs) -> Finding {
     const TITLE: &str = "Data directory";
     let path = dir.path.display();

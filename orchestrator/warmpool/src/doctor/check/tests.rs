@@ -26,6 +26,7 @@ fn sound() -> Facts {
             selinux_type: None,
             docker_socket: "/var/run/docker.sock".into(),
             leaves_network: false,
+            pages_out: true,
             min_free: ByteSize(512 << 20),
         },
         socket: Socket::Open,
@@ -55,8 +56,10 @@ fn sound() -> Facts {
             apparmor_restrict_userns: None,
             open_files: Some(1 << 20),
             memory: Some(16 << 30),
+            swap: Some(8 << 30),
             selinux_enforces: None,
         },
+        may_page_out: Ok(()),
         data_dir: directory("/var/lib/warmpool"),
         docker_root: Some(directory("/var/lib/docker")),
         port: Port::Free,
@@ -73,7 +76,7 @@ fn docker(facts: &mut Facts) -> &mut DockerFacts {
 fn a_sound_host_has_no_complaints() {
     let findings = check(&sound());
     assert!(findings.iter().all(|finding| finding.level == Level::Ok && finding.remedy.is_none()), "{findings:?}");
-    assert_eq!(findings.len(), 16);
+    assert_eq!(findings.len(), 17);
 }
 
 #[test]
@@ -173,6 +176,8 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).oci_runtime = Some(("runc".to_owned(), "1.2.7".to_owned())), Warn, "runc", "known ways out"),
         (|f| docker(f).oci_runtime = Some(("runc".to_owned(), "v1.3.2".to_owned())), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
+        (|f| f.host.swap = Some(0), Warn, "Paging out", "no swap"),
+        (|f| f.may_page_out = Err("read-only".to_owned()), Warn, "Paging out", "may not page workers out: read-only"),
         (|f| f.host.selinux_enforces = Some(true), Warn, "SELinux", "the engine labels no containers"),
         (
             |f| {
