@@ -24,7 +24,9 @@ async fn waiting_workers_go_to_swap_and_serve_all_the_same(stage: Stage) -> Resu
     let settings = Settings::new().set("WORKER_PAGE_OUT_AFTER", "3s");
     let settings = settings.set("POOL_FIREFOX_HEADLESS", "1").set("POOL_WEBKIT_HEADLESS", "1");
     let daemon = Daemon::start(settings).await?;
-    if !swap::is_there()? {
+    let _swap = if swap::is_there()? {
+        None
+    } else {
         eventually!("each is tried in vain", 30, page_outs(&daemon, "failed").await? >= 3.0)?;
         let log = daemon.log_text();
         ensure!(log.matches("worker.page_out_after lacks here").count() == 1, "said once: {log}");
@@ -32,8 +34,9 @@ async fn waiting_workers_go_to_swap_and_serve_all_the_same(stage: Stage) -> Resu
         let said = String::from_utf8_lossy(&doctor.stdout);
         ensure!(doctor.status.success() && said.contains("this host has no swap"), "{said}");
         works(&daemon, &stage).await?;
-    }
-    let Some(_swap) = swap::Swap::make(SWAP)? else { return daemon.assert_idle().await };
+        let Some(swap) = swap::Swap::make(SWAP)? else { return daemon.assert_idle().await };
+        Some(swap)
+    };
     eventually!("those that wait are paged out", 60, page_outs(&daemon, "done").await? >= 3.0)?;
     for container in daemon.containers().await? {
         let pids = daemon.docker().browser_pids(&container.id).await?;
