@@ -16,6 +16,7 @@ import { calls } from './rows/calls.mjs';
 import { consoleRow } from './rows/console.mjs';
 import { egress } from './rows/egress.mjs';
 import { engines } from './rows/engines.mjs';
+import { freezing } from './rows/freezing.mjs';
 import { history } from './rows/history.mjs';
 import { hundred } from './rows/hundred.mjs';
 import { idle } from './rows/idle.mjs';
@@ -39,11 +40,11 @@ import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
 const RUN = {
-  size, idle, sessions, relay, webdriver, engines, life, paging, ads, egress, logins, names, sockets, live, console: consoleRow, calls, mcp, throughput, burst, tasks, worlds,
+  size, idle, sessions, relay, webdriver, engines, life, freezing, paging, ads, egress, logins, names, sockets, live, console: consoleRow, calls, mcp, throughput, burst, tasks, worlds,
   history, hundred, swarm, thousand,
 };
 /** Rows that start what they measure themselves, in the order in which they run; the first one comes before all others. */
-const ALONE = ['size', 'engines', 'life', 'paging', 'burst', 'ads', 'egress', 'logins', 'names', 'history', 'hundred', 'swarm', 'thousand'];
+const ALONE = ['size', 'engines', 'life', 'freezing', 'paging', 'burst', 'ads', 'egress', 'logins', 'names', 'history', 'hundred', 'swarm', 'thousand'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
   ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },

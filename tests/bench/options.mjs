@@ -9,7 +9,7 @@ export const ROWS = [
 ];
 
 /** Rows that run only where they are named: they take long, much of the machine, or root. */
-export const NAMED = ['burst', 'life', 'paging', 'names', 'hundred', 'swarm', 'thousand'];
+export const NAMED = ['burst', 'life', 'freezing', 'paging', 'names', 'hundred', 'swarm', 'thousand'];
 
 /** Reads the arguments; throws an error with one line for the user. */
 export function readOptions(argv) {
