@@ -8,20 +8,12 @@ import { gateway, mainProcess } from '../docker.mjs';
 import { serveSite } from '../site.mjs';
 import { now, pause, rotated, summary } from '../stats.mjs';
 import { goal } from '../table.mjs';
+import { KINDS, POOL, waitingContainer } from '../waiting.mjs';
 import { firstPage } from './engines.mjs';
 
 const DISCARDED = 1;
 /** Time until a browser does no more than it does whenever it waits, in milliseconds. */
 const SETTLE = 8000;
-const KINDS = [
-  ['chromium', true],
-  ['firefox', false],
-  ['webkit', false],
-];
-const POOL = {
-  ...{ POOL_CHROMIUM_HEADLESS: 1, POOL_CHROMIUM_HEADED: 0, POOL_FIREFOX_HEADED: 1, POOL_WEBKIT_HEADED: 1 },
-  POOL_MAX_WORKERS: 8,
-};
 
 export async function freezing({ binary, network, rounds, quick, table, progress }) {
   const site = await serveSite(await gateway(network));
@@ -40,15 +32,11 @@ export async function freezing({ binary, network, rounds, quick, table, progress
 async function waiting(daemons, seconds, table) {
   await pause(SETTLE);
   for (const [engine] of KINDS) {
-    const pids = await Promise.all(daemons.map(async (daemon) => mainProcess((await container(daemon, engine)).id)));
+    const pids = await Promise.all(daemons.map(async (daemon) => mainProcess((await waitingContainer(daemon, engine)).id)));
     const [frozen, awake] = await percentOfCore(pids, seconds);
     const measure = `${engine}: a waiting worker, processor over ${seconds} s`;
     table.add({ measure, unit: '% of a core', ...summary([frozen]), against: { name: 'kept awake', p50: awake } });
   }
-}
-
-async function container(daemon, engine) {
-  return (await daemon.containers()).find((found) => found.engine === engine);
 }
 
 async function clients(daemons, page, rounds, table, progress) {

@@ -8,20 +8,12 @@ import { gateway, mainProcess } from '../docker.mjs';
 import { serveSite } from '../site.mjs';
 import { now, pause, rotated, summary, until } from '../stats.mjs';
 import { goal } from '../table.mjs';
+import { KINDS, POOL, waitingContainer } from '../waiting.mjs';
 import { firstPage } from './engines.mjs';
 
 const DISCARDED = 1;
 /** How long a worker waits before it is paged out, in seconds. */
 const AFTER = 2;
-const KINDS = [
-  ['chromium', true],
-  ['firefox', false],
-  ['webkit', false],
-];
-const POOL = {
-  ...{ POOL_CHROMIUM_HEADLESS: 1, POOL_CHROMIUM_HEADED: 0, POOL_FIREFOX_HEADED: 1, POOL_WEBKIT_HEADED: 1 },
-  POOL_MAX_WORKERS: 8,
-};
 
 export async function paging({ binary, network, rounds, table, progress }) {
   const free = /^SwapFree:\s+(\d+) kB/m.exec(await readFile('/proc/meminfo', 'utf8'))?.[1];
@@ -91,8 +83,7 @@ async function waiting(daemon, count) {
 
 /** Memory of the daemon's waiting worker of an engine. */
 async function used(daemon, engine) {
-  const found = (await daemon.containers()).find((container) => container.engine === engine);
-  return memory(await mainProcess(found.id));
+  return memory(await mainProcess((await waitingContainer(daemon, engine)).id));
 }
 
 /** What a byte in swap takes of memory, where all swap is zram. */
