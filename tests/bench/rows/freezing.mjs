@@ -14,6 +14,10 @@ import { firstPage } from './engines.mjs';
 const DISCARDED = 1;
 /** Time until a browser does no more than it does whenever it waits, in milliseconds. */
 const SETTLE = 8000;
+/** How often waiting workers are looked at. */
+const LOOKS = 5;
+/** Time until a worker that is ready is frozen, and a little more, in milliseconds. */
+const UNTIL_FROZEN = 2500;
 
 export async function freezing({ binary, network, rounds, quick, table, progress }) {
   const site = await serveSite(await gateway(network));
@@ -28,14 +32,17 @@ export async function freezing({ binary, network, rounds, quick, table, progress
   }
 }
 
-/** Processor time of workers that wait. */
+/** Processor time of workers that wait, of all at once and several times: what a browser does meanwhile comes in bursts. */
 async function waiting(daemons, seconds, table) {
   await pause(SETTLE);
-  for (const [engine] of KINDS) {
-    const pids = await Promise.all(daemons.map(async (daemon) => mainProcess((await waitingContainer(daemon, engine)).id)));
-    const [frozen, awake] = await percentOfCore(pids, seconds);
+  const pid = async (daemon, engine) => mainProcess((await waitingContainer(daemon, engine)).id);
+  const pids = await Promise.all(KINDS.flatMap(([engine]) => daemons.map((daemon) => pid(daemon, engine))));
+  const looks = [];
+  for (let look = 0; look < LOOKS; look += 1) looks.push(await percentOfCore(pids, seconds));
+  const [frozen, awake] = [0, 1].map((at) => KINDS.map((_, kind) => summary(looks.map((shares) => shares[2 * kind + at]))));
+  for (const [kind, [engine]] of KINDS.entries()) {
     const measure = `${engine}: a waiting worker, processor over ${seconds} s`;
-    table.add({ measure, unit: '% of a core', ...summary([frozen]), against: { name: 'kept awake', p50: awake } });
+    table.add({ measure, unit: '% of a core', ...frozen[kind], against: { name: 'kept awake', p50: awake[kind].p50 } });
   }
 }
 
@@ -66,9 +73,8 @@ async function clients(daemons, page, rounds, table, progress) {
 }
 
 /** Waits until everybody's workers are there, and the frozen ones frozen. */
-async function full(daemons) {
-  for (const daemon of daemons) await daemon.full();
-  await pause(2500);
+function full(daemons) {
+  return Promise.all(daemons.map((daemon) => daemon.full(60, UNTIL_FROZEN)));
 }
 
 async function attach(daemon) {
