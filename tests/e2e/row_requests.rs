@@ -116,7 +116,8 @@ async fn listed(daemon: &Daemon) -> Result<Value> {
     Ok(daemon.api().get("/sessions?limit=100").await?.ok()?["meta"]["totalRecords"].clone())
 }
 
-/// The middle of the times that wrong keys take: one with a long beginning of the right one, and one without.
+/// The middle of the times that wrong keys take: one with a long beginning of the right one, and one without. For comparisons of
+/// secrets, `core/tests/constant_time.rs` counts instructions.
 async fn a_wrong_key_takes_as_long_whatever_it_shares(_: Stage) -> Result<()> {
     let samples = usize::try_from(evidence::rounds(10_000))?;
     let daemon = Daemon::start(Settings::on_demand().set("LOG_FILTER", "warn")).await?;

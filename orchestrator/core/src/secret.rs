@@ -10,9 +10,15 @@ pub fn equal(left: impl AsRef<[u8]>, right: impl AsRef<[u8]>) -> bool {
     left.as_ref().ct_eq(right.as_ref()).into()
 }
 
-/// A text that must not be logged: `Debug` and `Display` hide it.
-#[derive(Clone, PartialEq, Eq)]
+/// A text that must not be logged: `Debug` and `Display` hide it. It compares as [`equal`] does.
+#[derive(Clone, Eq)]
 pub struct Secret(String);
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        equal(&self.0, &other.0)
+    }
+}
 
 impl Secret {
     /// Hides a text.
