@@ -1,5 +1,6 @@
 //! Faults of the daemon, of a worker, of its browser and of the container engine; and how the daemon shuts down.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,7 @@ pub(crate) fn group() -> Group {
             a_second_sigterm_ends_at_once,
             an_end_in_the_middle_of_a_start_leaves_nothing,
             a_second_daemon_on_the_same_data_is_refused,
+            a_store_whose_cleaner_has_ended_is_not_used_on,
             sigusr2_runs_the_program_anew,
             descriptors_that_run_out_are_waited_for,
         ],
@@ -370,6 +372,26 @@ async fn a_second_daemon_on_the_same_data_is_refused(_: Stage) -> Result<()> {
     let said = String::from_utf8_lossy(&ended.stderr) + String::from_utf8_lossy(&ended.stdout);
     ensure!(!ended.status.success() && said.contains("another process uses the store"), "{}: {said}", ended.status);
     ensure!(daemon.api().get("/sessions").await?.status == 200, "the first goes on");
+    daemon.assert_idle().await
+}
+
+/// sled's own thread ends without a word where it meets damage.
+async fn a_store_whose_cleaner_has_ended_is_not_used_on(_: Stage) -> Result<()> {
+    if !cfg!(target_arch = "x86_64") {
+        return Ok(());
+    }
+    let mut daemon = Daemon::start(Settings::on_demand()).await?;
+    let session = daemon.session(json!({"keep_alive": true})).await?;
+    daemon.end_thread("log flusher").await?;
+    let status = daemon.wait(30).await?;
+    ensure!(status.signal() == Some(Signal::SIGABRT as i32), "{status}");
+    ensure!(daemon.log_text().contains("sled's cleaner has ended"), "the log says why");
+    daemon.restart().await?;
+    let store = daemon.api().get("/status").await?.ok()?["store"].clone();
+    let recovered = store["recovered"].to_string();
+    ensure!(recovered.contains("cleaner has ended") && recovered.contains("nothing is lost"), "{store}");
+    eventually!("the session is there", 30, matches!(session.status().await.as_deref(), Ok("running")))?;
+    session.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 

@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::session::Session;
 use crate::suite;
 use crate::swarm::Swarm;
+use crate::thread_end;
 use crate::wire::Trusted;
 
 /// Seconds the pool may take to be full on a busy machine.
@@ -325,6 +326,13 @@ impl Daemon {
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let process = self.process.as_ref().context("the daemon is not running")?;
         Ok(kill(Pid::from_raw(process.id().try_into()?), signal)?)
+    }
+
+    /// Ends one of the process's threads, by its name.
+    pub async fn end_thread(&self, name: &'static str) -> Result<()> {
+        let process = self.process.as_ref().context("the daemon is not running")?.id();
+        // Who follows a thread is one thread as well.
+        tokio::task::spawn_blocking(move || thread_end::end_thread(process, name)).await?
     }
 
     /// The process's resident memory, in bytes.

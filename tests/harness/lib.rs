@@ -14,6 +14,7 @@
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
 //! - [`flows`]: whole flows of real clients, the same for each engine.
 //! - [`task`]: tasks as a caller orders them.
+//! - [`thread_end`]: a thread of the daemon's that ends by itself.
 //! - [`evidence`]: what a case notes for RELIABILITY.md. [`clock`]: a wall clock that a case sets.
 //! - [`metrics`]: Prometheus text, read back. [`secrecy`]: what the daemon may show nobody.
 //! - [`eventually!`]: the only way to wait.
@@ -46,6 +47,7 @@ pub mod suite;
 pub mod swap;
 pub mod swarm;
 pub mod task;
+pub mod thread_end;
 pub mod upstream;
 pub mod webdriver;
 pub mod wire;

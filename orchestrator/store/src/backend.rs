@@ -46,12 +46,18 @@ pub(super) trait Backend: Send {
     /// A barrier for what has been flushed when it is waited on.
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError>;
 
+    /// What tells whether the backend's own threads, if it has any, still work; called every second from another thread.
+    fn thread_check(&self) -> ThreadCheck;
+
     /// The sealed value of a key.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError>;
 
     /// Up to `limit` rows of a range, which is not empty.
     fn scan(&self, table: Table, range: &KeyRange, limit: usize) -> Result<Vec<RawRow>, BackendError>;
 }
+
+/// Fails once a thread of the backend's has ended.
+pub(super) type ThreadCheck = Box<dyn FnMut() -> Result<(), BackendError> + Send>;
 
 /// Waits until flushed data survives loss of power; used by a thread of its own.
 pub(super) trait Barrier: Send {

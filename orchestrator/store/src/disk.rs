@@ -1,27 +1,36 @@
-//! How much of the disk is used and free.
+//! What a thread of its own looks at every second: how much of the disk is used and free, and whether the backend's own threads work.
 
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::StoreError;
+use super::backend::ThreadCheck;
 use super::health::StoreThread;
 use super::request::Context;
 
 /// Time between two measurements of the disk.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
-/// Measures the disk now, and then every second in a thread of its own, which ends when what is returned is dropped.
+/// Measures the disk now, and then every second in a thread of its own, which ends when what is returned is dropped. The store fails
+/// when `check` does.
 pub(super) fn watch(
     context: &Context,
     size: impl Fn() -> u64 + Send + 'static,
+    mut check: ThreadCheck,
 ) -> Result<mpsc::Sender<()>, StoreError> {
     let (watched, ended) = mpsc::channel();
     let context = context.clone();
-    let measure = move || {
+    let mut measure = move || {
         let _busy = context.monitor.busy(StoreThread::Gauge);
         context.monitor.measured_free((context.free_space)());
         context.monitor.measured_size(size());
+        // A store that closes ends the database only after it is marked as closed.
+        if let Err(error) = check()
+            && !context.monitor.closed()
+        {
+            context.fatal(&error);
+        }
     };
     measure();
     std::thread::Builder::new()

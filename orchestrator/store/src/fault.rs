@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::backend::{Backend, BackendError, Barrier, RawRow};
+use super::backend::{Backend, BackendError, Barrier, RawRow, ThreadCheck};
 use super::batch::Op;
 use super::handle::StoreLocation;
 use super::journal::{Entry, Journal};
@@ -31,6 +31,8 @@ pub enum FaultPoint {
     Journal,
     /// Before a get or a scan.
     Read,
+    /// Before a look at the backend's threads.
+    Threads,
 }
 
 /// What happens there.
@@ -177,6 +179,14 @@ impl<B: Backend> Backend for FaultBackend<B> {
 
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
         Ok(Box::new(FaultBarrier { inner: self.inner.barrier()?, faults: self.faults.clone() }))
+    }
+
+    fn thread_check(&self) -> ThreadCheck {
+        let (faults, mut check) = (self.faults.clone(), self.inner.thread_check());
+        Box::new(move || {
+            faults.reach(FaultPoint::Threads)?;
+            check()
+        })
     }
 
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError> {

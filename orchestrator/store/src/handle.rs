@@ -101,9 +101,10 @@ impl Store {
         options: StoreOptions,
         StoreLocation { dir, history, lock }: StoreLocation,
     ) -> Result<Self, StoreError> {
+        let check = backend.0.thread_check();
         let thread = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
         let database = dir.join(layout::DATABASE);
-        let _gauge = disk::watch(&context, move || disk::directory_bytes(&database))?;
+        let _gauge = disk::watch(&context, move || disk::directory_bytes(&database), check)?;
         let (dumping, writing_apart) = Default::default();
         let shared = Shared { options, dir, context, history, dumping, writing_apart, _gauge };
         Ok(Self { thread, shared: Arc::new(shared) })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::backend::{Backend, BackendError, Barrier, RawRow};
+use super::backend::{Backend, BackendError, Barrier, RawRow, ThreadCheck};
 use super::batch::Op;
 use super::{KeyRange, Table};
 
@@ -38,6 +38,10 @@ impl Backend for MemoryBackend {
 
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
         Ok(Box::new(NoBarrier))
+    }
+
+    fn thread_check(&self) -> ThreadCheck {
+        Box::new(|| Ok(()))
     }
 
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError> {

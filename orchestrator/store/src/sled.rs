@@ -3,14 +3,14 @@
 //! sled's own `flush` hands data to the kernel and the device but is no barrier against loss of power, so
 //! [`SledBarrier`] syncs the database file through a descriptor of its own.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ::sled::transaction::{ConflictableTransactionError, TransactionError, Transactional, TransactionalTree};
 
-use super::backend::{Backend, BackendError, Barrier, RawRow};
+use super::backend::{Backend, BackendError, Barrier, RawRow, ThreadCheck};
 use super::batch::Op;
 use super::{KeyRange, Table};
 
@@ -20,6 +20,9 @@ const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 /// How often sled cleans: it moves what is left in segments that are half empty, so that they can be written again. While 0.9 MB
 /// of rows came and went, the file stayed at 4 MiB with its cleaner, and crept to 14 without.
 const CLEAN_EVERY: Duration = Duration::from_secs(1);
+
+/// The thread in which sled cleans, as sled names it.
+const CLEANER: &str = "log flusher";
 
 /// How long another database at the same place may take to let go of it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
@@ -118,6 +121,26 @@ impl Backend for SledBackend {
         Ok(Box::new(SledBarrier { file: self.file.try_clone()? }))
     }
 
+    /// The thread that cleans ends when it cannot read or write something, and tells nobody: the file only grows from then on, and
+    /// closing the database waits for the thread for ever if it has panicked.
+    fn thread_check(&self) -> ThreadCheck {
+        let mut cleaner: Option<PathBuf> = None;
+        Box::new(move || {
+            let has_ended = cleaner.as_ref().is_some_and(|thread| !thread.exists());
+            if cleaner.is_some() && !has_ended {
+                return Ok(());
+            }
+            // A process without a descriptor to spare learns nothing now.
+            let Ok(found) = find_cleaner() else { return Ok(()) };
+            cleaner = found;
+            // What was seen may have been the thread of another database of this process.
+            if has_ended && cleaner.is_none() {
+                return Err(BackendError::Damaged("sled's cleaner has ended".into()));
+            }
+            Ok(())
+        })
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError> {
         Ok(self.tree(table)?.get(key)?.map(|value| value.to_vec()))
     }
@@ -130,6 +153,20 @@ impl Backend for SledBackend {
         };
         found.take(limit).map(owned).collect()
     }
+}
+
+/// The folder of the thread that cleans.
+fn find_cleaner() -> io::Result<Option<PathBuf>> {
+    for thread in fs::read_dir("/proc/self/task")? {
+        let thread = thread?.path();
+        match fs::read_to_string(thread.join("comm")) {
+            Ok(name) if name.trim_end() == CLEANER => return Ok(Some(thread)),
+            // It ended meanwhile.
+            Err(error) if thread.exists() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// Syncs the database file to the medium.
@@ -184,8 +221,6 @@ fn is_system_fault(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::super::record::seal;
     use super::*;
 
@@ -221,5 +256,17 @@ mod tests {
         let size = file_size_after(6000);
         // Without the cleaner there are 4.5 MiB, with it 2.5.
         assert!(size <= 7 * 512 * 1024, "{size} bytes for {KEPT} rows of 1,200");
+    }
+
+    #[test]
+    fn the_thread_that_cleans_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let backend = SledBackend::open(dir.path()).unwrap();
+        // It takes its name when it begins.
+        while find_cleaner().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let mut check = backend.thread_check();
+        assert!(check().is_ok() && check().is_ok());
     }
 }

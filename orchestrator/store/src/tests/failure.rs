@@ -153,6 +153,15 @@ async fn every_failure_ends_the_process() {
 }
 
 #[tokio::test]
+async fn a_thread_of_the_backends_that_ends_is_a_failure_before_anybody_asks() {
+    let (faults, fatal) = (Faults::default(), Fatal::default());
+    let store = Store::faulty(&faults, StoreOptions { on_fatal: fatal.hook(), ..options() });
+    faults.next(FaultPoint::Threads, Fault::Damage);
+    until("the hook is called", || !fatal.reasons().is_empty()).await;
+    assert_eq!((fatal.reasons().len(), store.health().state), (1, StoreState::Failed));
+}
+
+#[tokio::test]
 async fn without_a_hook_the_process_aborts() {
     use std::os::unix::process::ExitStatusExt;
     const VARIABLE: &str = "WARMPOOL_TEST_ABORT";
