@@ -1,6 +1,7 @@
 //! The log, the metrics and the traces.
 
 mod order;
+mod panics;
 mod process;
 mod recent;
 mod table;
@@ -18,6 +19,7 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, filter_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::util::TryInitError;
 
+pub(crate) use panics::report_panics;
 pub(crate) use recent::{LogLine, Recent, lines};
 use table::{METRICS, Metric};
 pub(crate) use traces::{Traces, continue_trace};

@@ -24,6 +24,7 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
         tracing::warn!("{warning}");
     }
     let metrics = telemetry::start_metrics()?;
+    telemetry::report_panics();
     let tls = match (&config.server.tls_cert, &config.server.tls_key) {
         (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
         _ => None,

@@ -57,6 +57,7 @@ pub(super) const METRICS: &[Metric] = &[
     counter("warmpool_live_bytes_total", "Bytes sent to viewers of live views"),
     gauge("warmpool_live_viewers", "Viewers of live views"),
     gauge("warmpool_mcp_sessions", "MCP sessions"),
+    counter("warmpool_panics_total", "Panics of the daemon; each is in the log, and each is a fault of the daemon"),
     gauge("warmpool_queue_length", "Callers that wait for a worker"),
     counter("warmpool_refusals_total", "Requests that got an error, by its code"),
     counter("warmpool_relay_bytes_total", "Websocket bytes relayed; up is towards the browser"),
