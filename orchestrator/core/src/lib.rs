@@ -14,6 +14,7 @@
 //! | `ids`      | identifiers of sessions, workers, requests and worlds, and random bytes |
 //! | `instance` | the daemon's id, and the secret that others are derived from |
 //! | `metadata` | labels that clients put on their sessions and tasks, with their limits |
+//! | `panics`   | work of the daemon's own that goes on after a panic, or contains it |
 //! | `secret`   | texts that no log shows, and the comparison of secrets |
 //! | `signature` | signatures of messages to other people's servers |
 //! | `silent`   | for tests: a peer that stops in the middle of its answers |
@@ -44,6 +45,7 @@ pub mod error;
 pub mod ids;
 pub mod instance;
 pub mod metadata;
+pub mod panics;
 pub mod secret;
 pub mod signature;
 #[cfg(any(test, feature = "testing"))]

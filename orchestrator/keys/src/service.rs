@@ -167,7 +167,7 @@ impl Keys {
     }
 
     /// Writes the times of last use to the store once a minute, and a last time when told to stop.
-    pub async fn run_last_used(self, stop: CancellationToken) {
+    pub async fn run_last_used(&self, stop: CancellationToken) {
         loop {
             let stopping = tokio::select! {
                 () = stop.cancelled() => true,

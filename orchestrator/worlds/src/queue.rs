@@ -15,6 +15,7 @@ use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::WorldId;
+use warmpool_core::panics::{contained, keep_running};
 use warmpool_store::{Batch, Durability, KeyRange, StoreError, Table};
 
 /// How often a world is begun before it counts as failed.
@@ -75,12 +76,13 @@ impl Worlds {
             }
         }
         let worlds = self.clone();
-        self.shared.drain.spawn(async move { worlds.remove_left_later().await });
+        self.shared.drain.spawn(keep_running("remove renderers", async move || worlds.remove_left_later().await));
         let worlds = self.clone();
-        self.shared.drain.spawn(async move { worlds.follow_revocations().await });
+        let ending = async move || worlds.follow_revocations().await;
+        self.shared.drain.spawn(keep_running("end worlds of revoked keys", ending));
         let renderers = (0..self.shared.config.world.renderers).map(|_| {
             let worlds = self.clone();
-            self.shared.drain.spawn(async move { worlds.render_in_turn().await })
+            self.shared.drain.spawn(keep_running("render", async move || worlds.render_in_turn().await))
         });
         for renderer in renderers.collect::<Vec<_>>() {
             let _ = renderer.await;
@@ -149,7 +151,8 @@ impl Worlds {
             };
             // An earlier try has kept its own: what was uploaded is gone by then.
             content = live.record().open(&patient.cipher);
-            match self.render(live, &patient.cipher, &mut content, spare.take()).await {
+            let rendered = contained(self.render(live, &patient.cipher, &mut content, spare.take())).await;
+            match rendered.unwrap_or_else(|panicked| Err(Error::internal(panicked).into())) {
                 Err(RenderError::Runtime(error)) if !error.has_no_renderer() => {
                     tracing::warn!(world = %id, %error, "waiting for the container runtime");
                     sleep(RUNTIME_RETRY).await;

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
 use warmpool_config::Session as Limits;
+use warmpool_core::panics::contained;
 use warmpool_workers::pool::Lease;
 use warmpool_workers::worker::Health;
 
@@ -76,7 +77,9 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
         // One that is under way ends: it holds no lock that the last one could wait for in vain.
         saving.abort();
     }
-    sessions.save_last(&session, &ending).await;
+    if contained(sessions.save_last(&session, &ending)).await.is_err() {
+        tracing::error!(session = %session.id, "the last save of a profile panicked");
+    }
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     sessions.close(&session, &ending).await;
     // A client that closes the last window closes the browser by a command, and must get the driver's answer to it.

@@ -13,7 +13,8 @@ use super::tasks::Tasks;
 use crate::Error;
 use warmpool_api::task::TaskError;
 use warmpool_api::task::{Kind, Status};
-use warmpool_core::error::{Code, Fault as _};
+use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
+use warmpool_core::panics::contained;
 use warmpool_core::trace::TRACES;
 
 impl Tasks {
@@ -31,11 +32,14 @@ impl Tasks {
         );
         task.place.adopt(&span);
         let work = async move {
-            let outcome = match task.record().kind {
-                Kind::Fleet => tasks.run_fleet(&task).await,
-                Kind::Run | Kind::Extract => tasks.run_single(&task).await,
+            let running = async {
+                match task.record().kind {
+                    Kind::Fleet => tasks.run_fleet(&task).await,
+                    Kind::Run | Kind::Extract => tasks.run_single(&task).await,
+                }
             };
-            match outcome {
+            let outcome = contained(running).await;
+            match outcome.unwrap_or_else(|panicked| Err(Error::internal(panicked))) {
                 Ok(()) => {}
                 // The store is closed; the next process continues from its state.
                 Err(error) if error.code() == Code::Draining => tasks.suspend(&task),

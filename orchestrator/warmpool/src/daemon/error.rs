@@ -19,8 +19,8 @@ pub(crate) enum StartError {
     /// The store cannot be opened or closed.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
-    /// Opening the store panicked.
-    #[error("the store: {0}")]
+    /// A part of the start panicked.
+    #[error("the start: {0}")]
     Panic(tokio::task::JoinError),
     /// The file with this daemon's identity cannot be used.
     #[error("the instance file: {0}")]

@@ -11,6 +11,7 @@ use crate::http::{self, App};
 use warmpool_config::{Config, check_ca_certificates};
 use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
+use warmpool_core::panics::keep_running;
 use warmpool_core::tls;
 use warmpool_dial::{Resolver, ResolverLimits};
 use warmpool_extensions::Extensions;
@@ -64,8 +65,11 @@ impl Daemon {
             resolver: Resolver::new(ResolverLimits::from_config(&config)),
         };
         let resolver = egress_context.resolver.clone();
-        let checking = egress_context.upstreams.clone();
-        tokio::spawn(checking.check(resolver.share(), config.egress.health_interval, stop.clone()));
+        let (upstreams, lookups) = (egress_context.upstreams.clone(), resolver.share());
+        let (interval, stopped) = (config.egress.health_interval, stop.clone());
+        tokio::spawn(keep_running("check upstream proxies", async move || {
+            upstreams.clone().check(lookups.clone(), interval, stopped.clone()).await;
+        }));
         let captchas = Captchas::new(&config, &egress_context.tls, resolver.share())?;
         let limits = config.profiles.clone();
         let profiles = Profiles::open(limits, data_dir, min_free, instance.profiles_key(), store.clone()).await;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -12,10 +11,14 @@ use super::{Daemon, End, Shutdown, StartError};
 use crate::control;
 use crate::doctor;
 use crate::http::{self, App, Listener};
+use crate::telemetry;
 use warmpool_core::drain::Phase;
+use warmpool_core::panics::keep_running;
 use warmpool_core::tls;
+use warmpool_keys::Keys;
 use warmpool_profiles::Profiles;
 use warmpool_sessions::session::Sessions;
+use warmpool_store::run_backups;
 use warmpool_tasks::task::Tasks;
 
 /// Time between two tries to reach a container runtime that was not there at the start.
@@ -42,25 +45,36 @@ impl Daemon {
         let Self { app, stop, .. } = self;
         let App { config, keys, pool, sessions, tasks, worlds, store, drain, .. } = app.clone();
         // Before the first key can be revoked.
-        tokio::spawn(follow_revocations(keys.changes(), sessions.clone(), tasks.clone()));
+        tokio::spawn(follow_revocations(keys.clone(), sessions.clone(), tasks.clone()));
         let integration_keys = worlds.keys().clone();
         control::listen(&config.store.data_dir, keys.clone(), integration_keys, store.clone(), pool, drain.clone())
             .await
             .map_err(StartError::Control)?;
         if let Some(tls) = &listener.tls {
-            tokio::spawn(Arc::clone(tls).watch(tls::RELOAD_INTERVAL, stop.clone()));
+            let (tls, stop) = (Arc::clone(tls), stop.clone());
+            tokio::spawn(keep_running("reload certificates", async move || {
+                Arc::clone(&tls).watch(tls::RELOAD_INTERVAL, stop.clone()).await;
+            }));
         }
-        tokio::spawn(crate::telemetry::upkeep(app.metrics.clone()));
-        tokio::spawn(warmpool_store::run_backups(store, stop.clone()));
-        let last_used = tokio::spawn(keys.run_last_used(stop.clone()));
-        drain.spawn(async move { sessions.sweep().await });
-        drain.spawn(async move { tasks.sweep().await });
-        drain.spawn(forget_unused(app.profiles.clone(), stop.clone()));
+        let metrics = app.metrics.clone();
+        tokio::spawn(keep_running("fold metrics", async move || telemetry::upkeep(metrics.clone()).await));
+        let stopped = stop.clone();
+        tokio::spawn(keep_running("make backups", async move || run_backups(store.clone(), stopped.clone()).await));
+        let stopped = stop.clone();
+        let last_used =
+            keep_running("write when keys were used", async move || keys.run_last_used(stopped.clone()).await);
+        let last_used = tokio::spawn(last_used);
+        drain.spawn(keep_running("forget sessions", async move || sessions.sweep().await));
+        drain.spawn(keep_running("forget tasks", async move || tasks.sweep().await));
+        let (profiles, stopped) = (app.profiles.clone(), stop.clone());
+        drain.spawn(keep_running("forget profiles", async move || forget_unused(&profiles, &stopped).await));
         let rendering = worlds.clone();
-        drain.spawn(async move { worlds.sweep().await });
+        drain.spawn(keep_running("forget worlds", async move || worlds.sweep().await));
         drain.spawn(async move { rendering.run().await });
-        drain.spawn(http::take_samples(app.clone()));
-        drain.spawn(http::serve(listener, http::router(app.clone()), config, drain.clone()));
+        let sampled = app.clone();
+        drain.spawn(keep_running("take samples", async move || http::take_samples(sampled.clone()).await));
+        let (router, phases) = (http::router(app.clone()), drain.clone());
+        drain.spawn(keep_running("serve", async move || http::serve(&listener, &router, &config, &phases).await));
         Ok(Started { warming: drain.spawn(warm_up(app.clone())), last_used })
     }
 
@@ -73,7 +87,7 @@ impl Daemon {
             }
             () = replaceable(shutdown, || self.is_idle()) => Ok(End::Replaced),
             end = self.superseded() => Ok(end),
-            Ok(Err(error)) = &mut started.warming => Err(error),
+            Some(error) = failure(&mut started.warming) => Err(error),
         }
     }
 
@@ -91,8 +105,16 @@ impl Daemon {
     }
 }
 
+/// Why the pool never becomes warm; none where it did.
+async fn failure(warming: &mut JoinHandle<Result<(), StartError>>) -> Option<StartError> {
+    match warming.await {
+        Ok(warm) => warm.err(),
+        Err(panic) => Some(StartError::Panic(panic)),
+    }
+}
+
 /// Deletes profiles that nobody uses, until the daemon stops.
-async fn forget_unused(profiles: Profiles, stop: CancellationToken) {
+async fn forget_unused(profiles: &Profiles, stop: &CancellationToken) {
     loop {
         profiles.forget_unused().await;
         tokio::select! {
@@ -145,13 +167,13 @@ async fn warm_up(app: App) -> Result<(), StartError> {
     }
     // Only now is it known which recordings go on, and so which ones may give way.
     let ended = drain.clone();
-    drain.spawn(async move { recorder.keep_recordings(ended).await });
+    drain.spawn(keep_running("remove recordings", async move || recorder.keep_recordings(ended.clone()).await));
     let follow = pool.clone();
-    drain.spawn(async move { follow.follow_runtime().await });
+    drain.spawn(keep_running("follow the container runtime", async move || follow.follow_runtime().await));
     let compare = pool.clone();
-    drain.spawn(async move { compare.keep_in_step().await });
+    drain.spawn(keep_running("compare containers", async move || compare.keep_in_step().await));
     let run = pool.clone();
-    drain.spawn(async move { run.run().await });
+    drain.spawn(keep_running("fill the pool", async move || run.run().await));
     while !pool.is_warm() {
         tokio::select! {
             () = drain.reached(Phase::Draining) => return Ok(()),
@@ -163,9 +185,17 @@ async fn warm_up(app: App) -> Result<(), StartError> {
 }
 
 /// Ends the sessions and tasks of keys as they are revoked.
-async fn follow_revocations(mut changes: watch::Receiver<u64>, sessions: Sessions, tasks: Tasks) {
-    while changes.changed().await.is_ok() {
-        tasks.end_revoked();
-        sessions.end_revoked();
-    }
+async fn follow_revocations(keys: Keys, sessions: Sessions, tasks: Tasks) {
+    keep_running("end what revoked keys have", async move || {
+        let mut changes = keys.changes();
+        loop {
+            // Before the first wait as well: a key may have been revoked while nobody looked.
+            tasks.end_revoked();
+            sessions.end_revoked();
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    })
+    .await;
 }

@@ -52,7 +52,7 @@ impl Listener {
 }
 
 /// Serves `router` until the daemon stops.
-pub(crate) async fn serve(listener: Listener, router: Router, config: Arc<Config>, drain: Drain) {
+pub(crate) async fn serve(listener: &Listener, router: &Router, config: &Arc<Config>, drain: &Drain) {
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let addresses = Addresses::default();
     loop {
@@ -68,7 +68,7 @@ pub(crate) async fn serve(listener: Listener, router: Router, config: Arc<Config
             refuse(stream, listener.tls.is_some(), limit);
             continue;
         };
-        let (router, config, drain) = (router.clone(), Arc::clone(&config), drain.clone());
+        let (router, config, drain) = (router.clone(), Arc::clone(config), drain.clone());
         let acceptor = listener.tls.as_ref().map(|tls| tls.acceptor());
         // Not tracked: a connection may be idle for ever, and what matters on it (sessions, tasks) is tracked itself.
         tokio::spawn(async move {

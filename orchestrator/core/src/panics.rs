@@ -1,0 +1,85 @@
+//! Panics beside requests: one that ends a piece of the daemon's own work must neither stop that work for good nor leave somebody
+//! waiting for it.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, sleep};
+
+/// The first pause after a panic. Each later one is twice as long, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A piece of work has panicked. The log has what it said.
+#[derive(Debug, thiserror::Error)]
+#[error("it panicked")]
+pub struct Panicked;
+
+/// Does a piece of work whose panic concerns nothing else.
+/// Errors: when it panicked.
+pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
+}
+
+/// Does what goes on until the daemon's end, and then returns. After a panic the work begins again. `name` says in the log which it is.
+pub async fn keep_running(name: &'static str, work: impl AsyncFn()) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = Instant::now();
+        if contained(async { work().await }).await.is_ok() {
+            return;
+        }
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        tracing::error!(
+            work = name,
+            seconds = pause.as_secs(),
+            "work of the daemon's own has panicked, and begins again"
+        );
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_panics_begins_again_after_growing_pauses() {
+        let (turns, began) = (AtomicU32::new(0), Instant::now());
+        keep_running("a test", async || {
+            let turn = turns.fetch_add(1, Ordering::Relaxed);
+            assert!(turn >= 8, "as planned");
+        })
+        .await;
+        assert_eq!(turns.into_inner(), 9);
+        // 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60
+        assert_eq!(began.elapsed().as_secs(), 183);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_is_short_again_after_a_long_turn() {
+        let (turns, began) = (AtomicU32::new(0), Instant::now());
+        keep_running("a test", async || {
+            let turn = turns.fetch_add(1, Ordering::Relaxed);
+            if turn == 3 {
+                sleep(LONGEST_PAUSE * 2).await;
+            }
+            assert!(turn >= 4, "as planned");
+        })
+        .await;
+        // 1 + 2 + 4, the long turn, 1
+        assert_eq!(began.elapsed().as_secs(), 128);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_contained() {
+        assert_eq!(contained(async { 7 }).await.unwrap(), 7);
+        assert!(contained(async { assert!(std::hint::black_box(false), "as planned") }).await.is_err());
+    }
+}
