@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::ownership_term::{ClockReadings, OwnershipTerm};
 use crate::RuntimeError;
 use warmpool_core::ids::random_bytes;
+use warmpool_core::panics::contained;
 
 /// Locked while a process holds the lease or waits for it.
 const LOCK: &str = "lease.lock";
@@ -159,7 +160,8 @@ impl Lease {
         let renewing = tokio::spawn({
             let (store, term) = (Arc::clone(&store), term.clone());
             async move {
-                let why = renew(&*store, &term, duration, &candidate, until).await;
+                let renewing = contained(renew(&*store, &term, duration, &candidate, until)).await;
+                let why = renewing.unwrap_or_else(|panicked| format!("the renewal of its lease: {panicked}"));
                 // Whatever is still under way here must change nothing any more.
                 term.end();
                 tell.send_replace(Some(why));
@@ -340,6 +342,17 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let _lease = acquire(&store, other.path()).await;
         assert!(begun.elapsed() < LOOK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_panics_loses_the_lease() {
+        let store = Arc::new(Kept::default());
+        let data = tempfile::tempdir().unwrap();
+        let lease = acquire(&store, data.path()).await;
+        // The next beat cannot be counted.
+        store.0.lock().0.as_mut().unwrap().beat = u64::MAX;
+        let why = tokio::time::timeout(TIME * 2, lease.lost()).await.unwrap();
+        assert!(why.contains("panicked"), "{why}");
     }
 
     #[tokio::test(start_paused = true)]

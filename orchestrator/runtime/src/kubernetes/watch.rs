@@ -12,6 +12,7 @@ use super::access::Access;
 use super::api::Api;
 use super::objects::{Event, Meta, Object};
 use crate::RuntimeError;
+use warmpool_core::panics::keep_running;
 
 /// After a failure, and between two watches that end at once.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -56,7 +57,10 @@ impl<T: Object> Watched<T> {
             told: None,
         };
         let known = Arc::new(Known { objects: Mutex::new(objects), changes: watch::channel(0).0 });
-        let following = tokio::spawn(keep_up(api, Arc::clone(&known), list, watched, labels));
+        let told = Arc::clone(&known);
+        let following = tokio::spawn(keep_running("watch the cluster", async move || {
+            keep_up(&api, &told, list, watched, &labels).await;
+        }));
         Self { known, following }
     }
 
@@ -177,9 +181,9 @@ impl<T> Objects<T> {
 }
 
 /// Lists and watches for ever.
-async fn keep_up<T: Object>(api: Api, known: Arc<Known<T>>, list: Access, watched: Access, labels: String) {
+async fn keep_up<T: Object>(api: &Api, known: &Known<T>, list: Access, watched: Access, labels: &str) {
     loop {
-        match api.list::<T>(list, &labels).await {
+        match api.list::<T>(list, labels).await {
             Ok(found) => {
                 known.list(found.items);
                 let mut version = found.metadata.resource_version;
@@ -197,7 +201,7 @@ async fn keep_up<T: Object>(api: Api, known: Arc<Known<T>>, list: Access, watche
                         }
                     };
                     let begun = tokio::time::Instant::now();
-                    match api.watch(watched, &labels, &from, each).await {
+                    match api.watch(watched, labels, &from, each).await {
                         Ok(()) => known.went_well(),
                         // What happened since is not kept any more, as after a long outage.
                         Err(error) if error.code() == Some(410) => break,

@@ -12,6 +12,7 @@ use super::state::{Failure, Remover};
 use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
+use warmpool_core::panics::{Panicked, contained};
 use warmpool_extensions::OpenedExtension;
 use warmpool_runtime::{RuntimeError, WorkerSpec};
 
@@ -46,6 +47,9 @@ enum BootError {
     /// The pool has no use for it any more.
     #[error("not wanted any more")]
     Unwanted,
+    /// The start itself is at fault.
+    #[error("the start of it: {0}")]
+    Panicked(#[from] Panicked),
 }
 
 impl BootError {
@@ -82,7 +86,9 @@ impl BootError {
             // With the nodes that are left out, and why: the same words.
             Self::Runtime(error @ RuntimeError::NoNode { .. }) => Some(error.to_string()),
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
-            Self::Silent | Self::Lost(_) | Self::Slow(_) | Self::Extension(_) => Some(self.to_string()),
+            Self::Silent | Self::Lost(_) | Self::Slow(_) | Self::Extension(_) | Self::Panicked(_) => {
+                Some(self.to_string())
+            }
         }
     }
 }
@@ -92,7 +98,8 @@ impl Pool {
     pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
         let begun = Instant::now();
         let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
-        match self.try_boot(&id, key, &stop).await {
+        let booted = contained(self.try_boot(&id, key, &stop)).await;
+        match booted.unwrap_or_else(|panicked| Err(panicked.into())) {
             Ok(worker) => {
                 if self.lock().set_ready(worker) {
                     let took = begun.elapsed();
