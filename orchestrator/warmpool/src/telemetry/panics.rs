@@ -6,7 +6,7 @@ use std::thread;
 
 use metrics::counter;
 
-/// Has the log and the metrics, which have started, hear of every panic of this process from now on.
+/// Logs and counts every panic of this process from now on. To be called once the log and the metrics have started.
 pub(crate) fn report_panics() {
     // A metric that is there before it counts lets an alarm see the first one.
     counter!("warmpool_panics_total").increment(0);
