@@ -1,6 +1,7 @@
 //! Panics beside requests: one that ends a piece of the daemon's own work must neither stop that work for good nor leave somebody
 //! waiting for it.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -15,6 +16,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 #[error("it panicked")]
 pub struct Panicked;
+
+/// What a panic said.
+#[must_use]
+pub fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+}
 
 /// Does a piece of work whose panic concerns nothing else.
 /// Errors: when it panicked.
@@ -45,6 +53,7 @@ pub async fn keep_running(name: &'static str, work: impl AsyncFn()) {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
@@ -77,9 +86,17 @@ mod tests {
         assert_eq!(began.elapsed().as_secs(), 128);
     }
 
+    #[test]
+    fn what_a_panic_said_is_its_text() {
+        let caught = |panic: fn()| std::panic::catch_unwind(panic).unwrap_err();
+        assert_eq!(said(caught(|| panic!("as planned")).as_ref()), "as planned");
+        assert_eq!(said(caught(|| panic!("as {}", black_box("planned"))).as_ref()), "as planned");
+        assert_eq!(said(caught(|| std::panic::panic_any(7)).as_ref()), "without a message");
+    }
+
     #[tokio::test]
     async fn a_panic_is_contained() {
         assert_eq!(contained(async { 7 }).await.unwrap(), 7);
-        assert!(contained(async { assert!(std::hint::black_box(false), "as planned") }).await.is_err());
+        assert!(contained(async { assert!(black_box(false), "as planned") }).await.is_err());
     }
 }

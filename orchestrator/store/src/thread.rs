@@ -19,6 +19,7 @@ use super::journal::Journal;
 use super::ledger::Ledger;
 use super::lock::DirLock;
 use super::request::{Context, Request};
+use warmpool_core::panics;
 
 /// The most commits that wait for the barrier thread.
 const BARRIER_QUEUE: usize = 1024;
@@ -77,7 +78,7 @@ fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Re
             return;
         }
         Ok(Err(error)) => error,
-        Err(panic) => BackendError::Damaged(panic_text(panic.as_ref())),
+        Err(panic) => BackendError::Damaged(format!("panic: {}", panics::said(panic.as_ref()))),
     };
     // Only tests get past the hook. Then the backend is leaked: dropping it could hang or write.
     context.fatal(&failure);
@@ -102,10 +103,4 @@ fn run_barrier(mut durable: Durable, waiting: &std_mpsc::Receiver<Flushed>, cont
     if let Err(error) = context.mark.sync() {
         tracing::warn!(%error, "the mark of the store was not synced");
     }
-}
-
-/// What a caught panic said.
-pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("panic: {}", said.unwrap_or("without a message"))
 }

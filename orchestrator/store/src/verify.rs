@@ -12,7 +12,8 @@ use super::ledger::{Ledger, Tally};
 use super::recovery_file::RecoveryCause;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{KeyRange, StoreError, Table, record, thread};
+use super::{KeyRange, StoreError, Table, record};
+use warmpool_core::panics;
 
 /// Rows checked between two signs of progress.
 const PAGE: usize = 256;
@@ -48,7 +49,7 @@ pub(super) fn open_and_verify(database: &Path, timeout: Duration) -> Result<Soun
                 }
             }))
             .unwrap_or_else(|panic| {
-                let reason = thread::panic_text(panic.as_ref());
+                let reason = format!("panic: {}", panics::said(panic.as_ref()));
                 Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }))
             });
             let _ = done.send(outcome);

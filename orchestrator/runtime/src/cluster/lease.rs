@@ -161,7 +161,7 @@ impl Lease {
             let (store, term) = (Arc::clone(&store), term.clone());
             async move {
                 let renewing = contained(renew(&*store, &term, duration, &candidate, until)).await;
-                let why = renewing.unwrap_or_else(|panicked| format!("the renewal of its lease: {panicked}"));
+                let why = renewing.unwrap_or_else(|_| "the renewal of its lease panicked".to_owned());
                 // Whatever is still under way here must change nothing any more.
                 term.end();
                 tell.send_replace(Some(why));

@@ -65,7 +65,7 @@ impl SessionProfile {
     }
 
     /// Notes how a save went; one that saved a part names what it left out.
-    fn note(&self, outcome: Result<Option<String>, String>) {
+    pub(super) fn note(&self, outcome: Result<Option<String>, String>) {
         let (mut saved, now) = (self.saved.lock(), Some(unix_ms()));
         *saved = match outcome {
             Ok(left_out) => Saved { at_ms: now, error: left_out, tried_ms: now },

@@ -79,6 +79,9 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     }
     if contained(sessions.save_last(&session, &ending)).await.is_err() {
         tracing::error!(session = %session.id, "the last save of a profile panicked");
+        if let Some(profile) = &session.profile {
+            profile.note(Err("the last save panicked".to_owned()));
+        }
     }
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     sessions.close(&session, &ending).await;

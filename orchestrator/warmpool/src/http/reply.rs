@@ -22,6 +22,7 @@ use crate::http::error::Error;
 use warmpool_api::error::{ErrorBody, ErrorDetail};
 use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _};
 use warmpool_core::ids::RequestId;
+use warmpool_core::panics;
 use warmpool_keys::KeyId;
 
 /// What an answer has to know of its request.
@@ -269,8 +270,7 @@ pub(super) fn with_w3c_headers(mut response: Response) -> Response {
 
 /// A handler panicked: the client hears that, and the connection lives.
 pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    Error::internal(format!("panic: {}", text.unwrap_or("without a message"))).into_response()
+    Error::internal(format!("panic: {}", panics::said(panic.as_ref()))).into_response()
 }
 
 /// No route has this path.

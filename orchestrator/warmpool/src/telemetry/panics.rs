@@ -5,6 +5,7 @@ use std::panic::{self, PanicHookInfo};
 use std::thread;
 
 use metrics::counter;
+use warmpool_core::panics::said;
 
 /// Logs and counts every panic of this process from now on. To be called once the log and the metrics have started.
 pub(crate) fn report_panics() {
@@ -15,14 +16,12 @@ pub(crate) fn report_panics() {
 
 fn tell(panic: &PanicHookInfo<'_>) {
     counter!("warmpool_panics_total").increment(1);
-    let payload = panic.payload();
-    let said = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let thread = thread::current();
     // Only where RUST_BACKTRACE asks for one.
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
-    tracing::error!(thread = thread.name(), place, backtrace, "panic: {}", said.unwrap_or("without a message"));
+    tracing::error!(thread = thread.name(), place, backtrace, "panic: {}", said(panic.payload()));
 }
 
 #[cfg(test)]

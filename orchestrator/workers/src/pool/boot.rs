@@ -48,7 +48,7 @@ enum BootError {
     #[error("not wanted any more")]
     Unwanted,
     /// The start itself is at fault.
-    #[error("the start of it: {0}")]
+    #[error("its start panicked")]
     Panicked(#[from] Panicked),
 }
 
