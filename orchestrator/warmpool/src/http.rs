@@ -90,20 +90,19 @@ mod worlds;
 
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler as _;
-use axum::{Extension, Router, middleware};
-use tower_http::catch_panic::CatchPanicLayer;
+use axum::{Router, middleware};
 use tower_http::compression::CompressionLayer;
 
-pub(crate) use app::App;
+pub(crate) use app::{App, Parts};
 pub(crate) use budget::{Budget, KeylessBudget};
 pub(crate) use console::Console;
 pub(crate) use server::Listener;
 pub(crate) use server::serve;
 pub(crate) use sign_ins::SignIns;
 
-use openapi::{Access, AnyObject, Description, Operation, Routes};
+pub(crate) use openapi::Description;
+use openapi::{Access, AnyObject, Operation, Routes};
 use route::Policy;
 use warmpool_config::Config;
 
@@ -165,22 +164,22 @@ pub(crate) fn description(config: &Config) -> serde_json::Result<String> {
         || format!("http://{}", config.server.listen),
         |public| public.as_str().trim_end_matches('/').to_owned(),
     );
-    serde_json::to_string_pretty(&Description::new(&routes(), config).at(&url))
+    serde_json::to_string_pretty(&describe(config).at(&url))
+}
+
+/// Describes the routes of a daemon with these settings.
+pub(crate) fn describe(config: &Config) -> Description {
+    Description::new(&routes(), config)
 }
 
 /// The service.
 pub(crate) fn router(app: App) -> Router {
     let routes = routes();
-    let description = Arc::new(Description::new(&routes, &app.config));
     let table = Arc::new(routes.table());
     routes
         .into_router()
         .fallback(site::not_found)
         .method_not_allowed_fallback(reply::method_not_allowed)
-        .layer(Extension(description))
-        // Each route that reads a body has a limit of its own.
-        .layer(DefaultBodyLimit::disable())
-        .layer(CatchPanicLayer::custom(reply::panicked))
         .layer(middleware::from_fn_with_state((app.clone(), table), guard::guard))
         .with_state(app)
 }

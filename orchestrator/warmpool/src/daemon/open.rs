@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Daemon, StartError};
-use crate::http::{self, App};
+use crate::http::{self, App, Parts};
 use warmpool_config::{Config, check_ca_certificates};
 use warmpool_core::drain::Drain;
 use warmpool_core::instance::Instance;
@@ -125,7 +125,7 @@ impl Daemon {
             tasks: tasks.clone(),
             drain: drain.clone(),
         });
-        let app = App {
+        let app = App::new(Parts {
             mcp,
             targets: Targets::new(sessions.clone(), pool.clone(), drain.clone()),
             keys,
@@ -151,8 +151,9 @@ impl Daemon {
             ),
             recovery: recovery.map(Arc::new),
             started: Instant::now(),
+            description: http::describe(&config),
             config,
-        };
+        });
         Ok(Some(Self { app, ownership, stop }))
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Daemon, End, Shutdown, StartError};
 use crate::control;
 use crate::doctor;
-use crate::http::{self, App, Listener};
+use crate::http::{self, App, Listener, Parts};
 use crate::telemetry;
 use warmpool_core::drain::Phase;
 use warmpool_core::panics::keep_running;
@@ -43,11 +43,12 @@ impl Daemon {
     /// Serves, and lets each part do its own work. What must end before the daemon does is the drain's.
     pub(super) async fn start(&self, listener: Listener) -> Result<Started, StartError> {
         let Self { app, stop, .. } = self;
-        let App { config, keys, pool, sessions, tasks, worlds, store, drain, .. } = app.clone();
+        let Parts { config, keys, pool, sessions, tasks, worlds, store, drain, .. } = &**app;
         // Before the first key can be revoked.
         tokio::spawn(follow_revocations(keys.clone(), sessions.clone(), tasks.clone()));
         let integration_keys = worlds.keys().clone();
-        control::listen(&config.store.data_dir, keys.clone(), integration_keys, store.clone(), pool, drain.clone())
+        let data_dir = &config.store.data_dir;
+        control::listen(data_dir, keys.clone(), integration_keys, store.clone(), pool.clone(), drain.clone())
             .await
             .map_err(StartError::Control)?;
         if let Some(tls) = &listener.tls {
@@ -58,22 +59,23 @@ impl Daemon {
         }
         let metrics = app.metrics.clone();
         tokio::spawn(keep_running("fold metrics", async move || telemetry::upkeep(metrics.clone()).await));
-        let stopped = stop.clone();
-        tokio::spawn(keep_running("make backups", async move || run_backups(store.clone(), stopped.clone()).await));
-        let stopped = stop.clone();
+        let (saved, stopped) = (store.clone(), stop.clone());
+        tokio::spawn(keep_running("make backups", async move || run_backups(saved.clone(), stopped.clone()).await));
+        let (keys, stopped) = (keys.clone(), stop.clone());
         let last_used =
             keep_running("write when keys were used", async move || keys.run_last_used(stopped.clone()).await);
         let last_used = tokio::spawn(last_used);
+        let (sessions, tasks) = (sessions.clone(), tasks.clone());
         drain.spawn(keep_running("forget sessions", async move || sessions.sweep().await));
         drain.spawn(keep_running("forget tasks", async move || tasks.sweep().await));
         let (profiles, stopped) = (app.profiles.clone(), stop.clone());
         drain.spawn(keep_running("forget profiles", async move || forget_unused(&profiles, &stopped).await));
-        let rendering = worlds.clone();
+        let (worlds, rendering) = (worlds.clone(), worlds.clone());
         drain.spawn(keep_running("forget worlds", async move || worlds.sweep().await));
         drain.spawn(async move { rendering.run().await });
         let sampled = app.clone();
         drain.spawn(keep_running("take samples", async move || http::take_samples(sampled.clone()).await));
-        let (router, phases) = (http::router(app.clone()), drain.clone());
+        let (router, config, phases) = (http::router(app.clone()), Arc::clone(config), drain.clone());
         drain.spawn(keep_running("serve", async move || http::serve(&listener, &router, &config, &phases).await));
         Ok(Started { warming: drain.spawn(warm_up(app.clone())), last_used })
     }
@@ -99,7 +101,7 @@ impl Daemon {
     }
 
     fn is_idle(&self) -> bool {
-        let App { pool, sessions, tasks, worlds, .. } = &self.app;
+        let Parts { pool, sessions, tasks, worlds, .. } = &*self.app;
         let (queued, running, _) = tasks.counts();
         pool.is_idle() && sessions.live_count() == 0 && queued + running == 0 && worlds.counts() == (0, 0)
     }
@@ -141,7 +143,7 @@ async fn replaceable(shutdown: &Shutdown, idle: impl Fn() -> bool) {
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
 /// Errors: `Unfit` when the engine or the workers' network is not fit for them: somebody has to mend that.
 async fn warm_up(app: App) -> Result<(), StartError> {
-    let App { config, pool, sessions, tasks, recorder, drain, .. } = app;
+    let Parts { config, pool, sessions, tasks, recorder, drain, .. } = &*app;
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
         if error.is_unfit() {
@@ -155,7 +157,7 @@ async fn warm_up(app: App) -> Result<(), StartError> {
             () = sleep(RUNTIME_RETRY) => {}
         }
     }
-    tokio::spawn(doctor::log_silent_flaws(config));
+    tokio::spawn(doctor::log_silent_flaws(Arc::clone(config)));
     tasks.resume();
     for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
         let recorder = recorder.clone();
@@ -166,7 +168,7 @@ async fn warm_up(app: App) -> Result<(), StartError> {
         });
     }
     // Only now is it known which recordings go on, and so which ones may give way.
-    let ended = drain.clone();
+    let (recorder, ended) = (recorder.clone(), drain.clone());
     drain.spawn(keep_running("remove recordings", async move || recorder.keep_recordings(ended.clone()).await));
     let follow = pool.clone();
     drain.spawn(keep_running("follow the container runtime", async move || follow.follow_runtime().await));

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::closing::Closing;
 use super::start::Started;
 use super::{Daemon, End, StartError};
-use crate::http::App;
+use crate::http::Parts;
 use warmpool_core::drain::Phase;
 
 impl Daemon {
@@ -22,7 +22,7 @@ impl Daemon {
         if let Ok(End::Superseded) = end {
             return end;
         }
-        let App { config, pool, sessions, tasks, store, drain, .. } = &self.app;
+        let Parts { config, pool, sessions, tasks, store, drain, .. } = &*self.app;
         drain.advance(Phase::Draining);
         let closing = Closing::begin(&config.drain, force.clone());
         if let Ok(End::SessionsKept | End::Replaced) = end {

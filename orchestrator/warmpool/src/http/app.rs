@@ -1,5 +1,6 @@
 //! What the routes work with.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use warmpool_protocol::Snapshot;
 
 use super::budget::{Budget, KeylessBudget};
 use super::console::Console;
+use super::openapi::Description;
 use super::sign_ins::SignIns;
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -26,9 +28,26 @@ use warmpool_webhooks::Webhooks;
 use warmpool_workers::pool::Pool;
 use warmpool_worlds::Worlds;
 
-/// What the routes work with.
+/// What the routes work with. A clone is another handle, since the router makes several for each request.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<Parts>);
+
+impl App {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// The parts of an [`App`].
+pub(crate) struct Parts {
     pub config: Arc<Config>,
     pub keys: Keys,
     pub pool: Pool,
@@ -64,9 +83,11 @@ pub(crate) struct App {
     pub started: Instant,
     /// What debugging ports list.
     pub targets: Targets,
+    /// What `/openapi.json` says.
+    pub description: Description,
 }
 
-impl App {
+impl Parts {
     /// The version that a browser of this engine reports, if one is at hand.
     pub(super) fn known_snapshot(&self, engine: Engine) -> Option<Snapshot> {
         self.pool.warm_snapshot(engine).or_else(|| {

@@ -1,11 +1,14 @@
 //! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query; and what
 //! every answer passes: the question whether its caller may still have it.
 
+use std::net::SocketAddrV4;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
 use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -16,7 +19,7 @@ use url::{Host, Url};
 use super::App;
 use super::console::RequestLine;
 use super::peer::Peer;
-use super::reply::{REQUEST, RequestContext, RequestNotes};
+use super::reply::{self, REQUEST, RequestContext, RequestNotes};
 use super::revocation;
 use super::route::{Route, RouteTable, Traffic, form_of_unknown};
 use crate::http::error::Error;
@@ -62,7 +65,7 @@ pub(super) async fn guard(
         if let Some(route) = route {
             request.extensions_mut().insert(route);
         }
-        next.run(request).await
+        unless_it_panics(next.run(request)).await
     };
     let work = async {
         let response = work.await;
@@ -76,6 +79,11 @@ pub(super) async fn guard(
     }
     line.end(&app, response.status(), &notes);
     response
+}
+
+/// A handler's answer. One that panicked answers with an internal error, and its connection lives.
+async fn unless_it_panics(handler: impl Future<Output = Response>) -> Response {
+    AssertUnwindSafe(handler).catch_unwind().await.unwrap_or_else(|panic| reply::panicked(panic.as_ref()))
 }
 
 /// The request's span in a trace, if it is one of those that traces have. It names the route, whose path has no token.
@@ -138,6 +146,10 @@ pub(super) fn check_path(path: &str) -> Result<(), Error> {
 }
 
 fn host_is_ours(config: &Config, host: &str) -> bool {
+    // What most clients send, without the cost of a URL.
+    if host.parse::<SocketAddrV4>().is_ok() {
+        return true;
+    }
     let Ok(url) = Url::parse(&format!("http://{host}/")) else { return false };
     if url.username() != "" || url.password().is_some() || url.path() != "/" || url.query().is_some() {
         return false;
@@ -183,6 +195,17 @@ mod tests {
             &Machine { memory: 8 << 30, cores: 2, root: true, ..Machine::default() },
         )
         .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_answers_without_what_it_said() {
+        let answer = unless_it_panics(async { panic!("the secret is {}", std::hint::black_box("WP-1")) }).await;
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 16).await.unwrap();
+        let text = std::str::from_utf8(&body).unwrap();
+        assert!(text.contains("internal") && !text.contains("WP-1"), "{text}");
+        let whole = unless_it_panics(async { StatusCode::NO_CONTENT.into_response() }).await;
+        assert_eq!(whole.status(), StatusCode::NO_CONTENT);
     }
 
     #[test]

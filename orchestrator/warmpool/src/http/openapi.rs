@@ -7,9 +7,7 @@ mod operation;
 mod routes;
 mod schemas;
 
-use std::sync::Arc;
-
-use axum::Extension;
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
@@ -19,6 +17,7 @@ pub(super) use access::Access;
 pub(super) use operation::{EVENTS, Operation};
 pub(super) use routes::Routes;
 
+use super::App;
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use schemas::Schemas;
@@ -67,7 +66,7 @@ const ABOUT: &str = "Warmpool hands each client a fresh browser from a warm pool
 
 /// The description, without the address under which a client sees the service.
 #[derive(Debug)]
-pub(super) struct Description {
+pub(crate) struct Description {
     members: Map<String, Value>,
 }
 
@@ -128,8 +127,8 @@ pub(super) struct DescriptionAt<'a> {
 }
 
 /// `GET /openapi.json`
-pub(super) async fn serve(Extension(description): Extension<Arc<Description>>, base: PublicUrl) -> Response {
-    json_reply(StatusCode::OK, &description.at(&base.http()))
+pub(super) async fn serve(State(app): State<App>, base: PublicUrl) -> Response {
+    json_reply(StatusCode::OK, &app.description.at(&base.http()))
 }
 
 #[cfg(test)]

@@ -268,9 +268,9 @@ pub(super) fn with_w3c_headers(mut response: Response) -> Response {
     response
 }
 
-/// A handler panicked: the client hears that, and the connection lives.
-pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    Error::internal(format!("panic: {}", panics::said(panic.as_ref()))).into_response()
+/// A handler panicked: the log has what it said.
+pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Response {
+    Error::internal(format!("panic: {}", panics::said(panic))).into_response()
 }
 
 /// No route has this path.

@@ -12,6 +12,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -51,10 +52,26 @@ impl Listener {
     }
 }
 
+/// Counts answers by the class of their status.
+#[derive(Clone)]
+struct Answers(Arc<[Counter; CLASSES.len()]>);
+
+impl Answers {
+    /// Looks the counters up, once for all.
+    fn new() -> Self {
+        Self(Arc::new(CLASSES.map(|class| metrics::counter!("warmpool_http_responses_total", "class" => class))))
+    }
+
+    fn count(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1).min(CLASSES.len() - 1);
+        self.0[class].increment(1);
+    }
+}
+
 /// Serves `router` until the daemon stops.
 pub(crate) async fn serve(listener: &Listener, router: &Router, config: &Arc<Config>, drain: &Drain) {
     let places = Arc::new(Semaphore::new(config.server.max_connections));
-    let addresses = Addresses::default();
+    let (addresses, answers) = (Addresses::default(), Answers::new());
     loop {
         // Beyond the limit connections wait in the kernel's queue.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -68,12 +85,12 @@ pub(crate) async fn serve(listener: &Listener, router: &Router, config: &Arc<Con
             refuse(stream, listener.tls.is_some(), limit);
             continue;
         };
-        let (router, config, drain) = (router.clone(), Arc::clone(config), drain.clone());
+        let (router, answers, config, drain) = (router.clone(), answers.clone(), Arc::clone(config), drain.clone());
         let acceptor = listener.tls.as_ref().map(|tls| tls.acceptor());
         // Not tracked: a connection may be idle for ever, and what matters on it (sessions, tasks) is tracked itself.
         tokio::spawn(async move {
             let _held = (place, seat);
-            let served = connection(stream, address, acceptor, router, &config);
+            let served = connection(stream, address, acceptor, router, answers, &config);
             tokio::select! {
                 () = drain.reached(Phase::Stopped) => {}
                 () = served => {}
@@ -95,6 +112,7 @@ async fn connection(
     address: SocketAddr,
     acceptor: Option<tokio_rustls::TlsAcceptor>,
     router: Router,
+    answers: Answers,
     config: &Config,
 ) {
     let _ = stream.set_nodelay(true);
@@ -108,9 +126,9 @@ async fn connection(
     let flow = stream.flow();
     let peer = Peer { address, secure: acceptor.is_some() };
     match acceptor {
-        None => http(stream, flow, peer, router, config).await,
+        None => http(stream, flow, peer, router, answers, config).await,
         Some(acceptor) => match timeout(server.header_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => http(stream, flow, peer, router, config).await,
+            Ok(Ok(stream)) => http(stream, flow, peer, router, answers, config).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         },
@@ -132,10 +150,11 @@ async fn http(
     flow: Arc<Flow>,
     peer: Peer,
     router: Router,
+    answers: Answers,
     config: &Config,
 ) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (router, flow) = (router.clone(), Arc::clone(&flow));
+        let (router, answers, flow) = (router.clone(), answers.clone(), Arc::clone(&flow));
         async move {
             flow.caught_up().await;
             let mut request: Request = request.map(axum::body::Body::new);
@@ -143,8 +162,7 @@ async fn http(
             mend_path(&mut request);
             // A router's error is Infallible.
             let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
-            let class = CLASSES[usize::from(response.status().as_u16() / 100).saturating_sub(1).min(CLASSES.len() - 1)];
-            metrics::counter!("warmpool_http_responses_total", "class" => class).increment(1);
+            answers.count(response.status());
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 flow.hand_over();
             }
