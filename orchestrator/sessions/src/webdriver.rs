@@ -153,7 +153,7 @@ pub async fn forward(
     let closes = window::closes(request.method(), &command);
     if closes {
         // With the last window the browser goes.
-        session.save_before_close().await;
+        Box::pin(session.save_before_close()).await;
     }
     *request.headers_mut() = only(&FOR_DRIVERS, request.headers());
     let limit = config.webdriver.command_timeout;
@@ -169,13 +169,13 @@ pub async fn forward(
             *response.headers_mut() = answer_headers(response.headers());
             let read = async {
                 if closes {
-                    return window::closed(session, response).await;
+                    return Box::pin(window::closed(session, response)).await;
                 }
                 if let Some(size) = fills {
-                    return window::filled(session, id, size, response).await;
+                    return Box::pin(window::filled(session, id, size, response)).await;
                 }
                 if let Some(name) = error_name(session, &response) {
-                    return named(response, name).await;
+                    return Box::pin(named(response, name)).await;
                 }
                 Ok(response.map(|body| {
                     let held = move |frame| {

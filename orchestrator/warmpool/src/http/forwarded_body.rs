@@ -18,23 +18,29 @@ use warmpool_core::error::Cause;
 use warmpool_workers::worker;
 
 /// What is wrong with a body that is on its way: its client's own fault, and not the worker's.
-pub(super) struct BodyFault(oneshot::Receiver<Error>);
+pub(super) struct BodyFault(Option<oneshot::Receiver<Error>>);
 
 impl BodyFault {
+    /// For a body that is here already.
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+
     /// Does what needs the body, and breaks it off when the body is at fault.
     /// Errors: the body's fault, and those of `work`.
-    pub(super) async fn or<T, E: Into<Error>>(mut self, work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
+    pub(super) async fn or<T, E: Into<Error>>(self, work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
+        let Some(mut fault) = self.0 else { return work.await.map_err(Into::into) };
         let failed = tokio::select! {
             biased;
             // Where nothing is said, it came as it should.
-            Ok(error) = &mut self.0 => return Err(error),
+            Ok(error) = &mut fault => return Err(error),
             done = work => match done {
                 Ok(done) => return Ok(done),
                 Err(error) => error.into(),
             },
         };
         // The work itself may have been the first to hear of the fault.
-        Err(self.0.try_recv().unwrap_or(failed))
+        Err(fault.try_recv().unwrap_or(failed))
     }
 }
 
@@ -57,6 +63,9 @@ pub(super) fn forward(
     setting: &'static str,
     pause: Duration,
 ) -> Result<(worker::Body, BodyFault), Error> {
+    if body.size_hint().exact() == Some(0) {
+        return Ok((worker::full(""), BodyFault::none()));
+    }
     let too_large = Error::BodyTooLarge { limit, setting };
     if body.size_hint().lower() > limit {
         return Err(too_large);
@@ -70,7 +79,7 @@ pub(super) fn forward(
         too_large: Some(too_large),
         fault: Some(sender),
     };
-    Ok((passed.boxed_unsync(), BodyFault(receiver)))
+    Ok((passed.boxed_unsync(), BodyFault(Some(receiver))))
 }
 
 struct ForwardedBody {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::App;
 use super::body::{self, Text};
 use super::devtools;
-use super::forwarded_body::forwarded_body;
+use super::forwarded_body::{BodyFault, forwarded_body};
 use super::headers::media_type;
 use super::openapi::{Access, AnyObject, Operation, Routes};
 use super::public_url::PublicUrl;
@@ -315,14 +315,15 @@ pub(super) async fn forward(
     let command = Command::read(request.method(), uri.path(), before)?;
     let (parts, body) = request.into_parts();
     let (limit, setting) = (app.config.webdriver.max_body.bytes(), "webdriver.max_body");
-    if body.size_hint().exact().is_none() {
+    // What is in memory counts until the driver has it.
+    let text;
+    let (body, fault) = if body.size_hint().exact().is_some() {
+        forwarded_body(app, body, limit, setting)?
+    } else {
         // In chunks. Chromedriver takes a body whose length its head names, and waits in vain for any other.
-        let text = body::read(app, body, limit, setting).await?;
-        let request = http::Request::from_parts(parts, full(text.bytes()));
-        let response = driver::forward(session, &app.config, driver_id, command, request).await?;
-        return Ok(response.map(Body::new));
-    }
-    let (body, fault) = forwarded_body(app, body, limit, setting)?;
+        text = body::read(app, body, limit, setting).await?;
+        (full(text.bytes()), BodyFault::none())
+    };
     let request = http::Request::from_parts(parts, body);
     let response = fault.or(driver::forward(session, &app.config, driver_id, command, request)).await?;
     Ok(response.map(Body::new))

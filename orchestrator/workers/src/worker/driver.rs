@@ -42,8 +42,9 @@ impl Driver {
         mut request: Request<Body>,
         passes_agent: bool,
     ) -> Result<Response<Incoming>, AgentError> {
-        let port = if passes_agent { None } else { *self.port.get_or_try_init(|| self.find_port()).await? };
-        let Some(port) = port else { return self.agent.forward(path, request).await };
+        // What is seldom awaited is boxed, here and in what calls this: each command moves the whole future about.
+        let port = if passes_agent { None } else { *self.port.get_or_try_init(|| Box::pin(self.find_port())).await? };
+        let Some(port) = port else { return Box::pin(self.agent.forward(path, request)).await };
         // The driver takes only hosts that it listens on, and no origin.
         let host = format!("127.0.0.1:{port}");
         *request.uri_mut() = uri(&format!("http://{host}{path}"))?;
