@@ -69,8 +69,17 @@ impl AsyncRead for HandedSocket {
         }
         loop {
             ready!(self.0.poll_read_ready(cx))?;
-            let read = self.0.try_io(Interest::READABLE, || Ok(recv(&*self.0, &mut *space, RecvFlags::DONTWAIT)?.1));
-            match read {
+            let mut short = None;
+            let read = self.0.try_io(Interest::READABLE, || {
+                let read = recv(&*self.0, &mut *space, RecvFlags::DONTWAIT)?.1;
+                if (1..space.len()).contains(&read) {
+                    short = Some(read);
+                    // A read that leaves room has taken all there was: wait for the next event, without one more call to ask.
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Ok(read)
+            });
+            match short.map_or(read, Ok) {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 read => {
                     buf.advance(read?);
@@ -210,6 +219,26 @@ mod tests {
             handed.shutdown().await.unwrap();
         };
         assert!(tokio::join!(writes, reads).1 == much);
+    }
+
+    #[tokio::test]
+    async fn what_comes_behind_a_short_read_is_read_as_well() {
+        let (mut browser, socket) = UnixStream::pair().unwrap();
+        let mut handed = given(&[socket.as_fd()]).await.unwrap();
+        drop(socket);
+        let mut buffer = [0; 8];
+        // One that fills the buffer, one that does not, and one that comes while the reader waits.
+        for piece in ["12345678", "123", "12345678123"] {
+            browser.write_all(piece.as_bytes()).await.unwrap();
+            handed.read_exact(&mut buffer[..piece.len().min(8)]).await.unwrap();
+        }
+        let (late, read) = tokio::join!(browser.write_all(b"45678"), handed.read_exact(&mut buffer));
+        assert!(late.is_ok() && read.is_ok() && buffer == *b"12345678");
+        // The last words of one that is gone.
+        browser.write_all(b"123").await.unwrap();
+        drop(browser);
+        assert_eq!(handed.read(&mut buffer).await.unwrap(), 3);
+        assert_eq!(handed.read(&mut buffer).await.unwrap(), 0);
     }
 
     #[tokio::test]
