@@ -8,10 +8,13 @@ import { folderOf } from './ports.mjs';
 const PROBE = fileURLToPath(new URL('probe.mjs', import.meta.url));
 const ROOT = process.getuid() === 0;
 
+/** The words of a command that root runs. */
+export const asRoot = (words) => [...(ROOT ? [] : ['sudo', '-n']), ...words];
+
 export class Probe {
   /** A probe; with `pid` it speaks with the programs beside that process, which takes root or a sudo that does not ask. */
   static start(pid) {
-    return Probe.#run(pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'env', `WORKER_PORTS=${folderOf(pid)}`]);
+    return Probe.#run(pid === undefined ? [] : asRoot(['env', `WORKER_PORTS=${folderOf(pid)}`]));
   }
 
   static #run(beside) {
@@ -24,7 +27,7 @@ export class Probe {
 
   /** A probe on the network of a process, whose ports are not hidden. Takes root as well. */
   static enter(pid) {
-    return Probe.#run([...(ROOT ? [] : ['sudo', '-n']), 'nsenter', '--net', '--target', String(pid)]);
+    return Probe.#run(asRoot(['nsenter', '--net', '--target', String(pid)]));
   }
 
   /** Gives an order and waits for its answer. */

@@ -1,14 +1,16 @@
 // DevTools through Warmpool, and beside the browser: the same browser, the same moment.
 
+import { startCopier } from '../copier.mjs';
 import { mainProcess } from '../docker.mjs';
 import { timeSpent } from '../processes.mjs';
-import { summary } from '../stats.mjs';
+import { rotated, summary } from '../stats.mjs';
 import { goal } from '../table.mjs';
 import { Probe, withTwoProbes } from '../probes.mjs';
 
 /** Round trips before the other probe has its turn. */
 const BLOCK = 20;
 const MEGABYTES = 16;
+const BROWSER_PORT = 9222;
 /** Round trips whose processor time is measured at once. */
 const TRIPS = 1000;
 
@@ -24,14 +26,20 @@ export async function relay({ daemon, quick, table, progress, peer }) {
     await through.ask('browser', { websocket: session.websocket_url });
     await direct.ask('browser', { debugging: 'http://127.0.0.1:9222' });
     const pair = [through, direct];
-    // The first of everything is slower on both sides.
-    for (const probe of pair) await probe.ask('roundTrips', { count: 50 });
-    const [ours, theirs] = await alternate(pair, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
-    roundTrip = summary(ours);
-    table.add({
-      ...{ measure: 'round trip of Runtime.evaluate', unit: 'ms', ...summary(ours) },
-      ...{ against: { name: 'beside the browser', ...summary(theirs) }, goal: goal.atMost(1.15) },
-    });
+    const copier = await startCopier(pid, BROWSER_PORT);
+    const copied = copier && Probe.start();
+    await copied?.ask('browser', { debugging: copier.url });
+    const all = copied ? [...pair, copied] : pair;
+    // The first of everything is slower on all sides.
+    for (const probe of all) await probe.ask('roundTrips', { count: 50 });
+    const times = await alternate(all, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
+    const [ours, beside, copies] = times.map(summary);
+    copied?.stop();
+    copier?.stop();
+    roundTrip = ours;
+    const line = { measure: 'round trip of Runtime.evaluate', unit: 'ms', ...ours };
+    table.add({ ...line, against: { name: 'beside the browser', ...beside }, goal: goal.atMost(1.15) });
+    if (copies) table.add({ ...line, against: { name: 'through socat', ...copies } });
     progress('round trips done');
     for (const probe of pair) await probe.ask('bulk', { megabytes: MEGABYTES });
     const [fast, bare] = await alternate(pair, results, async (probe) => [await probe.ask('bulk', { megabytes: MEGABYTES })]);
@@ -78,12 +86,11 @@ async function other(peer, trips, results, table, roundTrip) {
   }
 }
 
-/** Lets two take turns, each going first in every other round; answers all samples of each. */
-export async function alternate([one, two], rounds, work) {
-  const samples = [[], []];
+/** Lets contenders take turns, each going first in its rounds; answers all samples of each. */
+export async function alternate(contenders, rounds, work) {
+  const samples = contenders.map(() => []);
   for (let round = 0; round < rounds; round += 1) {
-    const order = round % 2 === 0 ? [0, 1] : [1, 0];
-    for (const at of order) samples[at].push(...(await work([one, two][at])));
+    for (const at of rotated([...contenders.keys()], round)) samples[at].push(...(await work(contenders[at])));
   }
   return samples;
 }
