@@ -30,13 +30,14 @@ pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
 }
 
-/// Does what goes on until the daemon's end, and then returns. After a panic the work begins again. `name` says in the log which it is.
-pub async fn keep_running(name: &'static str, work: impl AsyncFn()) {
+/// Does what goes on for long, and returns with it: until the daemon's end, or that of a session. After a panic the work begins again.
+/// `name` says in the log which it is.
+pub async fn keep_running<T>(name: &'static str, work: impl AsyncFn() -> T) -> T {
     let mut pause = FIRST_PAUSE;
     loop {
         let began = Instant::now();
-        if contained(async { work().await }).await.is_ok() {
-            return;
+        if let Ok(done) = contained(async { work().await }).await {
+            return done;
         }
         if began.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -61,11 +62,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_panics_begins_again_after_growing_pauses() {
         let (turns, began) = (AtomicU32::new(0), Instant::now());
-        keep_running("a test", async || {
+        let done = keep_running("a test", async || {
             let turn = turns.fetch_add(1, Ordering::Relaxed);
             assert!(turn >= 8, "as planned");
-        })
-        .await;
+            turn
+        });
+        assert_eq!(done.await, 8);
         assert_eq!(turns.into_inner(), 9);
         // 1 + 2 + 4 + 8 + 16 + 32 + 60 + 60
         assert_eq!(began.elapsed().as_secs(), 183);

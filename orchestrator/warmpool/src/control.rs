@@ -20,6 +20,7 @@ use warmpool_config::EgressRules;
 use warmpool_core::accept;
 use warmpool_core::browser::Engine;
 use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::panics::keep_running;
 use warmpool_keys::{IntegrationKey, IntegrationKeys, IntegrationKind};
 use warmpool_keys::{KeyKind, KeyRecord, KeyRole, Keys, NewKey};
 use warmpool_sessions::video;
@@ -276,7 +277,7 @@ pub(crate) async fn listen(
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     let stopping = drain.clone();
-    drain.spawn(async move {
+    let taking = async move || {
         loop {
             let (stream, _) = tokio::select! {
                 () = stopping.reached(Phase::Stopped) => break,
@@ -290,7 +291,8 @@ pub(crate) async fn listen(
             });
         }
         let _ = std::fs::remove_file(&path);
-    });
+    };
+    drain.spawn(keep_running("take orders", taking));
     Ok(())
 }
 

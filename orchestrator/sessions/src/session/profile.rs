@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
@@ -231,20 +230,22 @@ fn too_slow(limit: Duration) -> String {
     format!("the browser did not give its profile within {} seconds", limit.as_secs())
 }
 
-impl Sessions {
-    /// Saves the profile of a session again and again, and whenever a person has done something, until it is told to stop.
-    pub(super) async fn keep_saving(session: Arc<Session>, interval: Duration) {
-        let Some(profile) = &session.profile else { return };
+impl Session {
+    /// Saves its profile again and again, and whenever a person has done something, until it is told to stop.
+    pub(super) async fn keep_saving(&self, interval: Duration) {
+        let Some(profile) = &self.profile else { return };
         loop {
             if timeout(interval, profile.touched.notified()).await.is_ok() {
                 // They may still be typing, though not for ever.
                 let quiet = async { while timeout(QUIET, profile.touched.notified()).await.is_ok() {} };
                 let _ = timeout(interval, quiet).await;
             }
-            session.save_profile(false).await;
+            self.save_profile(false).await;
         }
     }
+}
 
+impl Sessions {
     /// Saves the profile of a session that has ended, while its browser is there.
     pub(super) async fn save_last(&self, session: &Session, ending: &Ending) {
         let Some(profile) = &session.profile else { return };

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
 use warmpool_config::Session as Limits;
-use warmpool_core::panics::contained;
+use warmpool_core::panics::{contained, keep_running};
 use warmpool_workers::pool::Lease;
 use warmpool_workers::worker::Health;
 
@@ -58,14 +58,25 @@ impl Sessions {
 
 /// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
-    let told = tokio::spawn(follow_worker(sessions.clone(), Arc::clone(&session)));
-    let telling = sessions
-        .tells_who_waits(&session)
-        .then(|| tokio::spawn(Sessions::tell_who_waits(sessions.clone(), Arc::clone(&session))));
-    let saving = session.saves_while_running().then(|| {
-        tokio::spawn(Sessions::keep_saving(Arc::clone(&session), sessions.shared.config.profiles.save_interval))
+    let handles = || (sessions.clone(), Arc::clone(&session));
+    let told = {
+        let (sessions, session) = handles();
+        tokio::spawn(keep_running("follow a worker", async move || follow_worker(&sessions, &session).await))
+    };
+    let telling = sessions.tells_who_waits(&session).then(|| {
+        let (sessions, session) = handles();
+        tokio::spawn(keep_running("tell who waits", async move || sessions.tell_who_waits(&session).await))
     });
-    let ending = watch(&session, &sessions.shared.config.session).await;
+    let saving = session.saves_while_running().then(|| {
+        let (sessions, session) = handles();
+        let interval = sessions.shared.config.profiles.save_interval;
+        tokio::spawn(keep_running("save a profile", async move || session.keep_saving(interval).await))
+    });
+    let ending = {
+        let (sessions, session) = handles();
+        let watching = async move || watch(&session, &sessions.shared.config.session).await;
+        keep_running("watch a session", watching).await
+    };
     session.end(ending);
     // The first reason holds, and it may not be the one found here.
     let ending = session.ended().await;
@@ -104,7 +115,7 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
 
 /// Follows what the worker reports. Says, and keeps, that a page or another process of the browser ended for lack of memory: the
 /// session may go on. And looks for the reason why the first page did not load while it is known.
-async fn follow_worker(sessions: Sessions, session: Arc<Session>) {
+async fn follow_worker(sessions: &Sessions, session: &Arc<Session>) {
     let mut snapshot = session.worker.snapshot.clone();
     let mut told = None;
     loop {
@@ -114,7 +125,7 @@ async fn follow_worker(sessions: Sessions, session: Arc<Session>) {
             told = kills;
             tracing::warn!(session = %session.id, kills, "memory ran out, and the kernel ended a process of the browser: \
                 raise worker.memory");
-            sessions.persist(&session).await;
+            sessions.persist(session).await;
         }
         if snapshot.changed().await.is_err() {
             return;

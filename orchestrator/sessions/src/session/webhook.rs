@@ -1,7 +1,5 @@
 //! What webhooks hear of sessions: their ends, and challenges that wait for a person.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::record::Record;
@@ -51,14 +49,14 @@ impl Sessions {
     }
 
     /// Tells of each challenge that waits for a person, until the session ends.
-    pub(super) async fn tell_who_waits(self, session: Arc<Session>) {
+    pub(super) async fn tell_who_waits(&self, session: &Session) {
         let mut waiting = session.captchas.watch();
         let mut told = None;
         loop {
             let now = waiting.borrow_and_update().clone().filter(|captcha| captcha.by == SolvedBy::Person);
             if let Some(captcha) = now.filter(|captcha| told != Some(captcha.since)) {
                 told = Some(captcha.since);
-                self.tell_of(&session, &captcha).await;
+                self.tell_of(session, &captcha).await;
             }
             if waiting.changed().await.is_err() {
                 return;

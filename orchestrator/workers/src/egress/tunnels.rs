@@ -8,6 +8,7 @@ use http::HeaderMap;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::sleep;
+use warmpool_core::panics::keep_running;
 use warmpool_protocol::EGRESS_PROTOCOL;
 
 use super::{Shared, connection};
@@ -22,13 +23,15 @@ const RETRY: Duration = Duration::from_millis(200);
 pub(super) fn open(shared: &Arc<Shared>) {
     for _ in 0..IDLE {
         let shared = Arc::clone(shared);
-        tokio::spawn(async move { shared.stop.clone().run_until_cancelled_owned(keep_open(shared)).await });
+        let stop = shared.stop.clone();
+        let opening = keep_running("keep a tunnel open", async move || keep_open(&shared).await);
+        tokio::spawn(stop.run_until_cancelled_owned(opening));
     }
 }
 
-async fn keep_open(shared: Arc<Shared>) {
+async fn keep_open(shared: &Arc<Shared>) {
     loop {
-        let Some((mut tunnel, early)) = open_one(&shared).await else {
+        let Some((mut tunnel, early)) = open_one(shared).await else {
             sleep(RETRY).await;
             continue;
         };
@@ -40,8 +43,8 @@ async fn keep_open(shared: Arc<Shared>) {
         }
         // This happens here, not in the connection's own task: a silent connection does not count towards
         // `egress.max_connections`, so the number of tunnels bounds them.
-        let Some(target) = connection::greet(&shared, &mut tunnel, begun).await else { continue };
-        let connection = connection::serve(Arc::clone(&shared), tunnel, target);
+        let Some(target) = connection::greet(shared, &mut tunnel, begun).await else { continue };
+        let connection = connection::serve(Arc::clone(shared), tunnel, target);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }
 }

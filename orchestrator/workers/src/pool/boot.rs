@@ -12,7 +12,7 @@ use super::state::{Failure, Remover};
 use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
-use warmpool_core::panics::{Panicked, contained};
+use warmpool_core::panics::{Panicked, contained, keep_running};
 use warmpool_extensions::OpenedExtension;
 use warmpool_runtime::{RuntimeError, WorkerSpec};
 
@@ -245,7 +245,7 @@ impl Pool {
     /// Removes the container of a worker that is marked for it, in a task of its own.
     pub(super) fn spawn_removal(&self, id: WorkerId) {
         let pool = self.clone();
-        self.parts.drain.spawn(async move { pool.remove(&id).await });
+        self.parts.drain.spawn(keep_running("remove a worker", async move || pool.remove(&id).await));
     }
 
     /// Removes the container of a worker that is marked for it, however long that takes.
