@@ -30,8 +30,8 @@ pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
 }
 
-/// Does what goes on for long, and returns with it: until the daemon's end, or that of a session. After a panic the work begins again.
-/// `name` says in the log which it is.
+/// Does work that goes on until the end of the daemon or of a session, and returns what the work returns. After a panic the work begins
+/// again. `name` says in the log which it is.
 pub async fn keep_running<T>(name: &'static str, work: impl AsyncFn() -> T) -> T {
     let mut pause = FIRST_PAUSE;
     loop {
