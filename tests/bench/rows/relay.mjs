@@ -24,18 +24,9 @@ export async function relay({ daemon, quick, table, progress, peer }) {
   let roundTrip;
   await withTwoProbes(pid, async (through, direct) => {
     await through.ask('browser', { websocket: session.websocket_url });
-    await direct.ask('browser', { debugging: 'http://127.0.0.1:9222' });
+    await direct.ask('browser', { debugging: `http://127.0.0.1:${BROWSER_PORT}` });
     const pair = [through, direct];
-    const copier = await startCopier(pid, BROWSER_PORT);
-    const copied = copier && Probe.start();
-    await copied?.ask('browser', { debugging: copier.url });
-    const all = copied ? [...pair, copied] : pair;
-    // The first of everything is slower on all sides.
-    for (const probe of all) await probe.ask('roundTrips', { count: 50 });
-    const times = await alternate(all, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
-    const [ours, beside, copies] = times.map(summary);
-    copied?.stop();
-    copier?.stop();
+    const [ours, beside, copies] = await roundTrips(pair, pid, trips);
     roundTrip = ours;
     const line = { measure: 'round trip of Runtime.evaluate', unit: 'ms', ...ours };
     table.add({ ...line, against: { name: 'beside the browser', ...beside }, goal: goal.atMost(1.15) });
@@ -51,6 +42,23 @@ export async function relay({ daemon, quick, table, progress, peer }) {
   });
   await daemon.end(session);
   if (peer) await other(peer, trips, results, table, roundTrip);
+}
+
+/** Round trips of each of these probes and, where it can be started, through a program that only copies bytes. */
+async function roundTrips(probes, pid, trips) {
+  const copier = await startCopier(pid, BROWSER_PORT);
+  const copied = copier && Probe.start();
+  try {
+    await copied?.ask('browser', { debugging: copier.url });
+    const all = copied ? [...probes, copied] : probes;
+    // The first of everything is slower on all sides.
+    for (const probe of all) await probe.ask('roundTrips', { count: 50 });
+    const times = await alternate(all, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
+    return times.map(summary);
+  } finally {
+    copied?.stop();
+    copier?.stop();
+  }
 }
 
 /** Processor time that each relay of the way takes, for small messages and for large ones. */

@@ -1,5 +1,5 @@
-//! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query; and what
-//! every answer passes: the question whether its caller may still have it.
+//! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query; what
+//! becomes of a handler's panic; and what every answer passes: the question whether its caller may still have it.
 
 use std::net::SocketAddrV4;
 use std::panic::AssertUnwindSafe;

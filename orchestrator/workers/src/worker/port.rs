@@ -74,7 +74,8 @@ impl AsyncRead for HandedSocket {
                 let read = recv(&*self.0, &mut *space, RecvFlags::DONTWAIT)?.1;
                 if (1..space.len()).contains(&read) {
                     short = Some(read);
-                    // A read that leaves room has taken all there was: wait for the next event, without one more call to ask.
+                    // A read that leaves room has taken all there was, as tokio's own sockets know: wait for the next event,
+                    // without one more call to ask.
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
                 Ok(read)
