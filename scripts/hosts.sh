@@ -41,7 +41,7 @@ installs_packages() {
 
 # package_names NAME…: what Debian's packages are called here, each once.
 package_names() {
-  local manager name names=()
+  local manager name word names=()
   manager=$(package_manager)
   if [ "$manager" = apt-get ] && [ "$(os_field ID)" = debian ]; then manager=debian; fi
   for name in "$@"; do
@@ -75,8 +75,8 @@ package_names() {
       apk/uidmap) name=shadow-uidmap ;;
       apt-get/chromium) name=chromium-browser ;;
     esac
-    for name in $name; do
-      [[ " ${names[*]} " == *" $name "* ]] || names+=("$name")
+    for word in $name; do
+      [[ " ${names[*]} " == *" $word "* ]] || names+=("$word")
     done
   done
   printf '%s\n' "${names[*]}"

@@ -1,7 +1,16 @@
 # shellcheck shell=bash
 # What the scripts beside this file share. Source it; it changes to the top of the tree.
 set -euo pipefail
+# With it, cd may go elsewhere, and print where.
+unset CDPATH
 
+# from_caller PATH: a path that may be relative to the folder in which somebody called the script.
+caller=$PWD
+from_caller() { case $1 in /*) printf '%s\n' "$1" ;; *) printf '%s/%s\n' "$caller" "$1" ;; esac; }
+
+script=$(from_caller "$0")
+# The descriptor of the script's own output. Some scripts print one answer alone, and what else is said goes to standard error.
+script_output=1
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 state=$root/.warmpool
 cd "$root"
@@ -39,7 +48,7 @@ close_descriptors() {
 }
 
 # The comment block at the top of a script is its help.
-usage() { sed -n '2,/^[^#]/ { /^#/ s/^# \{0,1\}//p; }' "$0"; }
+usage() { sed -n '2,/^[^#]/ { /^#/ s/^# \{0,1\}//p; }' "$script"; }
 
 # --- Steps -------------------------------------------------------------------------------------------------------------
 
@@ -94,11 +103,11 @@ as_root() {
   fi
   have sudo || die "needs root for: $* (install sudo, or run this as root)"
   # sudo drops the environment; a proxy that is set there is needed.
-  local name keep=()
+  local name variables=()
   for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY DEBIAN_FRONTEND; do
-    if [ -n "${!name-}" ]; then keep+=("$name=${!name}"); fi
+    if [ -n "${!name-}" ]; then variables+=("$name=${!name}"); fi
   done
-  sudo env "${keep[@]}" "$@"
+  sudo env "${variables[@]}" "$@"
 }
 
 apt_updated=no
@@ -181,8 +190,10 @@ ensure_curl() {
   if installs_packages && [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then packages ca-certificates; fi
 }
 
+# Call it outside of steps: a step's shell would keep the change of PATH for itself.
 ensure_rust() {
   local missing
+  if [ "$BASH_SUBSHELL" -gt 0 ]; then die "ensure_rust was called in a subshell, where a change of PATH is lost"; fi
   mapfile -t missing < <(missing_compiler)
   if [ "${#missing[@]}" -gt 0 ]; then packages "${missing[@]}"; fi
   if rust_is_new; then return; fi
@@ -420,13 +431,18 @@ ensure_docker() {
   die "the Docker engine runs, but the docker command cannot speak with it: $(docker version 2>&1 | tail -n 1)"
 }
 
-# Puts this user into the group that owns the engine's socket, and starts the script again as a member.
+# Puts this user into the group that owns the engine's socket, and starts the script again as a member. sg stays until that one has
+# ended and keeps what the script has open, and no trap runs: call it before there is a lock or a temporary file.
 join_docker_group() {
+  local word command=exec quote="'" quoted="'\\''"
   if [ -n "${SCRIPTS_JOINED-}" ]; then die "this user may not use the Docker engine; add it to the group docker and log in again"; fi
   say "Adding $(id -un) to the group docker (its members can do on this machine whatever root can)"
   as_root usermod -aG docker "$(id -un)"
   export SCRIPTS_JOINED=1
-  exec sg docker -c "$(printf '%q ' "$0" "$@")"
+  # sg's shell is the plain one, which knows no other quotes.
+  for word in "$script" "$@"; do command+=" '${word//"$quote"/"$quoted"}'"; done
+  cd "$caller"
+  exec sg docker -c "$command" >&"$script_output"
 }
 
 start_docker() {

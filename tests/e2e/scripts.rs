@@ -15,7 +15,11 @@ pub(crate) fn group() -> Group {
     group!(None,
         quick: [
             a_detached_daemon_holds_nothing_of_its_callers,
+            a_new_member_of_the_group_has_the_script_go_on,
+            an_archive_is_there_or_the_packing_failed,
+            every_step_has_the_rust_that_is_new_enough,
             elsewhere_up_goes_on_with_what_is_there,
+            scripts_help_from_any_folder,
             two_trees_fetch_what_they_share_once,
             who_cannot_become_root_is_told_so,
         ],
@@ -66,6 +70,17 @@ done
 [ -e "$2/first" ] && touch "$2/second"
 "#;
 
+/// An engine that answers once the script was started again for its group, and writes down what it builds.
+const GUARDED_DOCKER: &str = r#"case "$1 $2" in
+  "version ") [ -n "$SCRIPTS_JOINED" ] ;;
+  "image inspect") exit 1 ;;
+  "build "*) printf '%s\n' "$@" >> "$STAND_IN_WRITTEN" ;;
+esac"#;
+
+/// As the real one, it stays until its command has ended.
+const SG: &str = r#"[ "$1 $2" = "docker -c" ] && sh -c "$3"
+exit $?"#;
+
 /// A copy of what the scripts read, and a folder of stand-ins that stands first on its path.
 struct Tree {
     root: PathBuf,
@@ -105,11 +120,36 @@ impl Tree {
     }
 
     fn script(&self, name: &str) -> Result<Command> {
-        let path = std::env::var("PATH").context("PATH")?;
         let mut command = Command::new(self.root.join("scripts").join(name));
+        self.prepare(&mut command)?;
+        Ok(command)
+    }
+
+    /// A script by this name, as a shell in this folder calls it.
+    fn called(&self, folder: &Path, name: &str) -> Result<Command> {
+        let mut command = Command::new("bash");
+        command.args(["-c", r#""$0" "$@""#, name]).current_dir(folder);
+        self.prepare(&mut command)?;
+        Ok(command)
+    }
+
+    fn prepare(&self, command: &mut Command) -> Result<()> {
+        let path = std::env::var("PATH").context("PATH")?;
         command.env("PATH", format!("{}:{path}", self.programs.display())).env_remove("CARGO_TARGET_DIR");
         command.stdin(Stdio::null()).kill_on_drop(true);
-        Ok(command)
+        Ok(())
+    }
+
+    /// The user is not yet a member of the engine's group, but may become root.
+    fn guard_engine(&self) -> Result<()> {
+        let user = r#"case $1 in -u) echo 1000 ;; *) echo somebody ;; esac"#;
+        for (name, script) in [("docker", GUARDED_DOCKER), ("sg", SG), ("id", user)] {
+            program(&self.programs.join(name), &format!("#!/bin/bash\n{script}\n"))?;
+        }
+        for name in ["apparmor_parser", "dockerd", "faketime", "iptables", "sudo"] {
+            program(&self.programs.join(name), "#!/bin/sh\n")?;
+        }
+        Ok(())
     }
 }
 
@@ -176,6 +216,87 @@ async fn elsewhere_up_goes_on_with_what_is_there(_stage: Stage) -> Result<()> {
     }
     up_and_down(folder.path(), &tree, &[("SCRIPTS_OS_RELEASE", &release)]).await?;
     ensure!(!asked.exists(), "it ran {}", fs::read_to_string(&asked)?);
+    Ok(())
+}
+
+/// A script that starts itself again finds its lock free, itself from whatever folder, its arguments as they were, and its output.
+async fn a_new_member_of_the_group_has_the_script_go_on(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "somebody's own tree")?;
+    tree.guard_engine()?;
+    let cargo = r#"echo "rows $WARMPOOL_FAULT_ROWS" >> "$STAND_IN_WRITTEN""#;
+    program(&tree.programs.join("cargo"), &format!("#!/bin/bash\n{cargo}\n"))?;
+    let written = folder.path().join("written");
+    let run = async |name: &str, arguments: &[&str]| -> Result<String> {
+        let mut script = tree.called(folder.path(), &format!("somebody's own tree/scripts/{name}"))?;
+        script.args(arguments).env("STAND_IN_WRITTEN", &written).env("WARMPOOL_TEST_BINARY", "/bin/true");
+        script.env("XDG_RUNTIME_DIR", folder.path()).env_remove("DOCKER_HOST").env_remove("SCRIPTS_JOINED");
+        let output = tokio::time::timeout(Duration::from_secs(60), script.output())
+            .await
+            .with_context(|| format!("scripts/{name} hangs"))??;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "scripts/{name}: {said}");
+        Ok(String::from_utf8(output.stdout)?)
+    };
+
+    run("images", &["--packages", "--engine", "chromium", "--base", "somebody's \"own\"  base\né"]).await?;
+    let builds = fs::read_to_string(&written)?;
+    ensure!(builds.contains("\nBASE=somebody's \"own\"  base\né\n"), "{builds}");
+    let base = run("base", &[]).await?;
+    ensure!(base == "debian:bookworm-slim\n", "{base:?}");
+    // There is no repository of commits either.
+    run("faults", &["--row", "10"]).await?;
+    let written = fs::read_to_string(&written)?;
+    ensure!(written.ends_with("\nrows 10\n"), "{written}");
+    Ok(())
+}
+
+/// A folder that somebody names is one of theirs.
+async fn an_archive_is_there_or_the_packing_failed(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let docker = r#"case "$1 $2" in "image inspect") case $3 in */chromium:*) ;; *) exit 1 ;; esac ;; save*) $STAND_IN_SAVE ;; esac"#;
+    program(&tree.programs.join("docker"), &format!("#!/bin/bash\n{docker}\n"))?;
+    for (save, succeeds) in [("false", false), ("true", true)] {
+        let mut package = tree.called(folder.path(), "tree/scripts/package")?;
+        package.args(["--workers", "own folder"]).env("STAND_IN_SAVE", save).env_remove("WARMPOOL_IMAGE_REPOSITORY");
+        let output = package.output().await?;
+        ensure!(output.status.success() == succeeds, "{save}: {}", String::from_utf8_lossy(&output.stdout));
+        let made = fs::read_dir(folder.path().join("own folder"))?.flatten().map(|entry| entry.file_name());
+        let archives = made.filter(|name| name.to_string_lossy().ends_with(".tar.gz")).count();
+        ensure!(archives == usize::from(succeeds), "{save}: {archives} archives");
+    }
+    Ok(())
+}
+
+/// The system's own Rust may be too old. That of rustup stands behind it on the path, and serves.
+async fn every_step_has_the_rust_that_is_new_enough(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let (home, called) = (folder.path().join("home"), folder.path().join("called"));
+    let rustup = home.join(".cargo/bin");
+    fs::create_dir_all(&rustup)?;
+    for (programs, version) in [(&tree.programs, "1.0.0"), (&rustup, "99.0.0")] {
+        program(&programs.join("rustc"), &format!("#!/bin/sh\necho 'rustc {version} (stand-in)'\n"))?;
+        program(&programs.join("cargo"), &format!("#!/bin/sh\necho {version} >> '{}'\n", called.display()))?;
+    }
+    program(&tree.programs.join("rustfmt"), "#!/bin/sh\n")?;
+    // What it finds in a tree of stand-ins does not matter.
+    let output = tree.script("check")?.env("HOME", &home).output().await?;
+    let called = fs::read_to_string(&called)
+        .with_context(|| format!("nothing was called: {}", String::from_utf8_lossy(&output.stderr)))?;
+    ensure!(called.lines().count() > 2 && called.lines().all(|version| version == "99.0.0"), "{called}");
+    Ok(())
+}
+
+async fn scripts_help_from_any_folder(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    for (place, name) in [(tree.root.join("scripts"), "./check"), (folder.path().to_owned(), "tree/scripts/check")] {
+        let output = tree.called(&place, name)?.arg("--help").output().await?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success() && said.starts_with("Checks everything"), "{name}: {said}");
+    }
     Ok(())
 }
 
