@@ -16,6 +16,7 @@ pub(crate) fn group() -> Group {
     group!(None,
         quick: [
             the_chart_makes_what_the_values_say,
+            probes_ask_where_and_how_the_daemon_listens,
             wrong_values_are_refused_by_name,
             its_readme_has_every_value,
         ],
@@ -235,6 +236,35 @@ fn plain_name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
+async fn probes_ask_where_and_how_the_daemon_listens(_: Stage) -> Result<()> {
+    let tls = json!({
+        "server.listen": "[::]:8443", "server.tls_cert": "/etc/warmpool/secrets/tls.crt",
+        "server.tls_key": "/etc/warmpool/secrets/tls.key",
+    });
+    for (settings, port, scheme) in [
+        (json!({}), 4444, "HTTP"),
+        (json!({"server.listen": null, "server.tls_cert": null}), 4444, "HTTP"),
+        (json!({"server.listen": "0.0.0.0:80"}), 80, "HTTP"),
+        (tls, 8443, "HTTPS"),
+    ] {
+        let monitor = json!({"enabled": true, "tlsConfig": {"serverName": "browsers.example.com"}});
+        let values = least(json!({"settings": settings, "serviceMonitor": monitor}));
+        let Some(made) = rendered("1.34", &values).await? else { return Ok(()) };
+        let container = &made.pod()?["containers"][0];
+        ensure!(container["ports"] == json!([{"name": "http", "containerPort": port}]), "{container}");
+        for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+            let asked = &container[probe]["httpGet"];
+            ensure!(*asked == json!({"path": "/healthz", "port": "http", "scheme": scheme}), "{probe}: {asked}");
+        }
+        ensure!(made.only("Service")?["spec"]["ports"][0]["targetPort"] == "http");
+        let endpoint = &made.only("ServiceMonitor")?["spec"]["endpoints"][0];
+        ensure!(endpoint["scheme"] == scheme.to_lowercase(), "{endpoint}");
+        ensure!(endpoint["tlsConfig"]["serverName"] == "browsers.example.com", "{endpoint}");
+        ensure!(made.notes.contains(&format!("{}://127.0.0.1:4444", scheme.to_lowercase())), "{}", made.notes);
+    }
+    Ok(())
+}
+
 async fn wrong_values_are_refused_by_name(_: Stage) -> Result<()> {
     let wrong = json!({
         "service": {"port": "many"}, "image": {"digest": "sha256:12"}, "settings": {"Max workers": 1}, "servce": {},
@@ -255,6 +285,12 @@ async fn wrong_values_are_refused_by_name(_: Stage) -> Result<()> {
     }
     for (values, remedy) in [
         (json!({}), "image.repository: name the registry"),
+        (
+            least(json!({"settings": {"server.listen": "127.0.0.1:4444"}})),
+            "server.listen is 127.0.0.1:4444, which nobody",
+        ),
+        (least(json!({"settings": {"server.listen": "0.0.0.0:0"}})), "server.listen is 0.0.0.0:0, which nobody"),
+        (least(json!({"settings": {"server.listen": 8443}})), "server.listen is 8443, which nobody"),
         (least(json!({"ingress": {"enabled": true}})), "ingress.hosts is empty: name the host"),
         (least(json!({"httpRoute": {"enabled": true}})), "httpRoute.parentRefs is empty: name the Gateway"),
     ] {

@@ -92,6 +92,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- add 120 (max 180 (include "warmpool.seconds" $lease | atoi)) }}
 {{- end }}
 
+{{- /* The port of the daemon, at which probes ask: its image's own, unless a setting names another. */ -}}
+{{- define "warmpool.port" -}}
+{{- $listen := get .Values.settings "server.listen" | default "0.0.0.0:4444" | toString }}
+{{- $port := regexFind ":[0-9]+$" $listen | trimPrefix ":" | atoi }}
+{{- if or (lt $port 1) (gt $port 65535) (regexMatch "^(127\\.|\\[::1\\])" $listen) }}
+{{- fail (printf "settings: server.listen is %s, which nobody outside the Pod reaches: name another address and a port, such as 0.0.0.0:4444" $listen) }}
+{{- end }}
+{{- $port }}
+{{- end }}
+
+{{- /* How the daemon is asked. */ -}}
+{{- define "warmpool.scheme" -}}
+{{- if get .Values.settings "server.tls_cert" }}HTTPS{{- else }}HTTP{{- end }}
+{{- end }}
+
 {{- /* The text of a setting: numbers as they were written, lists with commas. */ -}}
 {{- define "warmpool.text" -}}
 {{- if kindIs "slice" . }}
