@@ -91,15 +91,26 @@ async fn clear() -> Result<()> {
     Ok(())
 }
 
-/// `docker compose`, or the command of that name where the plugin is not there.
-async fn compose(arguments: &[&str], environment: &[(&str, String)]) -> Result<String> {
+/// The guide's line that writes down, for every call of Compose, which group owns the engine's socket.
+fn group_line() -> Result<String> {
+    let guide = std::fs::read_to_string(root().join("orchestrator/docs/operations.md"))?;
+    let line = guide.lines().find(|line| line.contains("DOCKER_GROUP=")).context("a line of the guide")?;
+    Ok(line.to_owned())
+}
+
+/// `docker compose`, or the command of that name where the plugin is not there, on the files in `deploy` of this folder.
+async fn compose(folder: &Path, arguments: &[&str]) -> Result<String> {
     let has_plugin = Docker::default().run(&["compose", "version"]).await.is_ok();
     let mut command = if has_plugin { Command::new("docker") } else { Command::new("docker-compose") };
     if has_plugin {
         command.arg("compose");
     }
-    command.envs(environment.iter().map(|(name, value)| (*name, value)));
-    run(command.args(["--project-name", "warmpool-packages-test"]).args(arguments)).await
+    // What stands in the environment would win over the file.
+    for name in ["DOCKER_GROUP", "WARMPOOL_IMAGE", "WARMPOOL_PUBLISH"] {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).args(["--project-name", "warmpool-packages-test"]);
+    run(command.args(["--file", "deploy/compose.yaml", "--file", "deploy/own.yaml"]).args(arguments)).await
 }
 
 async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
@@ -109,27 +120,24 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
     let archive = std::fs::read_dir(packed.path())?.flatten().map(|entry| entry.path()).next().context("an archive")?;
     docker.run(&["load", "--input", &archive.to_string_lossy()]).await?;
 
+    let deploy = packed.path().join("deploy");
+    std::fs::create_dir(&deploy)?;
+    std::fs::copy(root().join("deploy/compose.yaml"), deploy.join("compose.yaml"))?;
+    run(Command::new("sh").args(["-ec", &group_line()?]).current_dir(packed.path())).await?;
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let group = std::fs::read_to_string(deploy.join(".env"))?;
+    std::fs::write(
+        deploy.join(".env"),
+        format!("{group}WARMPOOL_IMAGE={REPOSITORY}/daemon:latest\nWARMPOOL_PUBLISH=127.0.0.1:{port}\n"),
+    )?;
     // What an operator changes stands in a file of their own beside ours.
-    let own = packed.path().join("own.yaml");
     let lines: Vec<String> = settings().iter().map(|line| format!("      - {line}\n")).collect();
     let keep = "      - WARMPOOL_DRAIN_KEEP_SESSIONS=true\n";
     std::fs::write(
-        &own,
+        deploy.join("own.yaml"),
         format!("version: \"3.8\"\nservices:\n  warmpool:\n    environment:\n{keep}{}", lines.concat()),
     )?;
-    let ours = root().join("deploy/compose.yaml").display().to_string();
-    let files = ["--file", &ours, "--file", &own.display().to_string()].map(str::to_owned);
-    let group = run(Command::new("stat").args(["--format", "%g", "/var/run/docker.sock"])).await?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let environment = [
-        ("WARMPOOL_IMAGE", format!("{REPOSITORY}/daemon:latest")),
-        ("WARMPOOL_PUBLISH", format!("127.0.0.1:{port}")),
-        ("DOCKER_GROUP", group),
-    ];
-    let call = async |arguments: &[&str]| {
-        let all: Vec<&str> = files.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
-        compose(&all, &environment).await
-    };
+    let call = async |arguments: &[&str]| compose(packed.path(), arguments).await;
 
     call(&["up", "--detach"]).await?;
     let ready = async || {
@@ -182,7 +190,11 @@ impl Machine {
         let packages = "systemd systemd-sysv dbus adduser ca-certificates";
         std::fs::write(
             folder.path().join("Dockerfile"),
-            format!("FROM {base}\nRUN apt-get update -q && apt-get install -y -q --no-install-recommends {packages}\n"),
+            // Debian's image for containers keeps services from being started.
+            format!(
+                "FROM {base}\nRUN apt-get update -q && apt-get install -y -q --no-install-recommends {packages} \
+                 && rm -f /usr/sbin/policy-rc.d\n"
+            ),
         )?;
         let mut build = Docker::default().command(&["build", "--network", "host", "--tag", MACHINE]);
         for name in ["http_proxy", "https_proxy", "no_proxy"] {
@@ -209,6 +221,17 @@ impl Machine {
     async fn run(&self, command: &[&str]) -> Result<String> {
         let arguments: Vec<&str> = ["exec", &self.container].into_iter().chain(command.iter().copied()).collect();
         Docker::default().run(&arguments).await
+    }
+
+    /// Installs the package that lies on the machine: to dpkg an upgrade, where it is installed already.
+    async fn install(&self) -> Result<()> {
+        self.run(&["dpkg", "--install", "/tmp/warmpool.deb"]).await.map(drop)
+    }
+
+    /// What systemd says of the service: whether it is enabled, and whether it runs.
+    async fn service(&self) -> Result<(String, bool)> {
+        let enabled = self.run(&["sh", "-c", "systemctl is-enabled warmpool || true"]).await?;
+        Ok((enabled, self.run(&["systemctl", "is-active", "warmpool"]).await.is_ok()))
     }
 
     async fn copy(&self, from: &Path, to: &str) -> Result<()> {
@@ -272,7 +295,7 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     )?;
     machine.copy(&own, "/etc/default/warmpool").await?;
     machine.copy(&package, "/tmp/warmpool.deb").await?;
-    machine.run(&["dpkg", "--install", "/tmp/warmpool.deb"]).await?;
+    machine.install().await?;
 
     let address = machine.address().await?;
     machine.workers = Some(Workers::of(&machine.run(&["cat", INSTANCE]).await?)?);
@@ -294,7 +317,7 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     documents_hold_together(&package).await?;
 
     // The same package once more is an upgrade to dpkg.
-    machine.run(&["dpkg", "--install", "/tmp/warmpool.deb"]).await?;
+    machine.install().await?;
     let address = eventually!("the new daemon listens", 60, {
         let now = machine.address().await?;
         (now != address).then_some(now)
@@ -307,8 +330,35 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     machine.run(&["dpkg", "--remove", "warmpool"]).await?;
     ensure!(machine.run(&["systemctl", "is-active", "warmpool"]).await.is_err(), "it runs without its package");
     ensure!(machine.run(&["test", "-e", "/etc/warmpool/warmpool.toml"]).await.is_ok(), "settings outlive a removal");
-    machine.run(&["dpkg", "--purge", "warmpool"]).await?;
-    ensure!(machine.run(&["test", "-e", "/etc/warmpool/warmpool.toml"]).await.is_err(), "settings outlive a purge");
+    operators_choices_are_kept(&machine).await?;
     drop(machine);
     clear().await
+}
+
+/// A package that was removed comes back as it was, and starts no service that an operator has disabled or masked.
+async fn operators_choices_are_kept(machine: &Machine) -> Result<()> {
+    let is = async |enabled: &str, runs: bool, when: &str| -> Result<()> {
+        let service = machine.service().await?;
+        ensure!(service == (enabled.to_owned(), runs), "{when}: {service:?}");
+        Ok(())
+    };
+    machine.install().await?;
+    machine.address().await?;
+    is("enabled", true, "after a removal and an installation").await?;
+
+    machine.run(&["systemctl", "disable", "--now", "warmpool"]).await?;
+    machine.install().await?;
+    is("disabled", false, "disabled, and upgraded").await?;
+    machine.run(&["dpkg", "--remove", "warmpool"]).await?;
+    machine.install().await?;
+    is("disabled", false, "disabled, removed and installed").await?;
+
+    machine.run(&["dpkg", "--purge", "warmpool"]).await?;
+    ensure!(machine.run(&["test", "-e", "/etc/warmpool/warmpool.toml"]).await.is_err(), "settings outlive a purge");
+    machine.run(&["systemctl", "mask", "warmpool"]).await?;
+    machine.install().await?;
+    is("masked", false, "masked, and installed").await?;
+    machine.install().await?;
+    is("masked", false, "masked, and upgraded").await?;
+    machine.run(&["dpkg", "--purge", "warmpool"]).await.map(drop)
 }
