@@ -231,6 +231,16 @@ async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
     ended(&session, 5).await?;
     cdp.call_in(&page, "Page.navigate", json!({"url": url("many", "hcaptcha")})).await?;
     ensure!(ended(&session, 6).await?[5]["error"] == "too_many");
+    // Further ones are counted, and neither recorded nor logged.
+    cdp.call_in(&page, "Page.navigate", json!({"url": url("more", "hcaptcha")})).await?;
+    eventually!("one more is counted", 20, {
+        daemon.metrics().await?.sum("warmpool_captchas_total", &[("outcome", "failed")]) == Some(2.0)
+    })?;
+    ensure!(ended(&session, 6).await?.len() == 6);
+    let log = daemon.log_text();
+    for line in ["a page shows a challenge", "a challenge ended"] {
+        ensure!(log.matches(line).count() <= 6, "{line}: {log}");
+    }
 
     // Each message is signed, and the one that was not taken came again.
     let messages = eventually!("ten messages and a repeated one", 20, {

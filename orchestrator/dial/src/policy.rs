@@ -75,6 +75,12 @@ impl Policy {
     /// Judges an address, and the name that led to it.
     /// Errors: the reason why it may not be reached.
     pub fn judge(&self, name: Option<&str>, address: IpAddr, port: u16) -> Result<(), Refusal> {
+        self.judge_named(name.as_slice(), address, port)
+    }
+
+    /// Judges an address, and every name that led to it: the one asked for, and the one below a search domain that has it.
+    /// Errors: the reason why it may not be reached.
+    pub(crate) fn judge_named(&self, names: &[impl AsRef<str>], address: IpAddr, port: u16) -> Result<(), Refusal> {
         let canonical = address.to_canonical();
         // A translator on the way would lead there, so what is denied there is denied here.
         let carried = match address {
@@ -83,7 +89,10 @@ impl Policy {
         };
         let leads_there =
             |rule: &EgressRule| carried.is_some_and(|carried| !rule.is_general() && rule.matches(None, carried, port));
-        let decided = self.decide(|rule, allows| rule.matches(name, canonical, port) || (!allows && leads_there(rule)));
+        let is_named = |rule: &EgressRule| names.iter().any(|name| rule.names(name.as_ref(), port));
+        let decided = self.decide(|rule, allows| {
+            rule.matches(None, canonical, port) || is_named(rule) || (!allows && leads_there(rule))
+        });
         match (decided, &self.opens) {
             (Some(false), _) => return Err(Refusal::Denied),
             (Some(true), Opens::Rules) => return Ok(()),
@@ -162,6 +171,22 @@ mod tests {
         assert!(matches!(judge(None, "169.254.169.254", 80), Err(Refusal::NotPublic(_))));
         assert_eq!(judge(Some("intranet.example"), "192.168.0.9", 80), Ok(()));
         assert!(judge(Some("other.example"), "192.168.0.9", 80).is_err(), "a name that was rebound");
+    }
+
+    #[test]
+    fn each_name_that_led_to_an_address_is_judged() {
+        let policy =
+            Policy::new(vec![rules(&["10.0.0.0/8", "wiki.corp.example", "intranet"], &["admin.corp.example", "old"])]);
+        let judge = |name: &str, address: &str| {
+            policy.judge_named(&[name.to_owned(), format!("{name}.corp.example")], address.parse().unwrap(), 80)
+        };
+        assert_eq!((judge("wiki", "192.168.0.9"), judge("intranet", "192.168.0.9")), (Ok(()), Ok(())));
+        assert_eq!(
+            (judge("admin", "10.1.1.1"), judge("old", "10.1.1.1")),
+            (Err(Refusal::Denied), Err(Refusal::Denied))
+        );
+        assert_eq!(judge("other", "10.1.1.1"), Ok(()));
+        assert!(matches!(judge("other", "192.168.0.9"), Err(Refusal::NotPublic(_))));
     }
 
     #[test]

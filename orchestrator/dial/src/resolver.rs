@@ -48,6 +48,15 @@ impl ResolverLimits {
 #[error("there is no such host")]
 pub struct UnknownName;
 
+/// What a look-up has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The name that answered: the one that was asked for, or that one below a search domain.
+    pub name: String,
+    /// Its addresses, in the order in which to try them.
+    pub addresses: Vec<IpAddr>,
+}
+
 /// Asks the system's name servers, without a thread, except for names that are known beforehand. Clones share the answers.
 #[derive(Clone)]
 pub struct Resolver(Arc<Shared>);
@@ -110,10 +119,10 @@ pub struct Lookups {
 impl Lookups {
     /// Asks for the addresses of a name, once.
     /// Errors: [`UnknownName`].
-    pub(crate) async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, UnknownName> {
+    pub(crate) async fn look_up(&self, name: &str) -> Result<Found, UnknownName> {
         let Shared { limits, system, known } = &*self.resolver.0;
         if let Some(addresses) = known(name) {
-            return Ok(addresses);
+            return Ok(Found { name: name.to_owned(), addresses });
         }
         let _place = self.places.acquire().await.map_err(|_| UnknownName)?;
         timeout(limits.time, system.look_up(name)).await.map_err(|_| UnknownName)?
@@ -135,7 +144,7 @@ impl tower::Service<Name> for Lookups {
         Box::pin(async move {
             let found = lookups.look_up(name.as_str()).await?;
             // The connector fills in the port.
-            Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect::<Vec<_>>().into_iter())
+            Ok(found.addresses.into_iter().map(|address| SocketAddr::new(address, 0)).collect::<Vec<_>>().into_iter())
         })
     }
 }

@@ -16,7 +16,7 @@ use hickory_resolver::proto::rr::Name;
 use hickory_resolver::system_conf::parse_resolv_conf;
 use parking_lot::Mutex;
 
-use super::resolver::{ResolverLimits, UnknownName};
+use super::resolver::{Found, ResolverLimits, UnknownName};
 use warmpool_core::address::is_public;
 
 /// The port of name servers.
@@ -80,16 +80,19 @@ impl SystemNames {
         Self { files, options, current: Mutex::new(current) }
     }
 
-    /// The addresses of a name, in the order in which to try them.
-    pub(super) async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, UnknownName> {
+    /// The addresses of a name, in the order in which to try them, and the name that has them.
+    pub(super) async fn look_up(&self, name: &str) -> Result<Found, UnknownName> {
         let state = self.state();
         if let Some(addresses) = state.hosts.get(name) {
-            return Ok(in_order(addresses.clone()));
+            return Ok(Found { name: name.to_owned(), addresses: in_order(addresses.clone()) });
         }
         let resolver = state.resolver.as_ref().ok_or(UnknownName)?;
         for asked in state.candidates(name)? {
+            let full = written(&asked);
             match resolver.lookup_ip(asked).await {
-                Ok(found) if found.iter().next().is_some() => return Ok(in_order(found.iter().collect())),
+                Ok(found) if found.iter().next().is_some() => {
+                    return Ok(Found { name: full, addresses: in_order(found.iter().collect()) });
+                }
                 Ok(_) => {}
                 // Only an answer leads on to the next: silence about a name says nothing of what it is below a search domain.
                 Err(error) if error.is_no_records_found() => {}
@@ -160,6 +163,12 @@ impl State {
         names.iter_mut().for_each(|name| name.set_fqdn(true));
         Ok(names)
     }
+}
+
+/// A full name as rules write it: in small letters, without the dot at its end.
+fn written(name: &Name) -> String {
+    let name = name.to_lowercase().to_ascii();
+    name.strip_suffix('.').unwrap_or(&name).to_owned()
 }
 
 fn resolver(config: ResolverConfig, options: ResolverOpts) -> Result<TokioResolver, NetError> {

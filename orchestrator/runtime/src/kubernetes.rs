@@ -88,6 +88,8 @@ pub(super) struct Kubernetes {
     owner: Arc<Mutex<Option<Owner>>>,
     /// Nodes that an operator drains, and those of them that are drained.
     drained: Arc<Mutex<Drained>>,
+    /// Held while the lease's list of drained nodes is read and written.
+    draining: Arc<tokio::sync::Mutex<()>>,
     limiting: Arc<Mutex<Limiting>>,
     /// Why there is no budget, as the log says it.
     budget_told: Arc<Mutex<Option<String>>>,
@@ -124,6 +126,7 @@ impl Kubernetes {
             term: OwnershipTerm::default(),
             owner: Arc::default(),
             drained: Arc::default(),
+            draining: Arc::default(),
             limiting: Arc::default(),
             budget_told: Arc::default(),
             is_ending: Arc::default(),

@@ -65,7 +65,8 @@ impl AdLists {
     pub async fn rules_for(&self, engine: Engine, version: Option<&str>) -> Result<AdRules, Error> {
         let mut compiled = self.0.compiled.lock().await;
         let inner = Arc::clone(&self.0);
-        let known = compiled.take();
+        // A copy, of shared bytes: what is there stays when the rest of this fails, or whoever waits for it leaves.
+        let known = compiled.clone();
         let work = tokio::task::spawn_blocking(move || {
             let mut fresh = inner.refresh(known)?;
             if engine == Engine::Webkit && fresh.webkit.is_none() {
@@ -212,6 +213,18 @@ mod tests {
         assert!(blocks(&engine, "https://another.example/a.js") && !blocks(&engine, "https://one.example/a.js"));
         std::fs::remove_file(&file).unwrap();
         assert!(blocks(&compiled(&rules).await, "https://another.example/a.js"));
+    }
+
+    #[tokio::test]
+    async fn rules_outlast_what_cannot_be_made_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.txt");
+        std::fs::write(&file, "||one.example^\n").unwrap();
+        let rules = AdLists::new(vec![file.display().to_string()]);
+        compiled(&rules).await;
+        std::fs::remove_file(&file).unwrap();
+        assert!(rules.rules_for(Engine::Webkit, None).await.is_err(), "its rules are made of the file");
+        assert!(blocks(&compiled(&rules).await, "https://one.example/a.js"));
     }
 
     #[tokio::test]

@@ -45,9 +45,10 @@ pub use no_connection::NoConnection;
 pub use outcomes::Outcomes;
 pub use upstreams::{Location, Upstreams};
 
+use crate::Error;
 use crate::worker::Worker;
 use traffic::Traffic;
-use upstreams::ChosenUpstream;
+use upstreams::{ChosenUpstream, Upstream};
 use warmpool_api::session::EgressSummary;
 use warmpool_config::Config;
 use warmpool_dial::{Dialler, Lookups, Policy, Resolver};
@@ -104,6 +105,18 @@ impl Route {
                 Err(_) => Self::Closed,
             },
         }
+    }
+
+    /// Has the next nearest upstream take the place of one that is down. A route that is another one by now stays as it is.
+    /// Errors: when no upstream is left.
+    fn fail_over(&mut self, down: &Arc<Upstream>) -> Result<(), Error> {
+        match self {
+            Self::Upstream { chosen, wanted, upstreams, session } if Arc::ptr_eq(&chosen.upstream, down) => {
+                *chosen = upstreams.choose(wanted, session)?;
+            }
+            Self::Upstream { .. } | Self::Direct | Self::Client(_) | Self::Closed => {}
+        }
+        Ok(())
     }
 }
 
@@ -208,5 +221,41 @@ impl Egress {
     /// Ends every connection.
     pub fn close(&self) {
         self.shared.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmpool_config::upstreams_from;
+
+    #[test]
+    fn another_upstream_takes_over_and_no_newer_route_is_lost() {
+        let tables = r#"[{ name = "near", url = "http://p", country = "de", city = "berlin" },
+                         { name = "far", url = "http://p", country = "de" }]"#;
+        let mut context = EgressContext::nowhere();
+        context.upstreams = Upstreams::new(&upstreams_from(tables));
+        let text = |text: &str| Some(text.to_owned());
+        let berlin = Location { country: text("de"), city: text("berlin"), ..Location::default() };
+        let mut route = Route::new(&context, WantedRoute::Upstream(&berlin, "s"));
+        let chosen = |route: &Route| match route {
+            Route::Upstream { chosen, .. } => Arc::clone(&chosen.upstream),
+            Route::Direct | Route::Client(_) | Route::Closed => panic!("{route:?}"),
+        };
+        let near = chosen(&route);
+        near.set_up(false);
+        route.fail_over(&near).unwrap();
+        let far = chosen(&route);
+        assert_eq!(far.config.table.name, "far");
+        // Another connection that failed at the same time finds another upstream already, or another route.
+        near.set_up(true);
+        route.fail_over(&near).unwrap();
+        assert!(Arc::ptr_eq(&chosen(&route), &far));
+        let mut newer = Route::new(&context, WantedRoute::Closed);
+        newer.fail_over(&far).unwrap();
+        assert!(matches!(newer, Route::Closed), "{newer:?}");
+        near.set_up(false);
+        far.set_up(false);
+        assert!(route.fail_over(&far).is_err(), "none is left");
     }
 }

@@ -237,4 +237,9 @@ impl Reports {
     pub fn say(&self, health: Health) {
         self.health.send_replace(health);
     }
+
+    /// Shows what the agent has reported, as its watch would.
+    pub fn show(&self, snapshot: Snapshot) {
+        self.snapshot.send_replace(snapshot);
+    }
 }

@@ -154,17 +154,18 @@ fn is_open(tunnel: &Connection) -> bool {
 }
 
 /// Carries bytes both ways. What the browser still sends when the daemon takes no more is read and dropped: closing its
-/// connection at once could take back an answer that the browser has not read yet.
+/// connection at once could take back an answer that the browser has not read yet. The daemon hears of the browser's end however it
+/// comes, since only the daemon knows when to leave a silent site.
 pub(crate) async fn carry(mut browser: TcpStream, tunnel: Connection) {
     let _ = browser.set_nodelay(true);
     let (mut from_browser, mut to_browser) = browser.split();
     let (mut from_tunnel, mut to_tunnel) = tokio::io::split(tunnel);
     let up = async {
         let mut input = BufReader::with_capacity(UP_BUFFER, &mut from_browser);
-        if copy_buf(&mut input, &mut to_tunnel).await.is_ok() {
-            let _ = to_tunnel.shutdown().await;
+        if copy_buf(&mut input, &mut to_tunnel).await.is_err() {
+            let _ = copy(&mut input, &mut sink()).await;
         }
-        let _ = copy(&mut input, &mut sink()).await;
+        let _ = to_tunnel.shutdown().await;
     };
     let down = async {
         let mut input = BufReader::with_capacity(DOWN_BUFFER, &mut from_tunnel);
@@ -172,4 +173,38 @@ pub(crate) async fn carry(mut browser: TcpStream, tunnel: Connection) {
         let _ = to_browser.shutdown().await;
     };
     tokio::join!(up, down);
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    /// A browser's connection, the daemon's end of the tunnel, and what carries bytes between them.
+    async fn carried() -> (TcpStream, UnixStream, tokio::task::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let browser = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let (tunnel, daemon) = UnixStream::pair().unwrap();
+        (browser, daemon, tokio::spawn(carry(accepted, Either::Left(tunnel))))
+    }
+
+    #[tokio::test]
+    async fn the_daemon_hears_of_a_browser_that_closes_and_of_one_that_breaks_off() {
+        for breaks_off in [false, true] {
+            let (browser, mut daemon, carrying) = carried().await;
+            if breaks_off {
+                // The kernel resets a connection that is closed before everything was read.
+                daemon.write_all(b"unread").await.unwrap();
+                browser.readable().await.unwrap();
+            }
+            drop(browser);
+            let end = timeout(Duration::from_secs(60), daemon.read(&mut [0])).await.expect("the daemon hears of it");
+            assert_eq!(end.unwrap(), 0);
+            drop(daemon);
+            carrying.await.unwrap();
+        }
+    }
 }

@@ -7,6 +7,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::watch;
 
 use super::*;
+use crate::{DialError, Dialler, Policy, Refusal};
+use warmpool_config::EgressRules;
 
 /// Nobody answers for the names below this one.
 const SILENT: &str = ".silent.test";
@@ -17,6 +19,12 @@ const UNKNOWN: &str = ".unknown.test";
 const ANSWER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const MINUTE: Duration = Duration::from_secs(60);
 const LIMITS: ResolverLimits = ResolverLimits { at_once: 4, time: MINUTE, max_ttl: MINUTE, max_negative_ttl: MINUTE };
+
+impl Lookups {
+    async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, UnknownName> {
+        self.look_up(name).await.map(|found| found.addresses)
+    }
+}
 
 /// A name server, and the files that name it.
 struct NameServer {
@@ -95,13 +103,13 @@ async fn look_ups_that_nobody_answers_are_in_nobody_elses_way() {
         let share = resolver.share();
         for number in 0..100 {
             let share = share.clone();
-            pages.push(tokio::spawn(async move { share.look_up(&format!("{number}-{session}{SILENT}")).await }));
+            pages.push(tokio::spawn(async move { share.addresses(&format!("{number}-{session}{SILENT}")).await }));
         }
     }
     let names = |asked: &Vec<String>| asked.iter().cloned().collect::<BTreeSet<_>>();
     server.asked.wait_for(|asked| names(asked).len() == 6 * LIMITS.at_once).await.unwrap();
     for number in 0..20 {
-        let found = resolver.share().look_up(&format!("{number}.another.test")).await;
+        let found = resolver.share().addresses(&format!("{number}.another.test")).await;
         assert_eq!(found, Ok(vec![ANSWER.into()]));
     }
     let silent = server.asked().into_iter().filter(|name| name.ends_with(SILENT)).collect();
@@ -114,7 +122,7 @@ async fn the_deadline_frees_the_place() {
     let server = NameServer::start(0).await;
     let share = server.resolver(ResolverLimits { at_once: 1, time: Duration::from_secs(1), ..LIMITS }).share();
     let silent = format!("a{SILENT}");
-    let (silent, next) = tokio::join!(share.look_up(&silent), share.look_up("b.test"));
+    let (silent, next) = tokio::join!(share.addresses(&silent), share.addresses("b.test"));
     assert_eq!((silent, next), (Err(UnknownName), Ok(vec![ANSWER.into()])));
 }
 
@@ -124,13 +132,13 @@ async fn a_connection_waits_no_longer_for_a_place_or_an_answer() {
     let limits = ResolverLimits { at_once: 1, ..LIMITS };
     let share = server.resolver(limits).share();
     let (first, limit) = (share.clone(), Duration::from_millis(300));
-    let has_the_place = tokio::spawn(async move { first.look_up(&format!("a{SILENT}")).await });
+    let has_the_place = tokio::spawn(async move { first.addresses(&format!("a{SILENT}")).await });
     server.asked.wait_for(|asked| !asked.is_empty()).await.unwrap();
     let of_its_own = server.resolver(limits).share();
     for (share, name) in [(&share, "known-by-nobody.test".to_owned()), (&of_its_own, format!("b{SILENT}"))] {
         let host = url::Host::Domain(name);
         let asked = timeout(MINUTE / 2, share.connect(&host, 80, limit)).await.expect("it ends");
-        assert!(matches!(asked, Err(crate::DialError::TimedOut)), "{host}: {asked:?}");
+        assert!(matches!(asked, Err(DialError::LookupTimedOut)), "{host}: {asked:?}");
     }
     has_the_place.abort();
 }
@@ -139,7 +147,7 @@ async fn a_connection_waits_no_longer_for_a_place_or_an_answer() {
 async fn silence_about_ipv6_hides_no_ipv4_address() {
     let server = NameServer::start(0).await;
     let limits = ResolverLimits { time: Duration::from_secs(2), ..LIMITS };
-    assert_eq!(server.resolver(limits).share().look_up(HALF).await, Ok(vec![ANSWER.into()]));
+    assert_eq!(server.resolver(limits).share().addresses(HALF).await, Ok(vec![ANSWER.into()]));
 }
 
 #[tokio::test]
@@ -149,7 +157,7 @@ async fn an_answer_is_kept_as_long_as_it_says_and_no_longer_than_the_limit() {
         let resolver = server.resolver(ResolverLimits { max_ttl, ..LIMITS });
         for _ in 0..3 {
             // The answers are everybody's, unlike the places.
-            assert_eq!(resolver.share().look_up("a.test").await, Ok(vec![ANSWER.into()]));
+            assert_eq!(resolver.share().addresses("a.test").await, Ok(vec![ANSWER.into()]));
         }
         assert_eq!(server.asked().len(), questions, "{ttl} s, and {max_ttl:?} at most");
     }
@@ -161,22 +169,36 @@ async fn the_systems_files_hold_as_they_are_now() {
     let resolver = server.resolver(LIMITS);
     let share = resolver.share();
     let known = vec![Ipv4Addr::new(10, 1, 1, 1).into(), Ipv4Addr::new(10, 1, 1, 2).into()];
-    assert_eq!(share.look_up("known.test").await, Ok(known));
-    assert_eq!(share.look_up("known").await, Ok(vec![Ipv4Addr::new(10, 1, 1, 1).into()]));
+    assert_eq!(share.addresses("known.test").await, Ok(known));
+    assert_eq!(share.addresses("known").await, Ok(vec![Ipv4Addr::new(10, 1, 1, 1).into()]));
     assert!(server.asked().is_empty(), "{:?}", server.asked());
-    assert_eq!(share.look_up("intranet").await, Ok(vec![ANSWER.into()]));
+    assert_eq!(share.addresses("intranet").await, Ok(vec![ANSWER.into()]));
     assert_eq!(server.asked(), ["intranet.corp.test"]);
-    assert_eq!(share.look_up(&format!("a{UNKNOWN}")).await, Err(UnknownName));
-    assert_eq!(share.look_up("under_score.test").await, Ok(vec![ANSWER.into()]));
+    assert_eq!(share.addresses(&format!("a{UNKNOWN}")).await, Err(UnknownName));
+    assert_eq!(share.addresses("under_score.test").await, Ok(vec![ANSWER.into()]));
     server.write("hosts", "10.1.1.3 known.test # and one more\n");
-    assert_eq!(share.look_up("known.test").await, Ok(vec![Ipv4Addr::new(10, 1, 1, 3).into()]));
-    assert!(share.look_up("localhost").await.unwrap().iter().all(IpAddr::is_loopback));
+    assert_eq!(share.addresses("known.test").await, Ok(vec![Ipv4Addr::new(10, 1, 1, 3).into()]));
+    assert!(share.addresses("localhost").await.unwrap().iter().all(IpAddr::is_loopback));
+}
+
+#[tokio::test]
+async fn the_name_that_answers_below_a_search_domain_is_judged() {
+    let server = NameServer::start(0).await;
+    server.write("resolv.conf", "nameserver 127.0.0.1\nsearch Corp.TEST\n");
+    let rule = |text: &str| vec![text.parse().unwrap()];
+    let rules = EgressRules { allow: rule("192.0.2.0/24"), deny: rule("admin.corp.test"), ..EgressRules::default() };
+    let dialler = Dialler::new(Policy::new(vec![rules]), server.resolver(LIMITS).share(), MINUTE);
+    for name in ["admin", "admin.corp.test"] {
+        let asked = dialler.connect(&url::Host::Domain(name.to_owned()), 80).await;
+        assert!(matches!(asked, Err(DialError::Refused(Refusal::Denied))), "{name}: {asked:?}");
+    }
+    assert_eq!(server.asked(), ["admin.corp.test", "admin.corp.test"]);
 }
 
 #[tokio::test]
 async fn a_file_of_no_use_leaves_the_defaults() {
     let server = NameServer::start(0).await;
     server.write("resolv.conf", "");
-    let found = server.resolver(LIMITS).share().look_up("a.test").await;
+    let found = server.resolver(LIMITS).share().addresses("a.test").await;
     assert_eq!(found, Ok(vec![ANSWER.into()]), "127.0.0.1 is asked, as resolv.conf(5) says");
 }

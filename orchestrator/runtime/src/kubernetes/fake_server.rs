@@ -49,6 +49,11 @@ impl Reply {
 
 /// Starts it; `answer` gets the method and the path, with the query.
 pub(super) async fn start(answer: impl Fn(&str, &str) -> Reply + Send + Sync + 'static) -> String {
+    start_reading(move |method, path, _| answer(method, path)).await
+}
+
+/// Starts it; `answer` gets the body, too.
+pub(super) async fn start_reading(answer: impl Fn(&str, &str, &[u8]) -> Reply + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answer = Arc::new(answer);
@@ -61,7 +66,7 @@ pub(super) async fn start(answer: impl Fn(&str, &str) -> Reply + Send + Sync + '
     format!("http://{address}")
 }
 
-async fn serve(mut client: TcpStream, answer: &(impl Fn(&str, &str) -> Reply + Sync)) {
+async fn serve(mut client: TcpStream, answer: &(impl Fn(&str, &str, &[u8]) -> Reply + Sync)) {
     let mut read: Vec<u8> = Vec::new();
     loop {
         // A head, and a body of the length that it names.
@@ -81,10 +86,10 @@ async fn serve(mut client: TcpStream, answer: &(impl Fn(&str, &str) -> Reply + S
                 _ => return,
             }
         };
-        read.drain(..length);
+        let body: Vec<u8> = read.drain(..length).skip(head.len()).collect();
         let mut words = head.split_whitespace();
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let Reply { status, body, after } = answer(method, path);
+        let Reply { status, body, after } = answer(method, path, &body);
         sleep(after).await;
         // A watch that says nothing ends at once.
         let body = if path.contains("watch=1") && status == 200 { String::new() } else { body.to_string() };

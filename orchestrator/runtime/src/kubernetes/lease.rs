@@ -1,6 +1,7 @@
 //! Where the lease of an instance is kept: a Lease of `coordination.k8s.io`. It owns all that the daemon makes, so it is never
 //! deleted: who gives it up leaves it without a holder. Its annotations also say which nodes are drained.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -70,6 +71,11 @@ impl Kubernetes {
         })
     }
 
+    /// The nodes that are drained by what the lease says.
+    pub(super) async fn read_drained(&self) -> Result<BTreeSet<String>, RuntimeError> {
+        Ok(self.lease(&self.lease_name()).await?.as_ref().map(drained).unwrap_or_default())
+    }
+
     /// Writes which nodes are drained into the lease.
     pub(super) async fn keep_drained(&self, marked: &[String]) -> Result<(), RuntimeError> {
         self.term.check()?;
@@ -111,6 +117,12 @@ impl Kubernetes {
     }
 }
 
+/// The nodes that a lease says are drained.
+fn drained(lease: &LeaseObject) -> BTreeSet<String> {
+    let list = lease.metadata.annotations.get(DRAINED).map(String::as_str).unwrap_or_default();
+    list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 /// The name of the lease of an instance.
 fn name(instance: &str) -> String {
     format!("warmpool-{instance}")
@@ -119,10 +131,14 @@ fn name(instance: &str) -> String {
 #[async_trait]
 impl LeaseStore for Kubernetes {
     async fn look(&self) -> Result<Option<LeaseRecord>, RuntimeError> {
+        // What is read while the list is being changed may be older than what is known by then. A change waits for this look, and the
+        // next look reads the list again.
+        let quiet = self.draining.try_lock();
         let Some(lease) = self.lease(&self.lease_name()).await? else { return Ok(None) };
+        if quiet.is_ok() {
+            self.drained.lock().marked = drained(&lease);
+        }
         let annotation = |name: &str| lease.metadata.annotations.get(name).cloned().unwrap_or_default();
-        self.drained.lock().marked =
-            annotation(DRAINED).split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         Ok(Some(LeaseRecord {
             version: lease.metadata.resource_version.clone(),
             holder: lease.spec.holder_identity.clone().unwrap_or_default(),

@@ -25,7 +25,9 @@ impl Kubernetes {
             known.sort_unstable();
             RuntimeError::NodeName { name: name.to_owned(), flaw: "there is no node", known: known.join(", ") }
         })?;
-        let mut marked = self.drained.lock().marked.clone();
+        // The list is written as a whole, so one change at a time reads it and writes it.
+        let _alone = self.draining.lock().await;
+        let mut marked = self.read_drained().await?;
         if undo {
             marked.remove(name)
         } else {

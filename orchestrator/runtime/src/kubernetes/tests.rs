@@ -1,9 +1,12 @@
 //! The runtime against an API server that refuses what it is asked.
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-use super::fake_server::{Reply, config, start};
+use super::fake_server::{Reply, config, start, start_reading};
 use super::*;
+use crate::NodeUse;
+use crate::cluster::lease::LeaseStore;
 use crate::test_log::TestLog;
 use warmpool_core::browser::{Mode, PoolKey};
 
@@ -13,6 +16,36 @@ async fn runtime(
 ) -> (Kubernetes, tempfile::TempDir) {
     let (config, folder) = config(&start(answer).await, settings);
     (Kubernetes::new(config, "0a1b".to_owned()), folder)
+}
+
+/// A cluster of two nodes that keeps the lease's list of drained ones, and tells when it was asked for the lease. Its first answer to
+/// that takes this long.
+async fn with_lease(first: Duration) -> (Kubernetes, tempfile::TempDir, Arc<Mutex<Value>>, Arc<Notify>) {
+    let first = Mutex::new(Some(first));
+    let (list, asked) = (Arc::new(Mutex::new(Value::Null)), Arc::new(Notify::new()));
+    let (kept, ask) = (Arc::clone(&list), Arc::clone(&asked));
+    let server = start_reading(move |method, path, body| {
+        if !path.contains("/leases/") {
+            let mut second = node();
+            second["metadata"]["name"] = "n2".into();
+            return Reply::list(json!([node(), second]));
+        }
+        let mut list = kept.lock();
+        let mut after = Duration::from_millis(100);
+        if method == "PATCH" {
+            let change: Value = serde_json::from_slice(body).unwrap();
+            *list = change["metadata"]["annotations"]["warmpool.drained"].clone();
+        } else {
+            ask.notify_one();
+            after = first.lock().take().unwrap_or(after);
+        }
+        let annotations = if list.is_null() { json!({}) } else { json!({ "warmpool.drained": *list }) };
+        let lease = json!({ "metadata": { "name": "l", "uid": "u", "annotations": annotations }, "spec": {} });
+        Reply::ok(lease).late(after)
+    })
+    .await;
+    let (config, folder) = config(&server, &[("kubernetes.timeout", "30s")]);
+    (Kubernetes::new(config, "0a1b".to_owned()), folder, list, asked)
 }
 
 fn spec() -> WorkerSpec {
@@ -177,4 +210,29 @@ async fn a_webhook_may_take_longer_than_other_answers() {
     assert!(matches!(&error, RuntimeError::NotAdmitted { message } if message.contains("slow.example")), "{error}");
     let error = runtime.delete_pod("p").await.unwrap_err();
     assert!(error.to_string().contains("no whole answer within 1 s"), "{error}");
+}
+
+#[tokio::test]
+async fn drains_at_the_same_time_are_both_kept() {
+    let (runtime, _folder, list, _) = with_lease(Duration::ZERO).await;
+    let (first, second) = tokio::join!(runtime.drain_node("n1", false), runtime.drain_node("n2", false));
+    assert_eq!((first.unwrap().availability, second.unwrap().availability), (NodeUse::Draining, NodeUse::Draining));
+    assert_eq!(*list.lock(), "n1,n2");
+    assert!(runtime.nodes().await.unwrap().iter().all(|node| node.availability == NodeUse::Draining));
+}
+
+#[tokio::test]
+async fn a_look_at_the_lease_from_before_a_drain_undoes_none() {
+    let (runtime, _folder, list, asked) = with_lease(Duration::from_secs(2)).await;
+    // Its answer is made before the drain, and comes when that would be done.
+    let looking = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { LeaseStore::look(&runtime).await.map(drop) }
+    });
+    asked.notified().await;
+    runtime.drain_node("n1", false).await.unwrap();
+    looking.await.unwrap().unwrap();
+    assert_eq!(*list.lock(), "n1");
+    let drained = |node: &NodeFacts| node.name == "n1" && node.availability == NodeUse::Draining;
+    assert!(runtime.nodes().await.unwrap().iter().any(drained));
 }

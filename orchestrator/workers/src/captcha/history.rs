@@ -9,7 +9,7 @@ const MAX_LISTED: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct History {
     records: Vec<CaptchaRecord>,
-    /// How many were given to a solver, including the listed ones of an earlier process.
+    /// How many there have been, including the listed ones of an earlier process. Of those beyond the limit only the first counts.
     count: usize,
 }
 

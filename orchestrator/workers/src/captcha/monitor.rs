@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-use warmpool_protocol::{Captcha, CaptchaAction, Snapshot};
+use warmpool_protocol::{Captcha, CaptchaAction, CaptchaKind, Snapshot};
 
 use super::history::History;
 use super::solver::{Solution, SolverError};
@@ -94,10 +94,16 @@ impl CaptchaMonitor {
             CaptchaMode::Solver => SolvedBy::Solver,
             CaptchaMode::Person | CaptchaMode::Off => SolvedBy::Person,
         };
+        let (count, limit) = (self.history.lock().count(), self.shared.config.captcha.max_per_session);
+        let too_many = count >= limit;
+        if count > limit {
+            // The log and the record tell of the first beyond the limit alone: a page makes as many as it likes.
+            let Ending { outcome, .. } = self.carry_out(captcha, Decision::TooMany).await;
+            return tally(captcha.kind, by, outcome);
+        }
         let Captcha { kind, url, since, page, .. } = captcha.clone();
         let waiting = WaitingCaptcha { kind, url, since, by, page };
         tracing::info!(session = %self.facts.session_id, kind = captcha.kind.as_str(), by = by.as_str(), "a page shows a challenge");
-        let too_many = self.history.lock().count() >= self.shared.config.captcha.max_per_session;
         if !too_many {
             self.waiting.send_replace(Some(waiting.clone()));
             if by == SolvedBy::Person {
@@ -171,8 +177,7 @@ impl CaptchaMonitor {
         let ended_at = unix_ms();
         let (session, took_ms) = (&self.facts.session_id, ended_at.saturating_sub(since));
         tracing::info!(%session, kind = kind.as_str(), by = by.as_str(), outcome = outcome.as_str(), error, cost, took_ms, "a challenge ended");
-        let labels = [("kind", kind.as_str()), ("by", by.as_str()), ("outcome", outcome.as_str())];
-        metrics::counter!("warmpool_captchas_total", &labels).increment(1);
+        tally(kind, by, outcome);
         if let Some(cost) = cost {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small, and not negative")]
             metrics::counter!("warmpool_captcha_cost_millionths_total").increment((cost * 1e6).round() as u64);
@@ -203,6 +208,11 @@ impl CaptchaMonitor {
     }
 }
 
+fn tally(kind: CaptchaKind, by: SolvedBy, outcome: Outcome) {
+    let labels = [("kind", kind.as_str()), ("by", by.as_str()), ("outcome", outcome.as_str())];
+    metrics::counter!("warmpool_captchas_total", &labels).increment(1);
+}
+
 /// Waits until the agent says that a challenge is over; returns whether it was solved.
 async fn ended(snapshot: &mut watch::Receiver<Snapshot>, id: u64) -> bool {
     let over = |snapshot: &Snapshot| {
@@ -214,5 +224,91 @@ async fn ended(snapshot: &mut watch::Receiver<Snapshot>, id: u64) -> bool {
         Ok(end) => end.is_some_and(|end| end.id == id && end.solved),
         // The worker is gone, and the session with it.
         Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use warmpool_config::{Config, Flags, Host};
+    use warmpool_core::browser::{Engine, Mode, PoolKey};
+    use warmpool_core::ids::WorkerId;
+    use warmpool_protocol::Secret;
+    use warmpool_runtime::AgentAddress;
+
+    /// An agent that takes every action, and tells on which challenge it was.
+    async fn agent() -> (AgentAddress, mpsc::UnboundedReceiver<u64>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = AgentAddress::Tcp(listener.local_addr().unwrap());
+        let (tell, acts) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((mut daemon, _)) = listener.accept().await {
+                let mut request = Vec::new();
+                while !request.ends_with(b"}") && daemon.read_buf(&mut request).await.is_ok_and(|count| count > 0) {}
+                let request = String::from_utf8(request).unwrap();
+                let path = request.strip_prefix("POST /captchas/").and_then(|rest| rest.split(' ').next());
+                let Some(id) = path.and_then(|id| id.parse().ok()) else { continue };
+                let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+                daemon.write_all(answer).await.unwrap();
+                tell.send(id).unwrap();
+            }
+        });
+        (address, acts)
+    }
+
+    fn challenge(id: u64) -> Captcha {
+        Captcha {
+            id,
+            kind: CaptchaKind::Image,
+            url: "http://a.example/".to_owned(),
+            since: id,
+            page: None,
+            site_key: None,
+            action: None,
+            invisible: false,
+            image: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn challenges_beyond_the_limit_are_recorded_once() {
+        let (address, mut acts) = agent().await;
+        let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let (worker, reports) = Worker::found(WorkerId::random(), key, address.into(), &Secret::new("ab".repeat(32)));
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+        let flags = Flags::default().with("captcha.max_per_session", "1");
+        let config = Arc::new(Config::resolve(None, [], &flags, &host).unwrap());
+        let solved = CaptchaRecord {
+            kind: CaptchaKind::Image,
+            url: "http://a.example/".to_owned(),
+            since: 0,
+            ended_at: 1,
+            by: SolvedBy::Person,
+            outcome: Outcome::Solved,
+            error: None,
+            cost: None,
+        };
+        let history = Arc::new(Mutex::new(History::new(vec![solved])));
+        let monitor = CaptchaMonitor {
+            shared: Arc::new(Shared { config, solver: None, webhook: None }),
+            worker,
+            facts: SessionFacts { session_id: "s".to_owned(), view_token: "t".to_owned() },
+            history: Arc::clone(&history),
+            waiting: Arc::new(watch::Sender::new(None)),
+        };
+        let (_acts, to_do) = mpsc::channel(1);
+        let following = tokio::spawn(monitor.run(to_do));
+        for id in 1..=4 {
+            let captcha = Some(Box::new(challenge(id)));
+            reports.show(Snapshot { captcha, ..Snapshot::default() });
+            assert_eq!(acts.recv().await, Some(id), "it is left alone");
+        }
+        let records = history.lock().records();
+        let records: Vec<_> = records.iter().map(|record| (record.since, record.error.as_deref())).collect();
+        assert_eq!(records, [(0, None), (1, Some("too_many"))]);
+        drop(reports);
+        following.await.unwrap();
     }
 }

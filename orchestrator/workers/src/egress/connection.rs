@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -15,6 +15,8 @@ use url::Host;
 
 use super::proxy::{self, Proxy, ProxyError, Site};
 use super::socks::{self, Reply, Target};
+use super::traffic::Traffic;
+use super::upstreams::Upstream;
 use super::{NoConnection, Route, Shared, refusal};
 use crate::worker::AgentStream;
 use warmpool_dial::DialError;
@@ -23,6 +25,9 @@ use warmpool_dial::DialError;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections to this port are encrypted from their first byte, so a refusal page would be unreadable.
 const HTTPS: u16 = 443;
+/// The least time without a byte after which a site is left whose browser sends no more. A browser that has closed its connection
+/// looks like that, too, and a site that does not care would keep its place among `egress.max_connections`.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes buffered at most in each direction.
 const UP_BUFFER: usize = 32 << 10;
 const DOWN_BUFFER: usize = 128 << 10;
@@ -41,7 +46,7 @@ impl ConnectError {
         match self {
             Self::Dial(DialError::Refused(_)) => Reply::NotAllowed,
             Self::Dial(DialError::UnknownHost) => Reply::UnknownHost,
-            Self::Dial(DialError::TimedOut) => Reply::TimedOut,
+            Self::Dial(DialError::TimedOut | DialError::LookupTimedOut) => Reply::TimedOut,
             Self::Dial(DialError::Failed(error)) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => Reply::ConnectionRefused,
                 io::ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
@@ -119,38 +124,53 @@ fn record_refusal(shared: &Shared, host: &str, port: u16, reason: &'static str) 
 /// Connects to a site by the session's route. Returns the address, too, that the connection leads to, which is a proxy's
 /// where the client chose one; none where the operator did, whose proxies are no client's business.
 async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Option<SocketAddr>), ConnectError> {
-    let limit = shared.connect_timeout;
-    let route = shared.route.read().clone();
     let dialler = &shared.dialler;
     let direct = async || {
         let (stream, peer) = dialler.connect(host, port).await?;
         Ok((Either::Left(stream), Some(peer)))
     };
-    match route {
-        Route::Direct => direct().await,
-        Route::Closed => Err(ProxyError::Gone.into()),
-        Route::Client(proxies) => {
-            let Some(proxy) = proxies.proxy_for(host, port) else { return direct().await };
-            dialler.judge_unresolved(host, port)?;
-            let (stream, peer) = dialler.connect(&proxy.host, proxy.port).await?;
-            Ok((ask(shared, stream, proxy, host, port).await?, Some(peer)))
-        }
-        Route::Upstream { mut chosen, wanted, upstreams, session } => {
-            dialler.judge_unresolved(host, port)?;
-            loop {
-                let proxy = &chosen.proxy;
-                let failure = match timeout(limit, shared.lookups.connect(&proxy.host, proxy.port, limit)).await {
-                    Ok(Ok(stream)) => return Ok((ask(shared, stream, proxy, host, port).await?, None)),
-                    Ok(Err(error)) => ProxyError::Unreachable(io::Error::other(error)),
-                    Err(_) => ProxyError::Slow,
-                };
-                chosen.upstream.set_up(false);
-                // The next nearest upstream takes over. Nothing chooses one that is down, so this loop ends.
-                chosen = upstreams.choose(&wanted, &session).map_err(|_| failure)?;
-                let (wanted, upstreams, session) = (wanted.clone(), upstreams.clone(), session.clone());
-                *shared.route.write() = Route::Upstream { chosen: chosen.clone(), wanted, upstreams, session };
+    loop {
+        let route = shared.route.read().clone();
+        let chosen = match route {
+            Route::Direct => return direct().await,
+            Route::Closed => return Err(ProxyError::Gone.into()),
+            Route::Client(proxies) => {
+                let Some(proxy) = proxies.proxy_for(host, port) else { return direct().await };
+                dialler.judge_unresolved(host, port)?;
+                let (stream, peer) = dialler.connect(&proxy.host, proxy.port).await?;
+                return Ok((ask(shared, stream, proxy, host, port).await?, Some(peer)));
             }
+            Route::Upstream { chosen, .. } => chosen,
+        };
+        dialler.judge_unresolved(host, port)?;
+        let proxy = &chosen.proxy;
+        let failure = match shared.lookups.connect(&proxy.host, proxy.port, shared.connect_timeout).await {
+            Ok(stream) => return Ok((ask(shared, stream, proxy, host, port).await?, None)),
+            Err(error) => error,
+        };
+        if note_failure(&chosen.upstream, &failure) {
+            // The next nearest upstream takes over. Nothing chooses one that is down, so this loop ends.
+            shared.route.write().fail_over(&chosen.upstream).map_err(|_| unreachable_proxy(failure))?;
+        } else {
+            return Err(unreachable_proxy(failure).into());
         }
+    }
+}
+
+/// Notes that an upstream gave no connection; returns whether it is down, for every session. The look-up of its name needs a place
+/// of this session, whose pages may keep all of them: only the daemon's own checks say what a failed look-up means.
+fn note_failure(upstream: &Upstream, failure: &DialError) -> bool {
+    match failure {
+        DialError::Refused(_) | DialError::UnknownHost | DialError::LookupTimedOut => {}
+        DialError::Failed(_) | DialError::TimedOut => upstream.set_up(false),
+    }
+    !upstream.is_up.load(Ordering::Relaxed)
+}
+
+fn unreachable_proxy(failure: DialError) -> ProxyError {
+    match failure {
+        DialError::TimedOut | DialError::LookupTimedOut => ProxyError::Slow,
+        failure => ProxyError::Unreachable(io::Error::other(failure)),
     }
 }
 
@@ -159,41 +179,41 @@ async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, por
     Ok(proxy::ask(stream, proxy, &shared.tls, (host, port), shared.connect_timeout).await?)
 }
 
-/// Copies bytes both ways until both sides have ended.
+/// Copies bytes both ways until both sides have ended, or the site alone says no more.
 async fn carry(shared: &Shared, tunnel: AgentStream, site: Site) {
+    let (traffic, tunnel) = (&shared.traffic, tunnel.into_split());
     match site {
-        Either::Left(stream) => {
-            let (from_site, to_site) = stream.into_split();
-            carry_halves(shared, tunnel, from_site, to_site).await;
-        }
-        Either::Right(stream) => {
-            let (from_site, to_site) = tokio::io::split(stream);
-            carry_halves(shared, tunnel, from_site, to_site).await;
-        }
+        Either::Left(stream) => carry_halves(traffic, tunnel, stream.into_split()).await,
+        Either::Right(stream) => carry_halves(traffic, tunnel, tokio::io::split(stream)).await,
     }
 }
 
 async fn carry_halves(
-    shared: &Shared,
-    tunnel: AgentStream,
-    from_site: impl AsyncRead + Unpin,
-    to_site: impl AsyncWrite + Unpin,
+    traffic: &Traffic,
+    (mut from_browser, to_browser): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    (from_site, to_site): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
 ) {
-    let (mut from_browser, to_browser) = tunnel.into_split();
-    let traffic = &shared.traffic;
     let takes_more = AtomicBool::new(true);
     let up = async {
-        if pump(&mut from_browser, to_site, &traffic.sent, "out", UP_BUFFER).await.is_err() {
+        let count = |bytes| {
+            traffic.sent.fetch_add(bytes, Ordering::Relaxed);
+        };
+        if pump(&mut from_browser, to_site, count, "out", UP_BUFFER).await.is_err() {
             // A site may answer and close before it has read a long request. Its answer must still reach the browser, so the
             // daemon reads and drops the rest of the request.
             takes_more.store(false, Ordering::Relaxed);
             let _ = tokio::io::copy(&mut from_browser, &mut tokio::io::sink()).await;
         }
     };
-    let down = pump(from_site, to_browser, &traffic.received, "in", DOWN_BUFFER);
+    let has_come = AtomicBool::new(false);
+    let count = |bytes| {
+        traffic.received.fetch_add(bytes, Ordering::Relaxed);
+        has_come.store(true, Ordering::Relaxed);
+    };
+    let down = pump(from_site, to_browser, count, "in", DOWN_BUFFER);
     tokio::pin!(up, down);
     tokio::select! {
-        () = &mut up => drop(down.await),
+        () = &mut up => while timeout(SILENCE, &mut down).await.is_err() && has_come.swap(false, Ordering::Relaxed) {},
         answered = &mut down => {
             if answered.is_ok() && takes_more.load(Ordering::Relaxed) {
                 up.await;
@@ -205,7 +225,7 @@ async fn carry_halves(
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    count: &AtomicU64,
+    count: impl Fn(u64),
     direction: &'static str,
     size: usize,
 ) -> io::Result<()> {
@@ -216,8 +236,77 @@ async fn pump(
         if read == 0 {
             return to.shutdown().await;
         }
-        count.fetch_add(read as u64, Ordering::Relaxed);
+        count(read as u64);
         total.increment(read as u64);
         to.write_all(&buffer[..read]).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{DuplexStream, duplex, split};
+    use tokio::time::sleep;
+    use warmpool_config::upstreams_from;
+
+    use super::super::Upstreams;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// A browser and a site with a connection between them, and what carries it.
+    fn carried() -> (DuplexStream, DuplexStream, impl Future<Output = ()>) {
+        let ((browser, tunnel), (ours, site)) = (duplex(64), duplex(64));
+        let carrying = async move { carry_halves(&Traffic::default(), split(tunnel), split(ours)).await };
+        (browser, site, carrying)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_site_that_ignores_the_end_of_its_browser_is_left() {
+        let (mut browser, site, carrying) = carried();
+        browser.shutdown().await.unwrap();
+        timeout(DAY, carrying).await.expect("it is left");
+        drop(site);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_browser_that_sends_no_more_gets_what_still_comes() {
+        let (mut browser, mut site, carrying) = carried();
+        let carrying = tokio::spawn(carrying);
+        browser.shutdown().await.unwrap();
+        for _ in 0..10 {
+            sleep(SILENCE - Duration::from_secs(1)).await;
+            site.write_all(b"x").await.unwrap();
+        }
+        site.shutdown().await.unwrap();
+        let mut got = Vec::new();
+        browser.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got.len(), 10);
+        carrying.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_both_sides_keep_may_be_silent() {
+        let (mut browser, mut site, carrying) = carried();
+        let carrying = tokio::spawn(carrying);
+        sleep(DAY).await;
+        site.write_all(b"x").await.unwrap();
+        assert_eq!(browser.read_u8().await.unwrap(), b'x');
+        drop((browser, site));
+        carrying.await.unwrap();
+    }
+
+    #[test]
+    fn a_failed_look_up_says_nothing_of_an_upstream() {
+        let upstreams = Upstreams::new(&upstreams_from(r#"[{ name = "a", url = "http://p" }]"#));
+        let [upstream] = &*upstreams.0 else { panic!("one") };
+        for failure in [DialError::UnknownHost, DialError::LookupTimedOut] {
+            assert!(!note_failure(upstream, &failure), "{failure:?}");
+        }
+        upstream.set_up(false);
+        assert!(note_failure(upstream, &DialError::UnknownHost), "the daemon's own checks have found it down");
+        for failure in [DialError::TimedOut, DialError::Failed(io::ErrorKind::ConnectionRefused.into())] {
+            upstream.set_up(true);
+            assert!(note_failure(upstream, &failure), "{failure:?}");
+        }
     }
 }

@@ -36,7 +36,7 @@ impl NoConnection {
         let name = match error {
             DialError::Refused(_) => "net::ERR_NETWORK_ACCESS_DENIED",
             DialError::UnknownHost => "net::ERR_NAME_NOT_RESOLVED",
-            DialError::TimedOut => "net::ERR_CONNECTION_TIMED_OUT",
+            DialError::TimedOut | DialError::LookupTimedOut => "net::ERR_CONNECTION_TIMED_OUT",
             DialError::Failed(error) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => "net::ERR_CONNECTION_REFUSED",
                 io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => "net::ERR_ADDRESS_UNREACHABLE",

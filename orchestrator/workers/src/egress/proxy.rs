@@ -98,8 +98,7 @@ async fn ask_patiently(
     match proxy.scheme {
         ProxyScheme::Http => Ok(Either::Left(connect(stream, proxy, host, port).await?)),
         ProxyScheme::Https => {
-            let name = ServerName::try_from(proxy.host.to_string()).map_err(|_| ProxyError::Garbage)?;
-            let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
+            let stream = TlsConnector::from(Arc::clone(tls)).connect(server_name(&proxy.host)?, stream).await;
             let stream = stream.map_err(ProxyError::Unreachable)?;
             Ok(Either::Right(Box::new(connect(stream, proxy, host, port).await?)))
         }
@@ -108,6 +107,15 @@ async fn ask_patiently(
             socks::request(&mut stream, proxy.credentials.as_ref(), host, port).await?;
             Ok(Either::Left(stream))
         }
+    }
+}
+
+/// What the certificate of a proxy must name.
+fn server_name(host: &Host) -> Result<ServerName<'static>, ProxyError> {
+    match host {
+        Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| ProxyError::Garbage),
+        Host::Ipv4(address) => Ok(ServerName::IpAddress((*address).into())),
+        Host::Ipv6(address) => Ok(ServerName::IpAddress((*address).into())),
     }
 }
 
@@ -181,6 +189,13 @@ mod tests {
             (&[b'x'; 9000], "proxy_garbage"),
         ] {
             assert_eq!(answered(answer).await.0.unwrap_err().code(), code, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_known_by_its_name_or_address() {
+        for (host, name) in [("a.example", "a.example"), ("192.0.2.1", "192.0.2.1"), ("[2001:DB8::1]", "2001:db8::1")] {
+            assert_eq!(server_name(&Host::parse(host).unwrap()).unwrap().to_str(), name, "{host}");
         }
     }
 
