@@ -46,6 +46,8 @@ async function sessions() {
   await page.fill('#ns-timeout', '600');
   await page.check('input[name=keep_alive]');
   await page.check('input[name=logs]');
+  // The log's stream breaks at first.
+  await page.route(/\/logs\?follow=true/, (route) => route.abort(), { times: 1 });
   await page.locator('#new-session-form button[type=submit]').click();
   await page.waitForSelector('#session-view', { state: 'visible' });
   const view = page.frameLocator('#session-view');
@@ -55,6 +57,7 @@ async function sessions() {
   await until('a link', async () => (await page.locator('#session-shares input').count()) === 1);
   await page.setInputFiles('#session-upload', { name: '<b>tea.txt', mimeType: 'text/plain', buffer: Buffer.from('Sencha') });
   await says(page, '#session-file-list', '<b>tea.txt');
+  await uploadsElsewhere(page);
   // What its page does from now on is followed.
   await follows(page);
   await look(page, 'session');
@@ -89,6 +92,36 @@ async function sessions() {
   await page.waitForSelector('#sign-in', { state: 'visible' });
   assert.deepEqual(await page.context().cookies(), []);
   assert.deepEqual(page.problems, []);
+}
+
+/** Chooses files for the session, and looks at another one before they have arrived: they go to the first one all the same. */
+async function uploadsElsewhere(page) {
+  const address = page.url();
+  const id = address.split('/').at(-1);
+  const other = await api('POST', '/sessions/create', { headless: true, keep_alive: true });
+  let arrive;
+  const held = new Promise((resolve) => (arrive = resolve));
+  let begun = false;
+  await page.route('**/files/late-*', async (route) => {
+    begun = true;
+    await held;
+    await route.continue();
+  });
+  const files = ['late-1.txt', 'late-2.txt'].map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) }));
+  await page.setInputFiles('#session-upload', files);
+  await until('the first file to be on its way', () => begun);
+  await page.evaluate((session) => (location.hash = `#/sessions/${session}`), other.session_id);
+  await says(page, '#session-facts', other.session_id);
+  await says(page, '#session-file-list', 'No files');
+  arrive();
+  const names = async (session) => (await api('GET', `/sessions/${session}/files`)).map(({ name }) => name);
+  await until('both files', async () => (await names(id)).filter((name) => name.startsWith('late-')).length === 2);
+  assert.deepEqual(await names(other.session_id), []);
+  await says(page, '#session-file-list', 'No files');
+  await page.unroute('**/files/late-*');
+  await api('DELETE', `/sessions/${other.session_id}`);
+  await go(page, address);
+  await page.frameLocator('#session-view').locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
 }
 
 /** Has the session's page say and ask for something, and looks for it in the log. */
@@ -162,6 +195,14 @@ async function keys() {
   await visit(client, 'Sessions');
   await says(client, '#sessions-empty', 'There is no session yet');
   await look(page, 'keys');
+  await rotatesOwn(page);
+  // Where a proxy gives up a call, the page says that the daemon does not answer, until its stream has the next sign of life.
+  await page.route(/\/sessions\?/, (route) => route.fulfill({ status: 504, body: 'Gateway Timeout' }));
+  await visit(page, 'Sessions');
+  await page.waitForSelector('#offline', { state: 'visible' });
+  await page.unroute(/\/sessions\?/);
+  await page.waitForSelector('#offline', { state: 'hidden', timeout: 45_000 });
+  await visit(page, 'Keys');
   await page.locator('#keys-rows tr', { hasText: '<img' }).locator('button', { hasText: 'Revoke' }).click();
   await page.click('#confirm-act');
   await says(client, '#signed-out', 'Sign in again');
@@ -193,6 +234,32 @@ async function keys() {
   await says(page, '#world-keys-empty', 'There is no key yet');
 
   assert.deepEqual(page.problems, []);
+}
+
+/** Another operator rotates their own key: they see the new secret, and stay signed in. */
+async function rotatesOwn(page) {
+  await page.click('#key-new');
+  await page.fill('#key-create-name', 'second');
+  await page.check('#key-create-form input[name=role][value=operator]');
+  await page.locator('#key-create-form button[type=submit]').click();
+  await page.waitForSelector('#secret-dialog[open]');
+  const secret = await page.inputValue('#secret');
+  await page.click('#secret-dialog [data-close]');
+  const own = await signedIn(secret);
+  const elsewhere = await signedIn(secret);
+  await visit(own, 'Keys');
+  await own.locator('#keys-rows tr', { hasText: 'second' }).locator('button', { hasText: 'Rotate' }).click();
+  await own.selectOption('#key-rotate-keep', '0');
+  await own.locator('#key-rotate-form button[type=submit]').click();
+  await own.waitForSelector('#secret-dialog[open]');
+  const rotated = await own.inputValue('#secret');
+  assert.notEqual(rotated, secret);
+  // The other one's stream has heard of it by then, as this one's has.
+  await says(elsewhere, '#signed-out', 'Sign in again');
+  assert.equal(await own.inputValue('#secret'), rotated);
+  await own.click('#secret-dialog [data-close]');
+  await visit(own, 'Sessions');
+  assert.deepEqual([...own.problems, ...elsewhere.problems], []);
 }
 
 /** What is too long, too large or hostile. */

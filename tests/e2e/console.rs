@@ -21,6 +21,7 @@ pub(crate) fn group() -> Group {
     group!(None,
         quick: [
             a_sign_in_lasts_and_ends,
+            a_replaced_secret_ends_its_sign_ins,
             a_key_sees_its_own_and_an_operator_sees_all,
             pages_follow_what_happens,
             thumbnails_show_the_session,
@@ -43,6 +44,8 @@ impl SignedIn {
         ensure!(reply.status == 204, "{reply}");
         let cookie = reply.header("set-cookie").context("a cookie")?;
         ensure!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains(key), "{cookie}");
+        // The daemon says when a sign-in ends, and each use puts that off: the browser keeps the cookie as long as it can.
+        ensure!(cookie.contains("Max-Age=34560000"), "{cookie}");
         Ok(Self { api, cookie: cookie.split(';').next().unwrap_or_default().to_owned() })
     }
 
@@ -172,9 +175,16 @@ async fn a_sign_in_lasts_and_ends(_: Stage) -> Result<()> {
     ensure!(operator.get("/console/sign-in").await?.status == 200, "a restart signs nobody out");
     ensure!(other.get("/console/sign-in").await?.fault(401)?.code == "missing_key", "who signed out stays out");
 
-    // It ends when it is not used, and a page that only looks does not use it.
+    // It ends when it is not used, and a page that only looks does not use it: neither by its stream, nor by what it fetches
+    // because something has changed.
     let mut events = operator.follow("topic=overview").await?;
-    events.until("event: signed-out").await?;
+    let by_itself = [("x-warmpool-console", "follow")];
+    let fetches = async {
+        eventually!("no fetch puts the end off", 30, {
+            operator.with(&by_itself, Method::GET, "/sessions").await?.status == 401
+        })
+    };
+    tokio::try_join!(events.until("event: signed-out"), fetches)?;
     ensure!(operator.get("/sessions").await?.fault(401)?.code == "missing_key");
 
     // The page itself: nothing inline, nobody frames it; the old address of worlds leads there.
@@ -183,6 +193,46 @@ async fn a_sign_in_lasts_and_ends(_: Stage) -> Result<()> {
     ensure!(page.status == 200 && !policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{policy}");
     let worlds = daemon.api().without_key().get("/console/worlds").await?;
     ensure!(worlds.status == 308 && worlds.header("location") == Some("./#/worlds"), "{worlds}");
+    daemon.assert_idle().await
+}
+
+async fn a_replaced_secret_ends_its_sign_ins(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings()).await?;
+    let first = crate::keys::create(&daemon, "client").await?;
+    let client = SignedIn::new(&daemon, &first).await?;
+    let mut events = client.follow("topic=sessions").await?;
+    daemon.cli_ok(&["key", "rotate", "client", "--keep-old-for", "1h"]).await?;
+    ensure!(client.get("/sessions").await?.status == 200, "the old secret goes on for a while");
+    daemon.cli_ok(&["key", "rotate", "client"]).await?;
+    events.until("event: signed-out").await?;
+    ensure!(client.get("/sessions").await?.fault(401)?.code == "invalid_key");
+
+    // An operator who rotates their own key in the console stays signed in there, and nowhere else.
+    let admin = SignedIn::new(&daemon, daemon.key()).await?;
+    let make = async |name: &str| -> Result<Value> {
+        let wanted = json!({"name": name, "role": "operator"});
+        admin.call(Method::POST, "/console/api/keys", Some(wanted)).await?.ok()
+    };
+    let made = make("second").await?;
+    let (id, secret) = (made["key_id"].as_str().context("an id")?, made["secret"].as_str().context("a secret")?);
+    let (here, elsewhere) = (SignedIn::new(&daemon, secret).await?, SignedIn::new(&daemon, secret).await?);
+    let (mut follows, mut ends) = (here.follow("topic=log").await?, elsewhere.follow("topic=log").await?);
+    let path = format!("/console/api/keys/{id}/rotate");
+    for _ in 0..2 {
+        let rotated = here.call(Method::POST, &path, Some(json!({}))).await?.ok()?;
+        let new = rotated["secret"].as_str().context("a secret")?;
+        ensure!(new != secret && daemon.api().with_key(new).get("/sessions").await?.status == 200);
+        ensure!(here.get("/console/sign-in").await?.ok()?["key_id"] == json!(id));
+    }
+    ends.until("event: signed-out").await?;
+    ensure!(elsewhere.get("/sessions").await?.fault(401)?.code == "invalid_key");
+    // The stream that was open all the time goes on.
+    let third = make("third").await?;
+    follows.until(third["key_id"].as_str().context("an id")?).await?;
+    // Somebody else's rotation ends it.
+    admin.call(Method::POST, &path, Some(json!({}))).await?.ok()?;
+    follows.until("event: signed-out").await?;
+    ensure!(here.get("/sessions").await?.fault(401)?.code == "invalid_key");
     daemon.assert_idle().await
 }
 
@@ -281,7 +331,8 @@ async fn a_key_sees_its_own_and_an_operator_sees_all(_: Stage) -> Result<()> {
 }
 
 async fn pages_follow_what_happens(_: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(settings().set("CONSOLE_MAX_STREAMS", "2")).await?;
+    let settings = settings().set("CONSOLE_MAX_STREAMS", "3").set("CONSOLE_MAX_STREAMS_PER_KEY", "2");
+    let mut daemon = Daemon::start(settings).await?;
     let operator = SignedIn::new(&daemon, daemon.key()).await?;
     let mut events = operator.follow("topic=overview&topic=sessions&topic=log&topic=tasks").await?;
     let overview = events.until("event: overview").await?;
@@ -308,9 +359,22 @@ async fn pages_follow_what_happens(_: Stage) -> Result<()> {
 
     let unknown = operator.get("/console/api/events?topic=gossip").await?;
     ensure!(unknown.fault(400)?.field == "topic", "{unknown}");
+    // Each key has its share of the streams, and an operator gets theirs however many clients follow.
+    let refusal = async |who: &SignedIn| -> Result<String> {
+        let fault = who.get("/console/api/events?topic=sessions").await?.fault(429)?;
+        ensure!(fault.code == "stream_limit", "{}", fault.code);
+        Ok(fault.message)
+    };
+    let client = SignedIn::new(&daemon, &crate::keys::create(&daemon, "client").await?).await?;
+    let stranger = SignedIn::new(&daemon, &crate::keys::create(&daemon, "stranger").await?).await?;
+    let _theirs = (client.follow("topic=sessions").await?, client.follow("topic=sessions").await?);
     let second = operator.follow("topic=sessions").await?;
-    let third = operator.get("/console/api/events?topic=sessions").await?;
-    ensure!(third.fault(429)?.code == "stream_limit", "{third}");
+    for (who, setting) in
+        [(&client, "max_streams_per_key"), (&operator, "max_streams_per_key"), (&stranger, "max_streams")]
+    {
+        let message = refusal(who).await?;
+        ensure!(message.contains(&format!("`console.{setting}`")), "{message}");
+    }
     drop(second);
     let again = async || operator.follow("topic=sessions").await;
     let mut second = eventually!("a place is free again", 30, again().await.ok())?;

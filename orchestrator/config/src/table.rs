@@ -283,10 +283,14 @@ settings! {
     console: Console {
         /// Idle time after which a sign-in expires.
         sign_in_timeout: Duration = Is("12h"), min "1s";
+        /// Maximum number of sign-ins of one key; with more, the key's oldest ends.
+        max_sign_ins_per_key: usize = Is("20"), min "1";
         /// Number of requests, and of events, that the console's log keeps in memory.
         log_entries: usize = Is("1000"), min "1";
-        /// Maximum number of event streams open to pages; more are refused. A session list with thumbnails uses two.
+        /// Maximum number of event streams open to pages; more are refused, save to operators. A session list with thumbnails uses two.
         max_streams: usize = Is("64"), min "1";
+        /// Maximum number of event streams open to pages of one key, an operator's too.
+        max_streams_per_key: usize = Is("16"), min "1";
         /// Minimum interval between thumbnails of a session, which are taken only while somebody watches the list.
         thumbnail_interval: Duration = Is("2s"), min "100ms";
         /// Width of a thumbnail, in pixels.

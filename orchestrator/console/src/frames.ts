@@ -26,6 +26,7 @@ export class FramesPicture implements Picture {
   #side = 0;
   #timer = 0;
   #drawing = false;
+  #closed = false;
   #move: (() => void) | undefined;
   #click = { at: 0, x: 0, y: 0, count: 0 };
   readonly #touches = new Map<number, Touch>();
@@ -64,6 +65,8 @@ export class FramesPicture implements Picture {
       try {
         const head = new DataView(bytes);
         const picture = await createImageBitmap(new Blob([new Uint8Array(bytes, HEADER)], { type: 'image/jpeg' }));
+        // The page says by now that there is nothing more to see.
+        if (this.#closed) return picture.close();
         this.#width = head.getUint16(4) || picture.width;
         this.#height = head.getUint16(6) || picture.height;
         this.#top = head.getUint32(8);
@@ -209,6 +212,7 @@ export class FramesPicture implements Picture {
   }
 
   close(): void {
+    this.#closed = true;
     clearTimeout(this.#timer);
     this.#resized.disconnect();
   }

@@ -167,6 +167,12 @@ impl<K: KeyKind> Registry<K> {
         self.look(id, |entry| entry.record.is_active()).unwrap_or(false)
     }
 
+    /// Whether a key works by the secret of this hash: by its own, or by the one before for as long as that was to go on.
+    #[must_use]
+    pub fn holds(&self, id: &K::Id, secret: SecretHash, now: &Now) -> bool {
+        self.look(id, |entry| entry.record.is_active() && entry.record.has_secret(secret, now)).unwrap_or(false)
+    }
+
     /// Changes each time a key is made, changed or revoked: ask about every key that matters again. Code that begins to hold
     /// one subscribes before it asks for the first time.
     #[must_use]
@@ -184,9 +190,22 @@ impl<K: KeyKind> Registry<K> {
     /// Gives a key another secret; the one it had works for `keep_old_for` longer. One before that stops at once.
     /// Errors: when the key is unknown or revoked; when the store refuses.
     pub async fn rotate(&self, id: &K::Id, keep_old_for: Duration) -> Result<NewKey<K>, K::Error> {
+        self.rotate_telling(id, keep_old_for, |_| ()).await
+    }
+
+    /// As [`Registry::rotate`]. `tell` hears the hash of the new secret before that works, so that what is to outlast the old
+    /// one knows both: at no moment does [`Registry::holds`] deny both of them.
+    /// Errors: as [`Registry::rotate`].
+    pub async fn rotate_telling(
+        &self,
+        id: &K::Id,
+        keep_old_for: Duration,
+        tell: impl FnOnce(SecretHash),
+    ) -> Result<NewKey<K>, K::Error> {
         let change = self.change().await;
         let mut record = self.active(id)?;
         let (secret, hash) = record.details.new_secret(id);
+        tell(hash);
         record.previous =
             (!keep_old_for.is_zero()).then(|| PreviousSecret::new(record.hash, keep_old_for, &Now::read()));
         record.hash = hash;

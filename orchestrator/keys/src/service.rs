@@ -147,6 +147,14 @@ impl Keys {
         })?
     }
 
+    /// As [`Keys::verify`], with the hash of the secret, of which [`Registry::holds`] says later whether the key still works by
+    /// it.
+    #[must_use]
+    pub fn verify_secret(&self, key: &str) -> Option<(KeyId, SecretHash)> {
+        let (id, (_, secret)) = (self.verify(key)?, parse(key)?);
+        Some((id, SecretHash::new(secret)))
+    }
+
     /// Whether a key exists, is not revoked, and is an operator's.
     #[must_use]
     pub fn is_operator(&self, id: &KeyId) -> bool {

@@ -130,6 +130,36 @@ async fn a_rotated_key_has_two_secrets_for_a_while() {
 }
 
 #[tokio::test]
+async fn what_a_secret_opened_holds_as_long_as_that_secret() {
+    let (keys, now, minute) = (keys().await, Now::read(), Duration::from_secs(60));
+    let old = keys.create("a", KeyRole::Client).await.unwrap();
+    let (id, first) = keys.verify_secret(old.secret.expose()).unwrap();
+    assert!(keys.holds(&id, first, &now) && keys.verify_secret("wp_wrong").is_none());
+    let other = keys.create("b", KeyRole::Client).await.unwrap().record.id;
+    assert!(!keys.holds(&other, first, &now), "another key's");
+
+    // Whoever is told of the next secret has one that holds at every moment.
+    let mut told = None;
+    let tell = |secret| {
+        assert!(keys.holds(&id, first, &now) && !keys.holds(&id, secret, &now));
+        told = Some(secret);
+    };
+    keys.rotate_telling(&id, minute, tell).await.unwrap();
+    let (second, rotated) = (told.unwrap(), Now::read());
+    for (later, first_holds) in [(Duration::ZERO, true), (minute / 2, true), (minute, false)] {
+        let at = rotated.later(later);
+        assert_eq!((keys.holds(&id, first, &at), keys.holds(&id, second, &at)), (first_holds, true), "{later:?}");
+    }
+    keys.rotate(&id, Duration::ZERO).await.unwrap();
+    assert!(!keys.holds(&id, first, &now) && !keys.holds(&id, second, &now));
+
+    let secret = keys.create("c", KeyRole::Client).await.unwrap().secret;
+    let (id, hash) = keys.verify_secret(secret.expose()).unwrap();
+    keys.revoke(&id).await.unwrap();
+    assert!(!keys.holds(&id, hash, &now), "nothing opens a revoked key");
+}
+
+#[tokio::test]
 async fn after_another_boot_an_old_secret_works_no_longer_than_it_was_to() {
     const MINUTE: Duration = Duration::from_secs(60);
     let store = Store::memory();

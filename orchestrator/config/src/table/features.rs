@@ -195,6 +195,9 @@ settings! {
         /// Maximum number of queued worlds of one service key, by all of its integration keys; 0 sets no separate limit. Keys
         /// take turns.
         max_per_key: usize = Is("50");
+        /// Maximum total size of the worlds of one service key, by all of its integration keys. A world counts with its files and
+        /// 64 KiB beside them.
+        max_total: ByteSize = Is("20GiB"), min "1MiB";
         /// Maximum number of integration keys of one service key, including revoked ones, whose worlds stay.
         max_keys: usize = Is("1000"), min "1";
         /// Width of a scene, in pixels; its height is half of that. A screen 1440 pixels wide shows a quarter of it at a time.
@@ -241,6 +244,8 @@ settings! {
         keep_for: Duration = Is("365d"), min "1m";
         /// Time that requests are kept in the log.
         keep_log_for: Duration = Is("90d"), min "1m";
+        /// Number of requests of one service key's integrations kept in the log; the oldest are deleted first.
+        keep_log: usize = Is("100000"), min "1";
         /// Maximum number of requests without a valid integration key in the log; the oldest go first. They are kept in memory.
         keep_unproven: usize = Is("1000");
     }

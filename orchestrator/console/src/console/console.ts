@@ -1,5 +1,6 @@
 // The console: its sign-in, the page in view, and the daemon's events.
 
+import { attend } from '../shared/attention';
 import { closeDialogs, prepareDialogs, submit } from '../shared/dialogs';
 import { find, linkCodes, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
@@ -47,7 +48,7 @@ const pages: Record<string, Page> = {
   unknown: new UnknownPage(),
 };
 
-const stream = new Stream(heard, lost, refused);
+const stream = new Stream(heard, found, lost, failed);
 
 /** The pages of the navigation, which have no more in their address than their name. */
 const LISTED = new Set(['overview', 'sessions', 'tasks', 'profiles', 'extensions', 'keys', 'log', 'worlds']);
@@ -101,7 +102,6 @@ function route(focus: boolean): void {
 function heard(event: ServerEvent): void {
   if (event.type === 'signed-out') return showSignIn('Your sign-in has ended. Sign in again to go on.');
   if (event.type === 'hello') {
-    find('offline').hidden = true;
     const { started_at: started } = JSON.parse(event.data) as { started_at: number };
     if (account && started !== account.started_at) {
       account.started_at = started;
@@ -111,13 +111,14 @@ function heard(event: ServerEvent): void {
   shown?.page.heard(event);
 }
 
-function lost(): void {
-  find('offline').hidden = false;
+/** The daemon gave a sign of life. What it did not answer before then may have been one call alone. */
+function found(): void {
+  find('offline').hidden = true;
 }
 
-function refused(error: Refusal): void {
-  if (error.status === 401) return failed(error);
-  lost();
+function lost(refusal?: Refusal): void {
+  tell(find('offline'), `${refusal?.message ?? 'Warmpool does not answer.'} Trying again…`);
+  find('offline').hidden = false;
 }
 
 function say(text: string): void {
@@ -182,6 +183,7 @@ async function start(): Promise<void> {
   route(false);
 }
 
+attend(window);
 prepareDialogs();
 prepareSecret();
 prepareFolds();

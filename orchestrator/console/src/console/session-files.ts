@@ -1,5 +1,6 @@
 // The files of a session that lives.
 
+import { Answers } from '../shared/answers';
 import { find, make, tell } from '../shared/dom';
 import { bytes } from '../shared/format';
 import { download, json, Refusal, request, segment } from '../shared/request';
@@ -13,58 +14,63 @@ interface SessionFile {
 }
 
 export class SessionFiles {
+  /** The session on the page. What was begun for another one goes on for that one, and shows nothing here. */
   #id = '';
+  readonly #answers = new Answers();
 
   constructor(private readonly failed: Failed) {
-    find('session-files-again').addEventListener('click', () => void this.#load());
+    find('session-files-again').addEventListener('click', () => void this.#try(this.#id));
     const upload = find<HTMLInputElement>('session-upload');
     upload.addEventListener('change', () => {
-      const files = [...(upload.files ?? [])];
+      const [id, files] = [this.#id, [...(upload.files ?? [])]];
       upload.value = '';
-      void this.#try(async () => {
-        for (const file of files) await request('PUT', this.#path(file.name), { body: file });
+      void this.#try(id, async () => {
+        for (const file of files) await request('PUT', path(id, file.name), { body: file });
       });
     });
   }
 
   async show(id: string, live: boolean): Promise<void> {
+    this.clear();
     this.#id = id;
     find('session-files').hidden = !live;
+    if (live) await this.#try(id);
+  }
+
+  clear(): void {
+    this.#id = '';
     find('session-file-list').replaceChildren();
-    if (live) await this.#load();
+    find('session-files-problem').textContent = '';
   }
 
-  #path(name: string): string {
-    return `sessions/${segment(this.#id)}/files/${segment(name)}`;
-  }
-
-  async #load(): Promise<void> {
-    const id = this.#id;
-    await this.#try(async () => undefined);
-    if (id !== this.#id) return;
-  }
-
-  async #try(act: () => Promise<void>): Promise<void> {
+  /** Does something with the files of a session, and shows what it has then. */
+  async #try(id: string, act?: () => Promise<void>): Promise<void> {
     const problem = find('session-files-problem');
     problem.textContent = '';
     try {
-      await act();
-      this.#print(await json<SessionFile[]>('GET', `sessions/${segment(this.#id)}/files`));
+      await act?.();
+      const newest = this.#answers.ask();
+      const files = await json<SessionFile[]>('GET', `sessions/${segment(id)}/files`);
+      if (id === this.#id && newest()) this.#print(id, files);
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal && error.code !== 'session_ended') tell(problem, error.message);
+      if (id === this.#id && error instanceof Refusal && error.code !== 'session_ended') tell(problem, error.message);
     }
   }
 
-  #print(files: readonly SessionFile[]): void {
+  #print(id: string, files: readonly SessionFile[]): void {
     const rows = files.map((file) => {
       const fetch = make('button', { type: 'button', class: 'small' }, 'Download', make('span', { class: 'unseen' }, ` ${file.name}`));
-      fetch.addEventListener('click', () => void this.#try(() => download(this.#path(file.name), file.name)));
+      fetch.addEventListener('click', () => void this.#try(id, () => download(path(id, file.name), file.name)));
       const remove = make('button', { type: 'button', class: 'small' }, 'Delete', make('span', { class: 'unseen' }, ` ${file.name}`));
-      remove.addEventListener('click', () => void this.#try(async () => void (await request('DELETE', this.#path(file.name)))));
+      remove.addEventListener('click', () => void this.#try(id, async () => void (await request('DELETE', path(id, file.name)))));
       const note = `${bytes(file.size)}, ${file.source}${file.complete === false ? ', not complete' : ''}`;
       return make('li', {}, make('span', { class: 'name' }, file.name, make('span', { class: 'note' }, note)), fetch, remove);
     });
     find('session-file-list').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, 'No files: upload some, or let the browser download them.')]));
   }
+}
+
+function path(id: string, name: string): string {
+  return `sessions/${segment(id)}/files/${segment(name)}`;
 }

@@ -20,6 +20,8 @@ interface SessionLogAnswer {
 const MOST_ROWS = 300;
 /** Entries that the page keeps. */
 const MOST = 5000;
+/** Before the log is read again whose stream broke, in milliseconds. */
+const RETRY = 3000;
 const LEFT_OUT: Record<string, string> = { console: 'the console', page_error: 'page errors', request: 'requests' };
 
 export class SessionLog {
@@ -41,21 +43,17 @@ export class SessionLog {
     this.clear();
     find('session-log').hidden = !session.logs;
     if (!session.logs) return;
-    const following = new AbortController();
-    this.#following = following;
+    const { signal } = (this.#following = new AbortController());
     this.#path = `sessions/${segment(session.session_id)}`;
-    await this.#try(async () => {
-      const { entries, dropped, left_out } = await json<SessionLogAnswer>('GET', `${this.#path}/logs`);
-      if (following.signal.aborted) return;
-      this.#entries = entries;
-      const notes = [];
-      if (left_out.length) notes.push(`${engineName(session.browser_type)} may not tell of ${left_out.map((name) => LEFT_OUT[name] ?? name).join(', ')}.`);
-      if (dropped) notes.push(`${dropped.toLocaleString()} entries were too many to keep.`);
-      write(find('session-log-note'), notes.join(' '));
-      find('session-har').hidden = left_out.includes('request');
-      this.#print();
-      if (live) await this.#follow(following.signal);
-    });
+    while (!signal.aborted) {
+      const again = await this.#try(async () => {
+        await this.#load(session, signal);
+        if (live && !signal.aborted) await this.#follow(signal);
+      }, signal);
+      if (!live || !again) return;
+      // The stream broke, or the daemon is away: one that was restarted counts anew, so all of it is read again.
+      await new Promise((resolve) => setTimeout(resolve, RETRY));
+    }
   }
 
   clear(): void {
@@ -68,16 +66,27 @@ export class SessionLog {
     write(find('session-log-note'), '');
   }
 
+  async #load(session: SessionDetail, signal: AbortSignal): Promise<void> {
+    const { entries, dropped, left_out } = await json<SessionLogAnswer>('GET', `${this.#path}/logs`);
+    if (signal.aborted) return;
+    this.#entries = entries;
+    const notes = [];
+    if (left_out.length) notes.push(`${engineName(session.browser_type)} may not tell of ${left_out.map((name) => LEFT_OUT[name] ?? name).join(', ')}.`);
+    if (dropped) notes.push(`${dropped.toLocaleString()} entries were too many to keep.`);
+    write(find('session-log-note'), notes.join(' '));
+    find('session-har').hidden = left_out.includes('request');
+    this.#print();
+  }
+
+  /** Hears of each entry, until the stream ends. */
   async #follow(signal: AbortSignal): Promise<void> {
     const after = this.#entries.at(-1)?.seq ?? 0;
-    try {
-      const reply = await request('GET', `${this.#path}/logs?follow=true&after=${after}`, { headers: { accept: 'text/event-stream' }, signal });
-      await follow(reply, ({ type, data }) => {
-        if (type === 'entry' && !signal.aborted) this.#add(JSON.parse(data) as LogEntry);
-      });
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    }
+    const reply = await request('GET', `${this.#path}/logs?follow=true&after=${after}`, { headers: { accept: 'text/event-stream' }, signal });
+    const heard = follow(reply, ({ type, data }) => {
+      if (type === 'entry' && !signal.aborted) this.#add(JSON.parse(data) as LogEntry);
+    });
+    // A stream that breaks off has ended, too.
+    await heard.catch(() => undefined);
   }
 
   #add(entry: LogEntry): void {
@@ -102,17 +111,22 @@ export class SessionLog {
     find('session-log-empty').textContent = this.#entries.length ? 'Nothing matches these filters.' : 'Nothing has happened yet.';
   }
 
-  async #try(act: () => Promise<void>): Promise<void> {
+  /** Returns whether it is worth another try: the daemon refused nothing, unless because it cannot serve now. */
+  async #try(act: () => Promise<void>, signal?: AbortSignal): Promise<boolean> {
     const [problem, path] = [find('session-log-problem'), this.#path];
     write(problem, '');
     try {
       await act();
     } catch (error) {
       // Another session is shown by now, or none.
-      if (path !== this.#path) return;
+      if (signal?.aborted || path !== this.#path) return false;
       this.failed(error);
-      if (error instanceof Refusal) tell(problem, error.message);
+      if (error instanceof Refusal) {
+        tell(problem, error.message);
+        return error.status >= 500;
+      }
     }
+    return true;
   }
 }
 

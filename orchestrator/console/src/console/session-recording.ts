@@ -17,14 +17,17 @@ interface Part {
 
 export class SessionRecording {
   readonly #video = find<HTMLVideoElement>('session-video');
+  /** The session on the page. An answer that is of another one shows nothing here. */
   #id = '';
 
   constructor(private readonly failed: Failed) {
     find('session-recording-delete').addEventListener('click', () => {
+      const id = this.#id;
       confirmAct('Delete the recording?', 'All its parts are deleted. You cannot take this back.', 'Delete', async () => {
-        await request('DELETE', this.#path());
-        this.clear();
-        await this.#load(false);
+        await request('DELETE', path(id));
+        if (id !== this.#id) return;
+        this.#stop();
+        await this.#load(id, false);
       });
     });
   }
@@ -32,41 +35,45 @@ export class SessionRecording {
   async show(id: string, recorded: boolean, live: boolean): Promise<void> {
     this.#id = id;
     find('session-recording').hidden = !recorded;
-    if (recorded) await this.#load(live);
+    if (recorded) await this.#load(id, live);
   }
 
   clear(): void {
+    this.#id = '';
+    this.#stop();
+    find('session-recording-list').replaceChildren();
+  }
+
+  /** Takes the film away that is shown. */
+  #stop(): void {
     if (this.#video.src) URL.revokeObjectURL(this.#video.src);
     this.#video.removeAttribute('src');
     this.#video.hidden = true;
   }
 
-  #path(): string {
-    return `sessions/${segment(this.#id)}/recording`;
-  }
-
-  async #load(live: boolean): Promise<void> {
+  async #load(id: string, live: boolean): Promise<void> {
     const problem = find('session-recording-problem');
     problem.textContent = '';
     try {
-      const { parts } = await json<{ parts: Part[] }>('GET', this.#path());
+      const { parts } = await json<{ parts: Part[] }>('GET', path(id));
+      if (id !== this.#id) return;
       find('session-recording-delete').hidden = live || parts.length === 0;
       const none = live ? 'It is being recorded.' : 'No recording was kept.';
-      const rows = parts.map((part, at) => this.#row(part, parts.length > 1 ? at + 1 : undefined));
+      const rows = parts.map((part, at) => this.#row(id, part, parts.length > 1 ? at + 1 : undefined));
       find('session-recording-list').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, none)]));
     } catch (error) {
       this.failed(error);
-      if (error instanceof Refusal) tell(problem, error.message);
+      if (id === this.#id && error instanceof Refusal) tell(problem, error.message);
     }
   }
 
   /** A part, which the daemon names by its moment; its number where there are several. */
-  #row(part: Part, number: number | undefined): HTMLElement {
+  #row(id: string, part: Part, number: number | undefined): HTMLElement {
     const began = part.started_at;
     const title = `${number ? `Part ${number}` : 'Recording'} from ${shortMoment(began)}`;
     const kind = part.name.split('.').at(-1) ?? '';
     const file = `warmpool ${fileMoment(began)}.${kind}`;
-    const path = `${this.#path()}/${segment(part.name)}`;
+    const address = `${path(id)}/${segment(part.name)}`;
     const problem = find('session-recording-problem');
     const act = (label: string, wanted: () => Promise<void>) => {
       const button = make('button', { type: 'button', class: 'small' }, label, make('span', { class: 'unseen' }, ` ${title}`));
@@ -77,7 +84,7 @@ export class SessionRecording {
           await wanted();
         } catch (error) {
           this.failed(error);
-          if (error instanceof Error) tell(problem, error.message);
+          if (id === this.#id && error instanceof Error) tell(problem, error.message);
         }
         button.disabled = false;
       });
@@ -85,13 +92,14 @@ export class SessionRecording {
     };
     const length = part.duration === undefined ? [] : [duration(part.duration)];
     const notes = [kind === 'webm' ? 'WebM' : 'Matroska', bytes(part.size), ...length, ...(part.complete ? [] : ['goes on']), ...(part.stopped ? [`stopped: ${part.stopped}`] : [])].join(', ');
-    const buttons = [act('Download', () => download(path, file))];
+    const buttons = [act('Download', () => download(address, file))];
     if (part.name.endsWith('.webm')) {
       buttons.unshift(
         act('Watch', async () => {
-          const reply = await request('GET', path);
-          this.clear();
-          this.#video.src = URL.createObjectURL(await reply.blob());
+          const film = await (await request('GET', address)).blob();
+          if (id !== this.#id) return;
+          this.#stop();
+          this.#video.src = URL.createObjectURL(film);
           this.#video.hidden = false;
           this.#video.focus();
         }),
@@ -99,4 +107,8 @@ export class SessionRecording {
     }
     return make('li', {}, make('span', { class: 'name' }, title, make('span', { class: 'note' }, notes)), ...buttons);
   }
+}
+
+function path(id: string): string {
+  return `sessions/${segment(id)}/recording`;
 }

@@ -1,5 +1,6 @@
 // The links by which others may watch a session.
 
+import { Answers } from '../shared/answers';
 import { copy, submit } from '../shared/dialogs';
 import { find, make } from '../shared/dom';
 import { shortMoment } from '../shared/format';
@@ -14,50 +15,56 @@ interface Share {
 }
 
 export class SessionShares {
+  /** The session on the page. What was begun for another one goes on for that one, and shows nothing here. */
   #id = '';
+  readonly #answers = new Answers();
 
   constructor(private readonly failed: Failed) {
     const form = find<HTMLFormElement>('session-share-form');
     form.addEventListener('submit', (event) => {
       event.preventDefault();
+      const id = this.#id;
       void submit(form, async () => {
         const values = new FormData(form);
         const body: Record<string, unknown> = { enable_actions: values.has('enable_actions') };
         if (values.get('ttl')) body['ttl'] = Number(values.get('ttl'));
         try {
-          await json('POST', this.#path(), body);
-          await this.#load();
+          await json('POST', path(id), body);
+          await this.#load(id);
         } catch (error) {
           this.failed(error);
-          throw error;
+          if (id === this.#id) throw error;
         }
       });
     });
   }
 
   async show(id: string, live: boolean): Promise<void> {
+    this.clear();
     this.#id = id;
     find('session-sharing').hidden = !live;
-    if (live) await this.#load();
+    if (live) await this.#load(id);
   }
 
-  #path(): string {
-    return `sessions/${segment(this.#id)}/share`;
+  clear(): void {
+    this.#id = '';
+    find('session-shares').replaceChildren();
   }
 
-  async #load(): Promise<void> {
+  async #load(id: string): Promise<void> {
+    const newest = this.#answers.ask();
     try {
-      const { shares } = await json<{ shares: Share[] }>('GET', this.#path());
-      const rows = shares.map((share) => this.#row(share));
+      const { shares } = await json<{ shares: Share[] }>('GET', path(id));
+      if (id !== this.#id || !newest()) return;
+      const rows = shares.map((share) => this.#row(id, share));
       find('session-shares').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, 'No links yet. Create one to let somebody watch.')]));
     } catch (error) {
       this.failed(error);
-      if (!(error instanceof Refusal)) return;
-      find('session-shares').replaceChildren();
+      if (id === this.#id && error instanceof Refusal) find('session-shares').replaceChildren();
     }
   }
 
-  #row(share: Share): HTMLElement {
+  #row(id: string, share: Share): HTMLElement {
     const url = make('input', { readonly: '', value: share.url, 'aria-label': 'Link', class: 'link' });
     const said = make('span', { class: 'note', role: 'status' }, `${share.enable_actions ? 'may take control' : 'may watch'} until ${shortMoment(share.expires_at)}`);
     const button = make('button', { type: 'button', class: 'small' }, 'Copy');
@@ -66,9 +73,13 @@ export class SessionShares {
     });
     const end = make('button', { type: 'button', class: 'small' }, 'End');
     end.addEventListener('click', async () => {
-      await json('DELETE', `${this.#path()}/${segment(share.share_id)}`).catch((error) => this.failed(error));
-      await this.#load();
+      await json('DELETE', `${path(id)}/${segment(share.share_id)}`).catch((error) => this.failed(error));
+      await this.#load(id);
     });
     return make('li', {}, make('span', { class: 'name' }, url, said), button, end);
   }
+}
+
+function path(id: string): string {
+  return `sessions/${segment(id)}/share`;
 }

@@ -1,6 +1,7 @@
 // One session: its live view and its actions.
 
 import { Answers } from '../shared/answers';
+import { attend } from '../shared/attention';
 import { find, inline, make, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { bytes, counted, duration, exactMoment, statusTone } from '../shared/format';
@@ -44,6 +45,8 @@ export class SessionPage implements Page {
     this.#log = new SessionLog(failed);
     this.#profile = new SessionProfileNote(failed);
     this.#act.addEventListener('change', () => this.#print());
+    // What is done in the view is done in the console. Each page that it loads has a window of its own.
+    this.#view.addEventListener('load', () => attend(this.#view.contentWindow));
     find('session-end').addEventListener('click', () => terminate(this.#id, () => this.#load()));
   }
 
@@ -63,6 +66,8 @@ export class SessionPage implements Page {
     // Close the live view, so that nobody watches unseen.
     this.#closeView();
     this.#forgetPicture();
+    this.#files.clear();
+    this.#shares.clear();
     this.#recording.clear();
     this.#log.clear();
     this.#profile.clear();
@@ -136,9 +141,10 @@ export class SessionPage implements Page {
   /** Shows the last picture of an ended session, if the daemon has one. */
   async #showLast(id: string): Promise<void> {
     const reply = await request('GET', `sessions/${segment(id)}/thumbnail`).catch(() => undefined);
-    if (id !== this.#id || reply?.status !== 200) return;
+    const picture = reply?.status === 200 ? await reply.blob() : undefined;
+    if (id !== this.#id || !picture) return;
     this.#forgetPicture();
-    this.#picture = URL.createObjectURL(await reply.blob());
+    this.#picture = URL.createObjectURL(picture);
     find<HTMLImageElement>('session-last').src = this.#picture;
     this.#print();
   }

@@ -16,11 +16,15 @@ export class Stream {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #silent: ReturnType<typeof setTimeout> | undefined;
 
-  /** Calls `lost` for each failed attempt, and `refused` for a refusal, which ends the attempts. */
+  /**
+   * Calls `alive` for each sign of life, and `lost` for each failed attempt, with the refusal where that is one. A sign-in that
+   * has ended calls `signedOut`, and ends the attempts.
+   */
   constructor(
     private readonly heard: (event: ServerEvent) => void,
-    private readonly lost: () => void,
-    private readonly refused: (error: Refusal) => void,
+    private readonly alive: () => void,
+    private readonly lost: (error?: Refusal) => void,
+    private readonly signedOut: (error: Refusal) => void,
   ) {}
 
   /** Follows these topics from now on. */
@@ -46,6 +50,7 @@ export class Stream {
     const open = new AbortController();
     this.#open = open;
     const query = new URLSearchParams(this.#topics.map((topic) => ['topic', topic]));
+    let refusal: Refusal | undefined;
     try {
       const init = { headers: { accept: 'text/event-stream' }, signal: open.signal };
       const reply = await request('GET', `console/api/events?${query}`, init);
@@ -56,18 +61,19 @@ export class Stream {
       }, () => this.#alive());
     } catch (error) {
       if (open.signal.aborted) return;
-      // As many pages follow as may: one of them will go.
-      if (error instanceof Refusal && error.code !== 'stream_limit') return this.refused(error);
+      if (error instanceof Refusal) refusal = error;
+      if (refusal?.status === 401) return this.signedOut(refusal);
     }
     if (open.signal.aborted) return;
     this.stop();
-    this.lost();
+    this.lost(refusal);
     this.#timer = setTimeout(() => void this.#run(), this.#pause);
     this.#pause = Math.min(this.#pause * 1.6, LONGEST_PAUSE);
   }
 
   /** A connection that was cut without a word is not waited on for ever. */
   #alive(): void {
+    this.alive();
     clearTimeout(this.#silent);
     this.#silent = setTimeout(() => {
       this.stop();

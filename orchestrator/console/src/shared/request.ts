@@ -1,5 +1,6 @@
 // Calls to the daemon's API by somebody who is signed in.
 
+import { attended } from './attention';
 import { sentence } from './text';
 
 /** The daemon refused. */
@@ -18,12 +19,13 @@ export class Unreachable extends Error {
 
 /** Relative, so that a proxy may serve this page below any path. */
 export const ROOT = new URL('..', location.href.split('#')[0]);
-const OURS = { 'x-warmpool-console': '1' };
+/** Shows that a page of the console asks, and whether somebody's act has led to it: else it is no use of the sign-in. */
+const OURS = 'x-warmpool-console';
 
 export async function request(method: string, path: string, init: RequestInit = {}): Promise<Response> {
   let reply: Response;
   try {
-    const headers = { ...OURS, ...(init.headers as Record<string, string> | undefined) };
+    const headers = { [OURS]: attended() ? '1' : 'follow', ...(init.headers as Record<string, string> | undefined) };
     reply = await fetch(new URL(path, ROOT), { ...init, method, headers, cache: 'no-store', credentials: 'same-origin' });
   } catch (error) {
     throw init.signal?.aborted ? error : new Unreachable();

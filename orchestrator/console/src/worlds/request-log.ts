@@ -5,7 +5,7 @@ import { follow } from '../shared/events';
 import { watchFilters } from '../shared/filters';
 import { counted, exactMoment, shortMoment } from '../shared/format';
 import { write } from '../shared/list';
-import { Refusal, request, Unreachable } from '../shared/request';
+import { Refusal, request } from '../shared/request';
 import { badge, row } from '../shared/table';
 import { api, type IntegrationKey, type LoggedRequest } from './api';
 import { type Filter, query, tone, WORLD_TONES } from './format';
@@ -84,7 +84,7 @@ export class RequestLog {
         this.#rows.replaceChildren();
         [this.#page, this.#pages, this.#total] = [1, 1, 0];
         tell(find('world-log-problem'), error.message);
-      }
+      } else this.#return(loading);
     } finally {
       if (loading === this.#loading) find('world-log').removeAttribute('aria-busy');
     }
@@ -124,20 +124,23 @@ export class RequestLog {
     let take = (logged: LoggedRequest): void => {
       early.push(logged);
     };
-    const ended = (again: () => void) => () => {
+    // A proxy may end the stream, or the daemon because it stops. Asking again shows which.
+    const loading = this.#loading;
+    const over = () => {
       if (signal.aborted) return;
       this.#stop();
       this.#print();
-      again();
+      this.#return(loading);
     };
-    // The daemon may end the stream cleanly, or because it stops. Asking again shows which.
-    const loading = this.#loading;
-    const over = ended(() => setTimeout(() => loading === this.#loading && void this.load(), RETURN));
-    const broken = ended(() => this.failed(new Unreachable()));
     follow(reply, ({ type, data }) => {
       if (type === 'request' && !signal.aborted) take(JSON.parse(data) as LoggedRequest);
-    }).then(over, broken);
+    }).then(over, over);
     return (taker) => (take = taker);
+  }
+
+  /** Loads the page again in a moment, unless another load has begun by then. */
+  #return(loading: number): void {
+    setTimeout(() => loading === this.#loading && void this.load(), RETURN);
   }
 
   #stop(): void {

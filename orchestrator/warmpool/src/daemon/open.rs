@@ -125,6 +125,9 @@ impl Daemon {
             tasks: tasks.clone(),
             drain: drain.clone(),
         });
+        let console = &config.console;
+        let (timeout, max_per_key) = (console.sign_in_timeout, console.max_sign_ins_per_key);
+        let sign_ins = http::SignIns::load(store.clone(), keys.clone(), timeout, max_per_key).await?;
         let app = App::new(Parts {
             mcp,
             targets: Targets::new(sessions.clone(), pool.clone(), drain.clone()),
@@ -136,7 +139,7 @@ impl Daemon {
             tasks,
             webhooks,
             worlds,
-            sign_ins: http::SignIns::load(store.clone(), config.console.sign_in_timeout).await?,
+            sign_ins,
             console: http::Console::new(&config),
             thumbnails: Thumbnails::new(&config),
             recorder: Recorder::new(Arc::clone(&config), live.clone()),

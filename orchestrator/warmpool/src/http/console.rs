@@ -1,7 +1,7 @@
 //! The console: its pages, which the daemon contains like all others (`console/dist`), and the routes that serve only them.
 //!
 //! `state` is what the routes share; `events` is the stream that pages follow, and `thumbnails` the
-//! one of pictures; `overview` describes the daemon's state, with
+//! one of pictures, with `places` for so many of both; `overview` describes the daemon's state, with
 //! the load of the `host` and the `samples` of the last hour, which `sampling` takes; `requests` fills the log with a
 //! `request_entry` each, and `log` lists it; `keys` manages service keys; `doctor` examines the host.
 
@@ -11,6 +11,7 @@ mod host;
 mod keys;
 mod log;
 mod overview;
+mod places;
 mod request_entry;
 mod requests;
 mod samples;

@@ -1,7 +1,8 @@
 //! Signing in to the console: the service key once, then a cookie that scripts cannot read.
 //!
 //! The cookie alone opens nothing. Calls carry a header too, which no page of another origin can send along, or the
-//! browser itself says that a page of this origin makes them: pictures, films and downloads have no other way.
+//! browser itself says that a page of this origin makes them: pictures, films and downloads have no other way. The header also says
+//! which calls a page makes of itself, to follow what happens: these are no use of the sign-in, and put its end off by nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,30 +30,35 @@ use warmpool_keys::KeyId;
 const COOKIE_NAME: &str = "warmpool_console";
 /// The header that the console's pages send with each call.
 const HEADER: &str = "x-warmpool-console";
+/// Its value on a call that nobody's act led to.
+const FOLLOWS: &str = "follow";
+/// How long browsers keep the cookie, in seconds: as long as they keep any. When a sign-in ends is for the daemon to say, and each
+/// use puts that off.
+const COOKIE_LASTS: u64 = 400 * 86_400;
 /// Where a browser says whose page makes a request. Pages cannot set it.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
 /// Somebody who is signed in to the console.
 pub(super) struct SignedIn {
     pub(super) key: KeyId,
+    pub(super) token: TokenHash,
     /// Whether they may see what all keys made.
     pub(super) is_operator: bool,
 }
 
 impl SignedIn {
     /// The sign-in of a request from a page of the console.
-    /// Errors: `InvalidKey` when the key was revoked meanwhile.
+    /// Errors: `InvalidKey` when the key was revoked meanwhile, or its secret replaced.
     pub(super) fn find(app: &App, headers: &HeaderMap) -> Result<Option<Self>, Error> {
         if !comes_from_our_page(headers) {
             return Ok(None);
         }
         let Some(token) = token(headers) else { return Ok(None) };
-        let Some(key) = app.sign_ins.find(token) else { return Ok(None) };
-        app.keys.require(&key)?;
+        let Some(key) = app.sign_ins.find(token, is_use(headers))? else { return Ok(None) };
         note_caller(&key, AuthMethod::SignIn);
         let (is_operator, token) = (app.keys.is_operator(&key), TokenHash::of(token));
         Credential::SignIn { key: key.clone(), is_operator, token }.note();
-        Ok(Some(Self { key, is_operator }))
+        Ok(Some(Self { key, token, is_operator }))
     }
 
     /// In whose name an operator does what this request asks for: in that of the key whose session or task the path names.
@@ -82,19 +88,24 @@ impl FromRequestParts<App> for SignedIn {
 }
 
 /// An operator who is signed in to the console.
-pub(super) struct Operator;
+pub(super) struct Operator(pub(super) SignedIn);
 
 impl FromRequestParts<App> for Operator {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let signed_in = SignedIn::from_request_parts(parts, app).await?;
-        if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly) }
+        if signed_in.is_operator { Ok(Self(signed_in)) } else { Err(Error::OperatorOnly) }
     }
 }
 
 fn comes_from_our_page(headers: &HeaderMap) -> bool {
     headers.contains_key(HEADER) || headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin")
+}
+
+/// Whether somebody's act led to a call of a page.
+fn is_use(headers: &HeaderMap) -> bool {
+    headers.get(HEADER).is_none_or(|value| value != FOLLOWS)
 }
 
 fn token(headers: &HeaderMap) -> Option<&str> {
@@ -124,7 +135,7 @@ pub(super) async fn sign_in(
         return Err(Error::MissingKey);
     }
     // A right key always passes: to check it takes one hash, and others may have used up what this address may get wrong.
-    let Some(key) = app.keys.verify(credentials.key.trim()) else {
+    let Some((key, secret)) = app.keys.verify_secret(credentials.key.trim()) else {
         let counted = app.sign_ins.attempts.fail(address, app.config.server.failed_sign_ins, Instant::now());
         return Err(counted.map_or_else(
             |retry_after| Error::SignInLimit { retry_after },
@@ -136,14 +147,14 @@ pub(super) async fn sign_in(
     if let Some(token) = token(&headers) {
         app.sign_ins.remove(token).await;
     }
-    let token = app.sign_ins.add(key);
-    Ok(with_cookie(&base, &format!("{token}; Max-Age={}", app.sign_ins.timeout().as_secs())))
+    let token = app.sign_ins.add(key, secret);
+    Ok(with_cookie(&base, &format!("{token}; Max-Age={COOKIE_LASTS}")))
 }
 
 /// `DELETE /console/sign-in`
 pub(super) async fn sign_out(State(app): State<App>, base: PublicUrl, headers: HeaderMap) -> Response {
     if let Some(token) = token(&headers).filter(|_| comes_from_our_page(&headers)) {
-        if let Some(key) = app.sign_ins.find(token) {
+        if let Ok(Some(key)) = app.sign_ins.find(token, true) {
             note_caller(&key, AuthMethod::SignIn);
         }
         app.sign_ins.remove(token).await;
@@ -152,7 +163,7 @@ pub(super) async fn sign_out(State(app): State<App>, base: PublicUrl, headers: H
 }
 
 /// `GET /console/sign-in`
-pub(super) async fn signed_in(State(app): State<App>, base: PublicUrl, headers: HeaderMap, who: SignedIn) -> Response {
+pub(super) async fn signed_in(State(app): State<App>, who: SignedIn) -> Response {
     let record = app.keys.get(&who.key);
     let body = json!({
         "name": record.as_ref().map(|record| &record.name),
@@ -162,13 +173,7 @@ pub(super) async fn signed_in(State(app): State<App>, base: PublicUrl, headers: 
         "version": env!("CARGO_PKG_VERSION"),
         "started_at": app.console.started_ms(),
     });
-    let mut response = json_reply(StatusCode::OK, &body);
-    // The browser keeps the cookie as long as the daemon does.
-    if let Some(token) = token(&headers) {
-        let renewed = with_cookie(&base, &format!("{token}; Max-Age={}", app.sign_ins.timeout().as_secs()));
-        response.headers_mut().extend(renewed.headers().clone());
-    }
-    response
+    json_reply(StatusCode::OK, &body)
 }
 
 fn with_cookie(base: &PublicUrl, value: &str) -> Response {
@@ -196,5 +201,9 @@ mod tests {
             assert!(!ours(SEC_FETCH_SITE, site), "{site}");
         }
         assert!(!comes_from_our_page(&HeaderMap::new()));
+        // A page that only follows makes calls that are no use.
+        let called =
+            |value| is_use(&HeaderMap::from_iter([(HEADER.parse().unwrap(), HeaderValue::from_static(value))]));
+        assert!(called("1") && !called(FOLLOWS) && is_use(&HeaderMap::new()));
     }
 }

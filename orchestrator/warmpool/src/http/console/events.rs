@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::super::App;
@@ -26,10 +26,12 @@ use super::super::query::Query;
 use super::super::sign_in::SignedIn;
 use super::super::sse;
 use super::overview;
+use super::places::Place;
 use super::request_entry::RequestEntry;
 use crate::http::error::Error;
 use crate::telemetry::{self, LogLine};
 use warmpool_core::drain::Phase;
+use warmpool_keys::KeyId;
 
 /// Time between two updates of the overview, which nothing announces.
 const TICK: Duration = Duration::from_secs(2);
@@ -57,6 +59,7 @@ enum Topic {
 
 /// What somebody who follows may see: they are signed in, or hold a key.
 pub(super) struct Follower {
+    key: KeyId,
     scope: Scope,
 }
 
@@ -64,16 +67,21 @@ impl FromRequestParts<App> for Follower {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let scope = match SignedIn::find(app, &parts.headers)? {
-            Some(SignedIn { is_operator: true, .. }) => Scope::All,
-            Some(SignedIn { key, .. }) => Scope::Own(key),
-            None => Caller::from_request_parts(parts, app).await.map(|Caller(key)| Scope::Own(key))?,
+        let (key, is_operator) = match SignedIn::find(app, &parts.headers)? {
+            Some(SignedIn { key, is_operator, .. }) => (key, is_operator),
+            None => (Caller::from_request_parts(parts, app).await?.0, false),
         };
-        Ok(Self { scope })
+        let scope = if is_operator { Scope::All } else { Scope::Own(key.clone()) };
+        Ok(Self { key, scope })
     }
 }
 
 impl Follower {
+    /// Takes the place of one more stream.
+    pub(super) fn place(&self, app: &App) -> Result<Place, Error> {
+        app.console.places().take(&self.key, self.scope == Scope::All)
+    }
+
     /// Whether they may see this session.
     pub(super) fn sees_session(&self, app: &App, id: &str) -> bool {
         app.sessions.owner(id).is_some_and(|owner| self.scope.sees(Some(&owner)))
@@ -86,18 +94,12 @@ pub(super) async fn follow(
     follower: Follower,
     Query(EventTopics { topic }): Query<EventTopics>,
 ) -> Result<Response, Error> {
-    let place = place(&app)?;
+    let place = follower.place(&app)?;
     let source = Source::new(app, follower, topic, place);
     Ok(sse::respond(stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
         Some((event, source))
     })))
-}
-
-/// The permit for one more stream.
-pub(super) fn place(app: &App) -> Result<OwnedSemaphorePermit, Error> {
-    let limit = app.config.console.max_streams;
-    app.console.streams().try_acquire_owned().map_err(|_| Error::StreamLimit { limit })
 }
 
 /// Announces the changes of a list, at a limited rate.
@@ -165,11 +167,11 @@ struct Source {
     lines: LogReceiver<LogLine>,
     tick: Instant,
     over: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Source {
-    fn new(app: App, follower: Follower, topics: Vec<Topic>, place: OwnedSemaphorePermit) -> Self {
+    fn new(app: App, follower: Follower, topics: Vec<Topic>, place: Place) -> Self {
         let wants = |topic| topics.contains(&topic);
         let started = app.console.started_ms();
         let hello = json!({"started_at": started, "version": env!("CARGO_PKG_VERSION"), "phase": app.drain.phase()});

@@ -73,13 +73,20 @@ pub(super) async fn create(
 /// `POST /console/api/keys/<id>/rotate`
 pub(super) async fn rotate(
     State(app): State<App>,
-    _: Operator,
+    Operator(who): Operator,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
     let keep = Rotation::read(&app, &headers, body).await?;
-    let made = app.keys.rotate(&known(&id)?, keep).await.map_err(warmpool_keys::Error::from)?;
+    let id = known(&id)?;
+    // Whoever replaces the secret of their own key stays signed in, to see the new one; all others who have signed in with it are out.
+    let tell = |secret| {
+        if who.key == id {
+            app.sign_ins.goes_on_by(who.token, secret);
+        }
+    };
+    let made = app.keys.rotate_telling(&id, keep, tell).await.map_err(warmpool_keys::Error::from)?;
     tracing::info!(key = %made.record.id, "a key was rotated in the console");
     Ok(with_secret(&app, &made))
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 
+use super::places::Places;
 use super::request_entry::RequestEntry;
 use super::samples::Samples;
 use crate::telemetry::{self, Recent};
@@ -25,7 +26,7 @@ struct Inner {
     requests: Recent<RequestEntry>,
     samples: Samples,
     findings: LastFindings,
-    streams: Arc<Semaphore>,
+    places: Places,
     started_ms: u64,
 }
 
@@ -38,7 +39,7 @@ impl Console {
             requests: Recent::new(console.log_entries),
             samples: Samples::default(),
             findings: LastFindings::default(),
-            streams: Arc::new(Semaphore::new(console.max_streams)),
+            places: Places::new(config),
             started_ms: unix_ms(),
         };
         Self { inner: Arc::new(inner) }
@@ -61,9 +62,9 @@ impl Console {
         &self.inner.findings
     }
 
-    /// One permit for each stream of events.
-    pub(super) fn streams(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.inner.streams)
+    /// The places of event streams.
+    pub(super) fn places(&self) -> &Places {
+        &self.inner.places
     }
 
     /// When this process began, in Unix milliseconds; it identifies the process.

@@ -14,13 +14,13 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::stream::{self, StreamExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::App;
 use super::super::query::Query;
 use super::super::sse;
-use super::events::{self, Follower};
+use super::events::Follower;
+use super::places::Place;
 use crate::http::error::Error;
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::SessionId;
@@ -58,7 +58,7 @@ pub(super) async fn follow(
     follower: Follower,
     Query(ShownSessions { session: sessions }): Query<ShownSessions>,
 ) -> Result<Response, Error> {
-    let place = events::place(&app)?;
+    let place = follower.place(&app)?;
     let shown = sessions.into_iter().map(|id| Shown { id, tag: String::new() }).collect();
     let source = Source { app, follower, shown, waiting: VecDeque::new(), next: Instant::now(), _place: place };
     Ok(sse::respond(stream::unfold(source, |mut source| async move {
@@ -74,7 +74,7 @@ struct Source {
     waiting: VecDeque<Result<Event, axum::Error>>,
     /// When to look again.
     next: Instant,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Source {

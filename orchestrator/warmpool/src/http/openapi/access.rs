@@ -89,7 +89,7 @@ pub(super) fn schemes() -> Value {
         },
         "consoleCookie": {
             "type": "apiKey", "in": "cookie", "name": "warmpool_console",
-            "description": "The console's sign-in. Each call has the header `x-warmpool-console` as well.",
+            "description": "The console's sign-in. Each call has the header `x-warmpool-console` as well; with the value `follow` it is no use of the sign-in.",
         },
     })
 }
