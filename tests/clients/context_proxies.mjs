@@ -56,6 +56,18 @@ const past = await browser.createBrowserContext({ proxyServer: HTTP_PROXY_URL, p
 const direct = await past.newPage();
 await direct.goto(`${SITE_URL}/tab/9`);
 assert.equal(await direct.title(), 'Tab 9');
+// A list of proxies, and hosts that no proxy of it leads to.
+const list = await browser.createBrowserContext({ proxyServer: `${HTTP_PROXY_URL},direct://` });
+const listed = await list.newPage();
+await listed.authenticate({ username: 'puppeteer', password: 'word' });
+await listed.goto(`${SITE_URL}/tab/10`);
+assert.equal(await listed.title(), 'Tab 10');
+const none = await browser.createBrowserContext({ proxyServer: 'direct://,socks5://nowhere.invalid' });
+const own = await none.newPage();
+await own.goto(`${SITE_URL}/tab/11`);
+assert.equal(await own.title(), 'Tab 11');
+await own.goto('http://10.0.0.9/');
+assert.match(await own.evaluate(() => document.body.innerText), /Refused by Warmpool/);
 await browser.disconnect();
 // It ends the session, as a client of its kind that hangs up does.
 await playwright.close();

@@ -236,7 +236,7 @@ async fn contexts_have_proxies_of_their_own(stage: Stage) -> Result<()> {
     client.env("HTTP_PROXY_URL", http.url()).env("SOCKS_PROXY_URL", socks.url()).run().await?;
     let (http, socks) = (http.asked(), socks.asked());
     let has = |asked: &[String], wanted: &str| asked.iter().any(|line| line == wanted);
-    for (path, user) in [("/tab/1", "playwright"), ("/tab/7", "puppeteer")] {
+    for (path, user) in [("/tab/1", "playwright"), ("/tab/7", "puppeteer"), ("/tab/10", "puppeteer")] {
         ensure!(has(&http, &format!("{site}{path} {user}:word")), "{path}: {http:?}");
     }
     ensure!(http.iter().any(|line| line.starts_with("http://127.0.0.1:1080/ ")), "loopback: {http:?}");

@@ -13,6 +13,7 @@ pub(crate) fn group() -> Group {
             selenium_finds_the_first_page,
             other_engines_have_a_first_page,
             a_page_that_does_not_load_is_in_the_record,
+            a_page_that_posts_a_large_form_goes_on,
         ],
     )
 }
@@ -79,6 +80,36 @@ async fn a_page_that_does_not_load_is_in_the_record(stage: Stage) -> Result<()> 
             (!stage.site().hits("/kept").is_empty()).then_some(())
         })?;
         anyhow::ensure!(session.record().await?["page_error"].is_null(), "{engine}");
+        session.delete().await?.ok()?;
+    }
+    Ok(())
+}
+
+/// Chromium pauses what the first page leads on to together with all that it posts, which is longer than any message here.
+async fn a_page_that_posts_a_large_form_goes_on(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let page = format!(
+        "data:text/html,<form method=post action='{site}/length'><input type=hidden name=a></form>\
+         <script>document.querySelector('input').value='x'.repeat(1<<25);document.forms[0].submit()</script>"
+    );
+    for settings in [json!({}), json!({"user_agent": "form/1"})] {
+        let body = json!({"browser_type": "chromium", "headless": true, "url": page, "settings": settings});
+        let session = daemon.session(body).await?;
+        let mut cdp = session.cdp().await?;
+        let tab = cdp.first_page().await?;
+        eventually!("the answer to the form is there", 60, {
+            let text = cdp.evaluate(&tab, "location.pathname + document.body.innerText").await.unwrap_or_default();
+            (text == "/length33554434").then_some(())
+        })?;
+        let wanted = settings["user_agent"].as_str();
+        let other = cdp.open(&format!("{site}/tab/1")).await?;
+        eventually!("a new tab is there, with the session's settings", 20, {
+            let seen = cdp.evaluate(&other, "document.title + navigator.userAgent").await.unwrap_or_default();
+            let seen = seen.as_str().unwrap_or_default();
+            (seen.starts_with("Tab 1") && wanted.is_none_or(|wanted| seen.ends_with(wanted))).then_some(())
+        })?;
+        anyhow::ensure!(session.record().await?["page_error"].is_null(), "{}", session.record().await?);
         session.delete().await?.ok()?;
     }
     Ok(())

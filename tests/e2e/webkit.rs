@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use warmpool_tests::programs::Program;
 use warmpool_tests::webdriver::{fault, new_session};
-use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, flows, group};
+use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, flows, group, site};
 
 const ENGINE: &str = "webkit";
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.2";
@@ -26,6 +26,7 @@ pub(crate) fn group() -> Group {
             a_raw_socket_speaks_to_the_first_page,
             only_the_session_itself_lists_its_pages,
             capabilities_are_honoured_or_refused,
+            downloads_of_one_name_that_begin_together_are_all_kept,
             a_killed_browser_is_a_failure,
         ],
     )
@@ -192,6 +193,28 @@ async fn capabilities_are_honoured_or_refused(stage: Stage) -> Result<()> {
     ensure!(found["warmpool:options"]["warnings"].to_string().contains("binary"), "{found}");
     ensure!(found["acceptInsecureCerts"] == true && found["pageLoadStrategy"] == "eager", "{found}");
     ensure!(found["timeouts"]["pageLoad"] == 20_000 && found["unhandledPromptBehavior"] == "accept", "{found}");
+    driver.quit().await
+}
+
+async fn downloads_of_one_name_that_begin_together_are_all_kept(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.webdriver(webkit(json!({}))).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/downloads")).await?;
+    let frames = "for (let i = 0; i < 6; i++) document.body.append(Object.assign(document.createElement('iframe'), {src: '/file.bin?' + i}))";
+    driver.execute(frames).await?;
+    let names: Vec<String> =
+        (0..6).map(|number| if number == 0 { "file.bin".to_owned() } else { format!("file ({number}).bin") }).collect();
+    eventually!("all are whole", 30, {
+        let listed = session.get_file("").await?.ok()?;
+        let files = listed.as_array().context("a list")?;
+        let is_whole = |name: &String| files.iter().any(|file| file["name"] == *name && file["complete"] == true);
+        (files.len() == names.len() && names.iter().all(is_whole)).then_some(())
+    })?;
+    for name in &names {
+        ensure!(session.get_file(&name.replace(' ', "%20")).await?.body == site::file_bytes(), "{name}");
+    }
     driver.quit().await
 }
 

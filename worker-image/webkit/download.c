@@ -28,9 +28,15 @@ static const char unfinished[] = ".wkdownload";
 
 static char *unfinished_path(const char *path) { return g_strconcat(path, unfinished, NULL); }
 
+/* The paths given to downloads that go on: WebKit makes their files a little later, in another process. */
+static GHashTable *under_way;
+
+static void forget(gpointer path) { g_hash_table_remove(under_way, path); }
+
 static gboolean taken(const char *path) {
   g_autofree char *part = unfinished_path(path);
-  return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(part, G_FILE_TEST_EXISTS);
+  return g_hash_table_contains(under_way, path) || g_file_test(path, G_FILE_TEST_EXISTS) ||
+         g_file_test(part, G_FILE_TEST_EXISTS);
 }
 
 /* Says that a download begins: its name, and where it comes from. */
@@ -57,7 +63,9 @@ static gboolean on_decide_destination(WebKitDownload *download, const char *sugg
   g_autofree char *uri = g_filename_to_uri(part, NULL, NULL);
   webkit_download_set_destination(download, uri);
   tell(download, path);
-  g_object_set_data_full(G_OBJECT(download), "path", g_steal_pointer(&path), g_free);
+  g_hash_table_add(under_way, path);
+  /* The set has it, until the download has ended or is gone. */
+  g_object_set_data_full(G_OBJECT(download), "path", g_steal_pointer(&path), forget);
   return TRUE;
 }
 
@@ -78,6 +86,7 @@ static void on_finished(WebKitDownload *download, gpointer data) {
   if (path) {
     g_autofree char *part = unfinished_path(path);
     g_rename(part, path);
+    g_object_set_data(G_OBJECT(download), "path", NULL);
   }
 }
 
@@ -89,5 +98,8 @@ static void on_download_started(WebKitWebContext *context, WebKitDownload *downl
 }
 
 void download_watch(Shell *shell) {
+  if (!under_way) {
+    under_way = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  }
   g_signal_connect(shell->context, "download-started", G_CALLBACK(on_download_started), shell);
 }

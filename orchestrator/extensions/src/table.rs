@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 use warmpool_protocol::extension::ExtensionLimits;
 
 use crate::Error;
@@ -23,6 +24,8 @@ use warmpool_store::{Batch, Durability, KeyRange, Store, Table, carry_out};
 
 /// The longest id that an error repeats, in characters.
 const MAX_SHOWN: usize = 64;
+/// So many uploads are checked at once, so that the rest of the daemon keeps its memory and its processors. The others wait.
+const CHECKS: usize = 2;
 
 /// All extensions. Clones share them.
 #[derive(Clone)]
@@ -37,6 +40,8 @@ struct Shared {
     entries: Mutex<HashMap<ExtensionId, Entry>>,
     /// Held while one is made, so that no key has more than it may.
     making: tokio::sync::Mutex<()>,
+    /// Places for uploads that are checked.
+    checks: Arc<Semaphore>,
 }
 
 /// An extension that is there.
@@ -87,7 +92,13 @@ impl Extensions {
             instance: Cipher::new(&instance),
             entries: Mutex::default(),
             making: tokio::sync::Mutex::default(),
+            checks: Arc::new(Semaphore::new(CHECKS)),
         }))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn checks(&self) -> &Semaphore {
+        &self.0.checks
     }
 
     async fn load(&self) -> Result<(), Error> {
@@ -132,7 +143,10 @@ impl Extensions {
         self.check_alias(owner, alias.as_deref())?;
         self.check_room(owner, file.len() as u64)?;
         let limits = self.archive_limits();
+        let place = Arc::clone(&self.0.checks).acquire_owned().await.map_err(ServiceError::internal)?;
         let checked = tokio::task::spawn_blocking(move || {
+            // Whoever sent it may be gone; it is checked to its end all the same.
+            let _place = place;
             let upload = Upload::read(&file, limits)?;
             let hash = hex::encode(Sha256::digest(&upload.archive));
             Ok::<_, Error>((upload, hash))

@@ -160,6 +160,23 @@ async fn what_is_no_extension_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn few_uploads_are_checked_at_once() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), Store::memory());
+    let extensions = opened(&folder, &store, &[]).await;
+    let checks = extensions.checks();
+    let held = checks.acquire_many(u32::try_from(checks.available_permits()).unwrap()).await.unwrap();
+    let uploading = extensions.clone();
+    let upload = tokio::spawn(async move { uploading.create(&owner(), zipped("Probe", &[]).into()).await });
+    tokio::time::pause();
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert!(!upload.is_finished(), "it waits for its turn");
+    tokio::time::resume();
+    drop(held);
+    upload.await.unwrap().unwrap();
+    assert_eq!(checks.available_permits(), 2, "it has given its place back");
+}
+
+#[tokio::test]
 async fn the_signatures_of_a_crx_are_checked() {
     let (folder, store) = (tempfile::tempdir().unwrap(), Store::memory());
     let extensions = opened(&folder, &store, &[]).await;

@@ -8,10 +8,11 @@ use futures_util::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ports::LocalPort;
 
@@ -91,27 +92,34 @@ impl Cdp {
         path: &str,
         handle: impl Fn(&Self, CdpEvent) + Send + 'static,
     ) -> Result<Self, CdpError> {
-        let connect = |e: &dyn std::fmt::Display| CdpError::Connect(e.to_string());
-        let stream = port.connect().await.map_err(|e| connect(&e))?;
+        let stream = port.connect().await.map_err(|e| CdpError::Connect(e.to_string()))?;
+        Self::over(stream, &format!("ws://{}{path}", port.authority()), handle).await
+    }
+
+    /// The same over a stream that is open.
+    pub(crate) async fn over(
+        stream: UnixStream,
+        url: &str,
+        handle: impl Fn(&Self, CdpEvent) + Send + 'static,
+    ) -> Result<Self, CdpError> {
         let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
-        let url = format!("ws://{}{path}", port.authority());
-        let (socket, _) =
-            tokio_tungstenite::client_async_with_config(url, stream, Some(config)).await.map_err(|e| connect(&e))?;
+        let (socket, _) = tokio_tungstenite::client_async_with_config(url, stream, Some(config))
+            .await
+            .map_err(|e| CdpError::Connect(e.to_string()))?;
         let (mut sink, mut source) = socket.split();
         let (commands, mut outgoing) = mpsc::channel::<String>(COMMANDS);
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
+        let cdp = Self { commands, pending, next: Arc::default(), closed: CancellationToken::new() };
 
-        tokio::spawn(async move {
+        let write = async move {
             while let Some(text) = outgoing.recv().await {
                 if sink.send(Message::text(text)).await.is_err() {
                     return;
                 }
             }
-            let _ = sink.close().await;
-        });
-        let cdp = Self { commands, pending, next: Arc::default(), closed: CancellationToken::new() };
+        };
         let reader = cdp.clone();
-        tokio::spawn(async move {
+        let read = async move {
             while let Some(Ok(message)) = source.next().await {
                 let Message::Text(text) = message else { continue };
                 let Ok(incoming) = serde_json::from_str::<Incoming>(&text) else { continue };
@@ -119,11 +127,27 @@ impl Cdp {
                     handle(&reader, event);
                 }
             }
+        };
+        let connection = cdp.clone();
+        tokio::spawn(async move {
+            // Whichever ends takes the other with it, and so the socket: the browser undoes what was set over a connection,
+            // and lets go what waits for it, only when that is closed.
+            tokio::select! {
+                () = write => {}
+                () = read => {}
+                () = connection.closed.cancelled() => {}
+            }
             // Dropping the senders ends every call that waits.
-            reader.pending.lock().take();
-            reader.closed.cancel();
+            connection.pending.lock().take();
+            connection.closed.cancel();
         });
         Ok(cdp)
+    }
+
+    /// Ends the connection when the result is dropped, for every clone.
+    #[must_use]
+    pub(crate) fn close_on_drop(&self) -> DropGuard {
+        self.closed.clone().drop_guard()
     }
 
     /// Waits until the connection has ended.
@@ -176,7 +200,50 @@ fn abandon(pending: &Pending, session: &Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+    use tokio_tungstenite::WebSocketStream;
+
     use super::*;
+
+    /// A connection, and the browser's end of it.
+    async fn connected() -> (Cdp, WebSocketStream<UnixStream>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (cdp, browser) = tokio::join!(
+            Cdp::over(ours, "ws://127.0.0.1/devtools", |_, _| {}),
+            tokio_tungstenite::accept_async(theirs)
+        );
+        (cdp.unwrap(), browser.unwrap())
+    }
+
+    /// Reads until the socket is closed, which takes no time.
+    async fn until_closed(mut browser: WebSocketStream<UnixStream>) {
+        let closed = async { while let Some(Ok(_)) = browser.next().await {} };
+        timeout(Duration::from_secs(60), closed).await.expect("the socket is closed");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_too_long_closes_the_socket() {
+        let (cdp, mut browser) = connected().await;
+        let long = browser.send(Message::text("x".repeat(MAX_MESSAGE + 1)));
+        // It is cut off in the middle, or nobody answers it.
+        let _ = timeout(Duration::from_secs(60), long).await.expect("nobody waits for the rest");
+        until_closed(browser).await;
+        cdp.closed().await;
+        assert!(matches!(cdp.call(None, "Browser.getVersion", json!({})).await, Err(CdpError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_connection_ends_with_its_guard() {
+        let (cdp, browser) = connected().await;
+        let guard = cdp.close_on_drop();
+        let other = cdp.clone();
+        let waits = tokio::spawn(async move { other.call(None, "Browser.getVersion", json!({})).await });
+        drop(guard);
+        until_closed(browser).await;
+        assert!(matches!(waits.await.unwrap(), Err(CdpError::Closed)));
+    }
 
     fn incoming(message: Value) -> Incoming {
         serde_json::from_value(message).unwrap()

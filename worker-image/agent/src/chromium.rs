@@ -288,14 +288,10 @@ impl Chromium {
         let browser = self.browser()?;
         let loading = browser.targets.first_page.begin();
         let Some(page) = browser.first_page().await.map_err(gone)? else { return Ok(None) };
-        let open = async |session: &str| loading.open(&browser.cdp, session, &page, url).await;
-        // With settings there is a session already, and it stays.
-        if let Some(session) = browser.targets.session_of(&page) {
-            return open(&session).await.map_err(gone);
+        let opened = loading.open(&browser, &page, url).await;
+        if opened.is_err() {
+            browser.targets.left_tab(&browser.cdp, &page).await;
         }
-        let session = browser.attach(&page).await.map_err(gone)?;
-        let opened = open(&session).await;
-        browser.detach(&session).await.map_err(gone)?;
         opened.map_err(gone)
     }
 

@@ -6,6 +6,8 @@ pub fn ending_sentence(reason: &str, message: &str, lasted_ms: u64) -> String {
         "deleted" => "The session's owner ended it".to_owned(),
         "session_timeout" => "The session reached its time limit".to_owned(),
         "idle_timeout" => "The client left the session idle for too long".to_owned(),
+        "attach_timeout" => "Nobody used the session".to_owned(),
+        "out_of_memory" => "The session's browser ran out of memory".to_owned(),
         "task_succeeded" => "The session's task succeeded".to_owned(),
         "task_failed" => "The session's task failed".to_owned(),
         "key_revoked" => "The owner's key was revoked".to_owned(),
@@ -35,10 +37,12 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::Ending;
+    use warmpool_workers::worker::LossReason;
 
     #[test]
     fn no_sentence_names_a_setting() {
-        let say = |reason, message| ending_sentence(reason, message, 192_000);
+        let say = |reason: &str, message: &str| ending_sentence(reason, message, 192_000);
         assert_eq!(
             say("session_timeout", "session_timeout is over"),
             "The session reached its time limit. It lasted 3 min 12 s."
@@ -47,8 +51,32 @@ mod tests {
             say("browser_closed", "the client closed the browser"),
             "The client closed the browser. It lasted 3 min 12 s."
         );
-        for reason in ["session_timeout", "idle_timeout", "deleted"] {
+        for reason in ["session_timeout", "idle_timeout", "attach_timeout", "out_of_memory", "deleted"] {
             assert!(!say(reason, "a_setting is over").contains('_'));
+        }
+        for ending in [
+            Ending::BrowserClosed,
+            Ending::ClientFinished,
+            Ending::Disconnected,
+            Ending::DriverQuit,
+            Ending::DriverRefused,
+            Ending::Deleted,
+            Ending::TimedOut,
+            Ending::Idle,
+            Ending::NeverAttached,
+            Ending::TaskSucceeded,
+            Ending::TaskFailed,
+            Ending::Drained,
+            Ending::KeyRevoked,
+            Ending::ClientGone,
+            Ending::Interrupted,
+            Ending::WorkerLost(LossReason::BrowserExited { code: None, signal: Some(9) }),
+            Ending::WorkerLost(LossReason::OutOfMemory),
+            Ending::WorkerLost(LossReason::Unresponsive),
+        ] {
+            let sentence = say(ending.code(), &ending.message());
+            let is_setting = |word: &str| word.contains('_') || word.trim_end_matches('.').contains('.');
+            assert!(!sentence.split(' ').any(is_setting), "{sentence}");
         }
     }
 

@@ -36,6 +36,8 @@ const BLANK: &str = "about:blank";
 const STORAGE_FILE: &str = "storage.json";
 /// How long it may take, and how long its first page may.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a browser may still run that has closed the agent's connection: as it does before it ends, with what it has to write.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two looks for the first page, which no event announces to a new connection.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -72,6 +74,7 @@ impl Browser {
         let handler = Arc::clone(&targets);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         targets.watch(&cdp).await?;
+        tokio::spawn(end_without(cdp.clone(), process.clone()));
         Ok(Self {
             process,
             port,
@@ -243,5 +246,39 @@ impl Browser {
         self.cdp.call(None, "Browser.setWindowBounds", normal).await?;
         let params = json!({"windowId": id, "width": size.width, "height": size.height});
         self.cdp.call(None, "Browser.setContentsSize", params).await.map(drop)
+    }
+}
+
+/// Ends a browser that goes on without the agent's connection: its settings hold no longer, and nobody hears when it hangs.
+async fn end_without(cdp: Cdp, process: Process) {
+    cdp.closed().await;
+    if timeout(END_TIMEOUT, process.exited()).await.is_err() {
+        tracing::warn!("the agent's connection to the browser is lost; the browser is ended");
+        process.kill().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::process::{Exit, Processes};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_browser_that_has_lost_the_connection_is_ended() {
+        let processes = Processes::of_tests();
+        let (sleeper, _) = processes.spawn(Domain::Open, Command::new("sleep").arg("600")).unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let accept = tokio_tungstenite::accept_async(theirs);
+        let (cdp, browser) = tokio::join!(Cdp::over(ours, "ws://127.0.0.1/devtools", |_, _| {}), accept);
+        let ending = tokio::spawn(end_without(cdp.unwrap(), sleeper.clone()));
+        drop(browser);
+        while sleeper.running() {
+            sleep(POLL_INTERVAL).await;
+            processes.reap();
+        }
+        ending.await.unwrap();
+        assert_eq!(sleeper.exited().await, Exit { code: None, signal: Some(9) });
     }
 }

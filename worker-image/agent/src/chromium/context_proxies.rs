@@ -62,22 +62,31 @@ impl ContextProxies {
         true
     }
 
-    /// A rule of Chromium's, `proxy`, or `proxy` for one scheme of pages after an equals sign. What the agent cannot lead to
-    /// a proxy it leaves as it is, unless some hosts do without it.
+    /// A rule of Chromium's: proxies with commas between them, each for when those before it fail; or the same for one scheme of
+    /// pages after an equals sign.
     async fn rule(&self, rule: &str, bypass: &str) -> String {
-        let (pages, proxy) = rule.split_once('=').map_or(("", rule), |(pages, proxy)| (pages, proxy));
+        let (pages, proxies) = rule.split_once('=').map_or(("", rule), |(pages, proxies)| (pages, proxies));
         let equals = if pages.is_empty() { "" } else { "=" };
+        let mut ours = Vec::new();
+        for proxy in proxies.split(',') {
+            ours.push(self.proxy(proxy, bypass).await);
+        }
+        format!("{pages}{equals}{}", ours.join(","))
+    }
+
+    /// What stands for a proxy. One that the agent cannot lead to it leaves as it is, unless some hosts do without it.
+    async fn proxy(&self, proxy: &str, bypass: &str) -> String {
         if proxy.trim().eq_ignore_ascii_case(DIRECT) {
-            return format!("{pages}{equals}socks5://127.0.0.1:{EGRESS_PORT}");
+            return format!("socks5://127.0.0.1:{EGRESS_PORT}");
         }
         let (scheme, kind, site) = match read(proxy) {
             Some((scheme, kind, site)) => (scheme, kind, Some(site)),
             None if !Bypass::parse(bypass).is_empty() => ("http".to_owned(), ProxyKind::Http, None),
-            None => return rule.to_owned(),
+            None => return proxy.to_owned(),
         };
         match self.port(Proxy { kind, site, bypass: bypass.to_owned() }).await {
-            Some(port) => format!("{pages}{equals}{scheme}://127.0.0.1:{port}"),
-            None => rule.to_owned(),
+            Some(port) => format!("{scheme}://127.0.0.1:{port}"),
+            None => proxy.to_owned(),
         }
     }
 
@@ -186,6 +195,30 @@ mod tests {
         );
         let direct = format!("http=socks5://127.0.0.1:{EGRESS_PORT}");
         assert_eq!(redirected("http=direct://", "").await, direct);
+    }
+
+    #[tokio::test]
+    async fn each_proxy_of_a_list_has_its_port() {
+        let proxies = ContextProxies::new(Arc::new(Egress::new()));
+        let redirected = async |list: &str| {
+            let mut params = json!({PROXIES: list});
+            assert!(proxies.redirect(params.as_object_mut().unwrap()).await);
+            params[PROXIES].as_str().unwrap().to_owned()
+        };
+        let (a, b) = (redirected("a.example:1").await, redirected("socks5://b.example").await);
+        assert!(a.starts_with("http://127.0.0.1:") && b.starts_with("socks5://127.0.0.1:"), "{a} {b}");
+        let direct = format!("socks5://127.0.0.1:{EGRESS_PORT}");
+        for (list, ours) in [
+            ("a.example:1,socks5://b.example", format!("{a},{b}")),
+            ("socks5://b.example, DIRECT://", format!("{b},{direct}")),
+            ("direct://,a.example:1", format!("{direct},{a}")),
+            (
+                "http=a.example:1,direct://;https=https://c.example,a.example:1",
+                format!("http={a},{direct};https=https://c.example,{a}"),
+            ),
+        ] {
+            assert_eq!(redirected(list).await, ours, "{list}");
+        }
     }
 
     #[tokio::test]

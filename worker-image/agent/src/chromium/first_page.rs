@@ -4,18 +4,22 @@
 //! client that connects just then overlooks the tab. So clients that come meanwhile wait until the page is there. Those
 //! that come while a slow server has not answered are let in after a while, and then the document waits until they
 //! know the tab. The same holds for what the first document itself leads on to at once, by a script or by `meta`.
+//!
+//! Chromium pauses a document together with all that was posted for it, which may be longer than any message. So that goes over
+//! a connection of its own, and when such a message ends it, Chromium lets the document go on, and the settings stay.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::DropGuard;
 
-use crate::cdp::{Cdp, CdpError};
+use crate::cdp::{Cdp, CdpError, CdpEvent};
 
-use super::browser::POLL_INTERVAL;
+use super::browser::{Browser, POLL_INTERVAL};
 
 /// How long a client waits for a server that does not answer.
 const CLIENT_LIMIT: Duration = Duration::from_millis(500);
@@ -52,6 +56,8 @@ pub(super) struct FirstPage {
     counts: Mutex<Counts>,
     /// The tab, whose frames have other documents.
     tab: OnceLock<String>,
+    /// Holds the connection open over which it was opened, in a tab with settings: a DevTools session that leaves takes some along.
+    kept: Mutex<Option<DropGuard>>,
 }
 
 #[derive(Default)]
@@ -64,7 +70,12 @@ struct Counts {
 
 impl FirstPage {
     pub(super) fn new() -> Self {
-        Self { phase: watch::Sender::new(Phase::Settled), counts: Mutex::default(), tab: OnceLock::new() }
+        Self {
+            phase: watch::Sender::new(Phase::Settled),
+            counts: Mutex::default(),
+            tab: OnceLock::new(),
+            kept: Mutex::default(),
+        }
     }
 
     /// A navigation is about to begin.
@@ -146,7 +157,7 @@ impl FirstPage {
     }
 
     /// Lets an answer that Chromium has paused go on, once its document may take the tab.
-    pub(super) async fn answered(&self, cdp: &Cdp, session: &str, paused: &Value) {
+    async fn answered(&self, cdp: &Cdp, session: &str, paused: &Value) {
         let is_redirect = paused["responseStatusCode"].as_u64().is_some_and(|code| (300..400).contains(&code));
         let go_on = async || {
             let params = json!({"requestId": paused["requestId"]});
@@ -187,21 +198,30 @@ impl FirstPage {
 pub(super) struct Loading<'a>(&'a FirstPage);
 
 impl Loading<'_> {
-    /// Opens the page in a target that `session` is attached to. Returns the reason when it did not load.
-    pub(super) async fn open(
-        &self,
-        cdp: &Cdp,
-        session: &str,
-        target: &str,
-        url: &str,
-    ) -> Result<Option<String>, CdpError> {
-        let call = |method, params| cdp.call(Some(session), method, params);
+    /// Opens the page in a tab of the browser. Returns the reason when it did not load.
+    pub(super) async fn open(&self, browser: &Browser, target: &str, url: &str) -> Result<Option<String>, CdpError> {
         let _ = self.0.tab.set(target.to_owned());
+        let targets = Arc::clone(&browser.targets);
+        let handle = move |cdp: &Cdp, event: CdpEvent| {
+            if event.method == "Fetch.requestPaused" {
+                let (targets, cdp) = (Arc::clone(&targets), cdp.clone());
+                tokio::spawn(async move {
+                    let session = event.session.unwrap_or_default();
+                    targets.first_page.answered(&cdp, &session, &event.params).await;
+                });
+            }
+        };
+        let cdp = Cdp::connect(browser.port, &browser.path, handle).await?;
+        let closes = cdp.close_on_drop();
+        let attach = json!({"targetId": target, "flatten": true});
+        let attached = cdp.call(None, "Target.attachToTarget", attach).await?;
+        let session = attached["sessionId"].as_str().unwrap_or_default();
+        let call = |method, params| cdp.call(Some(session), method, params);
         let documents = json!({"patterns": [{"resourceType": "Document", "requestStage": "Response"}]});
         call("Fetch.enable", documents).await?;
         let navigated = call("Page.navigate", json!({"url": url})).await?;
         let there = timeout(COMMIT_LIMIT, async {
-            while address(cdp, target).await?.is_empty() {
+            while address(&browser.cdp, target).await?.is_empty() {
                 sleep(POLL_INTERVAL).await;
             }
             Ok::<_, CdpError>(())
@@ -212,7 +232,15 @@ impl Loading<'_> {
             self.0.is_there(0);
             self.aftermath().await;
         }
-        call("Fetch.disable", json!({})).await?;
+        let was_cut = call("Fetch.disable", json!({})).await.is_err();
+        if !browser.targets.has_overrides() {
+            // It fails at once where the connection has ended.
+            let _ = cdp.call(None, "Target.detachFromTarget", json!({"sessionId": session})).await;
+        } else if was_cut {
+            browser.targets.left_tab(&browser.cdp, target).await;
+        } else {
+            *self.0.kept.lock() = Some(closes);
+        }
         // A download, and what a client opens instead, abort it.
         let failure = navigated["errorText"].as_str().filter(|error| *error != "net::ERR_ABORTED");
         Ok(failure.map(str::to_owned))

@@ -240,10 +240,8 @@ impl Targets {
                 let (targets, cdp) = (Arc::clone(self), cdp.clone());
                 let session = event.session.unwrap_or_default();
                 tokio::spawn(async move {
-                    match targets.visits.answer(&session, &event.params) {
-                        Some((method, params)) => drop(cdp.call(Some(&session), method, params).await),
-                        None => targets.first_page.answered(&cdp, &session, &event.params).await,
-                    }
+                    let (method, params) = targets.visits.answer(&session, &event.params);
+                    cdp.call(Some(&session), method, params).await
                 });
             }
             "Target.targetCreated" => {
@@ -319,6 +317,14 @@ impl Targets {
         if is_tab {
             let (cdp, (method, params)) = (cdp.clone(), ad_filter::turn_on());
             tokio::spawn(async move { cdp.call(Some(&id), method, params).await });
+        }
+    }
+
+    /// Restores what a tab has lost that a DevTools session of the agent's own has left.
+    pub(super) async fn left_tab(self: &Arc<Self>, cdp: &Cdp, target: &str) {
+        self.restore_pages(cdp).await;
+        if self.ad_filter.get().is_some() {
+            self.filter_tab(cdp, target).await;
         }
     }
 

@@ -65,18 +65,20 @@ impl Visits {
         self.0.lock().remove(session);
     }
 
-    /// How to go on with a request that Chromium has paused; none if the session makes no visits.
-    pub(super) fn answer(&self, session: &str, paused: &Value) -> Option<Command> {
-        let expected = self.0.lock().get(session)?.clone();
+    /// How to go on with a request that Chromium has paused: as it would without the agent, if the session makes no visits.
+    pub(super) fn answer(&self, session: &str, paused: &Value) -> Command {
+        let Some(expected) = self.0.lock().get(session).cloned() else {
+            return ("Fetch.continueRequest", json!({"requestId": paused["requestId"]}));
+        };
         if paused["request"]["url"] != *expected || paused["resourceType"] != "Document" {
             let refused = json!({"requestId": paused["requestId"], "errorReason": "BlockedByClient"});
-            return Some(("Fetch.failRequest", refused));
+            return ("Fetch.failRequest", refused);
         }
         let document = json!({
             "requestId": paused["requestId"], "responseCode": 200, "body": STANDARD.encode(BLANK),
             "responseHeaders": [{"name": "content-type", "value": "text/html; charset=utf-8"}],
         });
-        Some(("Fetch.fulfillRequest", document))
+        ("Fetch.fulfillRequest", document)
     }
 }
 
@@ -112,14 +114,14 @@ mod tests {
         let visits = Visits::default();
         let ask = |url: &str, kind: &str| {
             let paused = json!({"requestId": "1", "request": {"url": url}, "resourceType": kind});
-            visits.answer("S", &paused).map(|(method, _)| method)
+            visits.answer("S", &paused).0
         };
-        assert_eq!(ask("https://a.b/", "Document"), None);
+        assert_eq!(ask("https://a.b/", "Document"), "Fetch.continueRequest");
         visits.expect("S", "https://a.b/");
-        assert_eq!(ask("https://a.b/", "Document"), Some("Fetch.fulfillRequest"));
-        assert_eq!(ask("https://a.b/", "Image"), Some("Fetch.failRequest"));
-        assert_eq!(ask("https://c.d/", "Document"), Some("Fetch.failRequest"));
+        assert_eq!(ask("https://a.b/", "Document"), "Fetch.fulfillRequest");
+        assert_eq!(ask("https://a.b/", "Image"), "Fetch.failRequest");
+        assert_eq!(ask("https://c.d/", "Document"), "Fetch.failRequest");
         visits.end("S");
-        assert_eq!(ask("https://a.b/", "Document"), None);
+        assert_eq!(ask("https://a.b/", "Document"), "Fetch.continueRequest");
     }
 }

@@ -1,6 +1,5 @@
 //! Reads an extension's archive, which may be anybody's.
 
-use std::collections::HashMap;
 use std::io::{self, Read, Seek};
 
 use memchr::memmem;
@@ -54,7 +53,7 @@ impl<R: Read + Seek> ExtensionArchive<R> {
         if count > limits.files {
             return Err(ExtensionError::TooMany { limit: limits.files });
         }
-        let (mut files, mut seen, mut left) = (Vec::new(), HashMap::new(), limits.unpacked);
+        let (mut entries, mut left) = (Vec::new(), limits.unpacked);
         for index in 0..count {
             // Raw: an entry that cannot be unpacked is to be named as well.
             let entry = archive.by_index_raw(index)?;
@@ -73,14 +72,15 @@ impl<R: Read + Seek> ExtensionArchive<R> {
             if !is_path(path) {
                 return Err(ExtensionError::Path(name));
             }
-            note(&mut seen, path, kind)?;
             if kind == Entry::File {
                 // What the list says is a lie at worst; what is read is compared with it.
                 left = left.checked_sub(entry.size()).ok_or(ExtensionError::TooLarge { limit: limits.unpacked })?;
-                files.push((index, name));
             }
+            entries.push((index, name, kind));
         }
-        Ok(Self { archive, files, limits })
+        check_apart(entries.iter().map(|(_, name, kind)| (name.strip_suffix('/').unwrap_or(name), *kind)).collect())?;
+        let files = entries.into_iter().filter(|(_, _, kind)| *kind == Entry::File);
+        Ok(Self { archive, files: files.map(|(index, name, _)| (index, name)).collect(), limits })
     }
 
     /// How many files and folders its list has.
@@ -212,15 +212,55 @@ fn is_path(path: &str) -> bool {
     path.len() <= MAX_PATH && path.split('/').all(is_name)
 }
 
-/// Notes a path and the folders above it. No path may be both a file and a folder, and none twice a file.
-fn note(seen: &mut HashMap<String, Entry>, path: &str, kind: Entry) -> Result<(), ExtensionError> {
-    for (end, _) in path.match_indices('/') {
-        if seen.insert(path[..end].to_owned(), Entry::Folder) == Some(Entry::File) {
-            return Err(ExtensionError::Twice(path[..end].to_owned()));
+/// Refuses a path that is both a file and a folder, and one that is a file twice. It copies no path: each may have hundreds of
+/// folders above it.
+fn check_apart(mut paths: Vec<(&str, Entry)>) -> Result<(), ExtensionError> {
+    // By their names, one after another: what is below a path comes right behind it.
+    paths.sort_unstable_by(|(a, _), (b, _)| a.split('/').cmp(b.split('/')));
+    for pair in paths.windows(2) {
+        let [(path, kind), (next, next_kind)] = *pair else { continue };
+        let is_folder_twice = kind == Entry::Folder && next_kind == Entry::Folder;
+        let collides = match next.strip_prefix(path) {
+            Some("") => !is_folder_twice,
+            Some(below) => kind == Entry::File && below.starts_with('/'),
+            None => false,
+        };
+        if collides {
+            return Err(ExtensionError::Twice(path.to_owned()));
         }
     }
-    match (seen.insert(path.to_owned(), kind), kind) {
-        (None, _) | (Some(Entry::Folder), Entry::Folder) => Ok(()),
-        _ => Err(ExtensionError::Twice(path.to_owned())),
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::{Strategy, prop, prop_assert_eq, proptest};
+
+    use super::*;
+
+    /// The same, with each folder that a path names noted on its own.
+    fn are_apart(paths: &[(String, Entry)]) -> bool {
+        let mut seen = HashMap::new();
+        paths.iter().all(|(path, kind)| {
+            let mut above = path.match_indices('/');
+            above.all(|(end, _)| seen.insert(&path[..end], Entry::Folder) != Some(Entry::File))
+                && matches!((seen.insert(path, *kind), kind), (None, _) | (Some(Entry::Folder), Entry::Folder))
+        })
+    }
+
+    fn entry() -> impl Strategy<Value = (String, Entry)> {
+        // What sorts before and behind the slash.
+        let path = prop::collection::vec("[a!0]{1,2}", 1..4).prop_map(|names| names.join("/"));
+        (path, prop::sample::select(vec![Entry::File, Entry::Folder]))
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_is_a_file_and_a_folder(paths in prop::collection::vec(entry(), 0..6)) {
+            let checked = check_apart(paths.iter().map(|(path, kind)| (path.as_str(), *kind)).collect());
+            prop_assert_eq!(checked.is_ok(), are_apart(&paths), "{:?}", paths);
+        }
     }
 }

@@ -114,6 +114,28 @@ fn limits_hold_for_what_is_unpacked() {
     assert!(read(&zipped(&many[..10]), LIMITS).is_ok());
 }
 
+/// The most memory that this process has had, in bytes.
+fn most_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn deep_paths_take_little_memory() {
+    let manifest = manifest();
+    let paths: Vec<String> = (0..5000).map(|number| format!("{number:04}{}", "/a".repeat(254))).collect();
+    let mut files: Vec<(&str, &[u8])> = vec![("manifest.json", manifest.as_bytes())];
+    files.extend(paths.iter().map(|path| (path.as_str(), &b""[..])));
+    let archive = zipped(&files);
+    assert!(archive.len() < 6 << 20, "a small upload: {}", archive.len());
+    let before = most_memory();
+    let opened = ExtensionArchive::open(Cursor::new(&archive), ExtensionLimits { files: 5001, ..LIMITS }).unwrap();
+    let taken = most_memory() - before;
+    assert_eq!(opened.count(), 5001);
+    assert!(taken < 64 << 20, "{taken} bytes for {} of an archive", archive.len());
+}
+
 #[test]
 fn what_is_damaged_is_noticed() {
     let manifest = manifest();
