@@ -26,6 +26,7 @@ use crate::Error;
 use crate::net_errors;
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use warmpool_config::Config;
+use warmpool_core::blocking;
 use warmpool_core::browser::Engine;
 use warmpool_workers::worker::{AgentError, Body, Content, unless_silent};
 
@@ -70,7 +71,9 @@ pub async fn new_session(
     let _busy = session.busy();
     session.wait_for_gate().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
-    let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::from_config(config))?;
+    // A profile of Firefox's in them takes a while to look through.
+    let plan = || capabilities::plan(body, session.options.engine, &warm.args, &Allowed::from_config(config));
+    let plan = blocking::in_place(plan)?;
     let opening = session.open_driver()?;
     sessions.use_client_proxy(session, plan.proxy).await?;
     let agent = &session.worker.agent;
@@ -120,7 +123,7 @@ pub async fn new_session(
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 /// Errors: `Capability`, `InvalidBody`, `Field`.
 pub fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Result<(), Error> {
-    capabilities::plan(body, engine, &[], &Allowed::from_config(config)).map(drop)
+    blocking::in_place(|| capabilities::plan(body, engine, &[], &Allowed::from_config(config))).map(drop)
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.

@@ -11,6 +11,12 @@ use warmpool_protocol::SettingError;
 use super::words::{closest, plain};
 use super::{Code, Fault};
 
+/// The longest path that is shown, in bytes: names are the client's, and may be as long as a body.
+const MAX_PATH: usize = 500;
+
+/// The longest problem, which may repeat a value of the client's, in bytes.
+const MAX_PROBLEM: usize = 4000;
+
 /// What is wrong with which field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
@@ -33,7 +39,11 @@ pub(super) enum Problem {
 impl FieldError {
     /// A wrong type or value: `problem` continues the field's name, as in "must be a string".
     pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { path: path.into(), problem: Problem::Invalid(problem.into()) }
+        Self::new(path, Problem::Invalid(cut(problem, MAX_PROBLEM)))
+    }
+
+    fn new(path: impl Into<String>, problem: Problem) -> Self {
+        Self { path: cut(path, MAX_PATH), problem }
     }
 
     /// Rewords an error of serde's for somebody who writes JSON. `path` is the one that serde reports.
@@ -48,23 +58,22 @@ impl FieldError {
         // Some versions report the field's own path, some its parent's.
         let is_own = path == name || path.strip_suffix(name).is_some_and(|parent| parent.ends_with('.'));
         let path = if is_own { path.to_owned() } else { join(path, name) };
-        let known = expected.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-        Self { path, problem: Problem::NoneOf(known) }
+        Self::none_of(path, expected.split('`').skip(1).step_by(2))
     }
 
     /// A field that the route does not have; `hint` says where there is one.
     pub fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { path: path.into(), problem: Problem::Unknown(hint.into()) }
+        Self::new(path, Problem::Unknown(cut(hint, MAX_PROBLEM)))
     }
 
     /// A field that the route does not have, which has those of `known`.
     pub fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
-        Self { path: path.into(), problem: Problem::NoneOf(known.into_iter().map(Into::into).collect()) }
+        Self::new(path, Problem::NoneOf(known.into_iter().map(Into::into).collect()))
     }
 
     /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
     pub fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { path: path.into(), problem: Problem::NotSupported(problem.into()) }
+        Self::new(path, Problem::NotSupported(cut(problem, MAX_PROBLEM)))
     }
 
     /// The same error; where it lists the fields that the route has, without this one.
@@ -83,12 +92,12 @@ impl FieldError {
 
     /// The same problem of a part that stands at `parent`.
     pub fn within(self, parent: &str) -> Self {
-        Self { path: join(parent, &self.path), ..self }
+        Self::new(join(parent, &self.path), self.problem)
     }
 
     /// The same problem under another name.
     pub fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
-        Self { path: name(&self.path), ..self }
+        Self::new(name(&self.path), self.problem)
     }
 }
 
@@ -161,6 +170,17 @@ where
     })
 }
 
+/// The beginning of a text, of so many bytes at most.
+fn cut(text: impl Into<String>, most: usize) -> String {
+    let mut text = text.into();
+    if text.len() > most {
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 /// The path of the member `name` of the value at `at`. A name that begins with a bracket is an index.
 pub fn join(at: &str, name: &str) -> String {
     match (at.is_empty(), name.is_empty()) {
@@ -184,6 +204,19 @@ mod tests {
             (error.path(), error.to_string().as_str()),
             ("options.locales[1]", "`options.locales[1]` must be a string")
         );
+    }
+
+    #[test]
+    fn a_name_as_long_as_a_body_is_cut() {
+        let name = "ä".repeat(1 << 20);
+        let cause = format!("unknown field `{name}`, expected `headless`");
+        let mismatch = format!("invalid type: string \"{name}\", expected u8");
+        for error in [FieldError::from_serde(".", &cause), FieldError::from_serde(&name, &mismatch)] {
+            let (error, path) = (error.clone().within("settings").to_string(), error.path().to_owned());
+            assert!(path.starts_with("ää") && path.ends_with("ä…") && path.len() < 510, "{path}");
+            assert!(error.len() < 5000, "{error}");
+        }
+        assert!(FieldError::from_serde(".", &cause).to_string().ends_with("…`: expected `headless`"));
     }
 
     #[test]

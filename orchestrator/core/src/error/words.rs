@@ -1,9 +1,14 @@
 //! What serde complains of, in the words of somebody who writes JSON.
 
+/// The longest name that may be meant for another, in bytes. Comparing takes time with the length of both.
+const LONGEST_COMPARED: usize = 500;
+
 /// The known name closest to `name`, if any is close enough to be meant.
 pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let known = Some(known).filter(|_| name.len() <= LONGEST_COMPARED);
     known
         .into_iter()
+        .flatten()
         .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
         .filter(|(likeness, _)| *likeness >= 0.6)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
@@ -60,6 +65,13 @@ mod tests {
 
     fn said<T: DeserializeOwned + std::fmt::Debug>(value: Value) -> String {
         plain(&serde_json::from_value::<T>(value).unwrap_err().to_string())
+    }
+
+    #[test]
+    fn a_name_that_nobody_can_have_meant_is_compared_with_none() {
+        assert_eq!(closest("headles", ["headed", "headless"]), Some("headless"));
+        let long = "headless".repeat(1000);
+        assert_eq!(closest(&long, [long.as_str()]), None);
     }
 
     #[test]

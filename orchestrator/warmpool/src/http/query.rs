@@ -5,6 +5,7 @@
 //! (which serde has to know, too); `x-name`, how the description writes the name of a list; and `x-problem`, what is wrong
 //! with a value that is none, where a list of those that there are would not say it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -93,7 +94,8 @@ impl Parameters {
     /// Checks the names: of two values one would be passed over in silence, and so would a parameter that nobody reads.
     /// Errors: `Field` for a parameter that is given twice, and for one that the route does not have.
     pub(super) fn check(&self, query: &str) -> Result<(), Error> {
-        let mut seen = Vec::new();
+        // A set: a query may have thousands of names that its route takes and does not know.
+        let mut seen = HashSet::new();
         for (name, _) in form_urlencoded::parse(query.as_bytes()).filter(|_| self.others != Others::Unchecked) {
             let field = self.field(&name);
             if field.is_none() && self.others == Others::Refused {
@@ -103,10 +105,9 @@ impl Parameters {
                 continue;
             }
             let own = field.map_or_else(|| name.to_string(), |field| field.name.to_owned());
-            if seen.contains(&own) {
+            if !seen.insert(own) {
                 return Err(Error::invalid(cut(&name), "is given twice: send one value"));
             }
-            seen.push(own);
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! `moz:firefoxOptions`, and what else a Firefox worker has to look at.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use warmpool_protocol::DriverMode;
 use warmpool_protocol::firefox::profile::Profile;
@@ -217,14 +219,15 @@ fn judge(at: &str, name: &str, value: &Value, allowed: &Allowed) -> Result<prefs
 /// Looks through a profile, which goes to the worker as it is: the agent leaves out the same.
 fn check_profile(path: &str, profile: &str, allowed: &Allowed, warnings: &mut Warnings) -> Result<(), Rejection> {
     let profile = Profile::open(profile).map_err(|e| refused(path, &e.to_string()))?;
-    let mut unknown = Vec::new();
+    // A set: a profile may have a hundred thousand of them.
+    let mut unknown = BTreeSet::new();
     for (file, name, value) in &profile.prefs {
         let at = format!("{path}: {file}: {}", shown(name));
-        if judge(&at, name, value, allowed)? == prefs::Class::Unknown && !unknown.contains(&at) {
-            unknown.push(at);
+        if judge(&at, name, value, allowed)? == prefs::Class::Unknown {
+            unknown.insert(at);
         }
     }
-    let files = profile.left_out.iter().map(|file| format!("{path}: {file}")).collect::<Vec<_>>();
+    let files = profile.left_out.iter().map(|file| format!("{path}: {file}")).collect::<BTreeSet<_>>();
     for (names, reason) in [(files, UNKNOWN_FILE), (unknown, UNKNOWN_PREF)] {
         names.iter().take(MOST_TOLD).for_each(|name| warnings.idle(name, reason));
         if names.len() > MOST_TOLD {
@@ -394,6 +397,14 @@ mod tests {
             writer.write_all(text.as_bytes()).unwrap();
         }
         STANDARD.encode(writer.finish().unwrap().into_inner())
+    }
+
+    #[test]
+    fn a_profile_with_seventy_thousand_unknown_preferences_is_looked_through_at_once() {
+        let prefs: String = (0..35_000).map(|number| format!("user_pref('q{number}', 0);")).collect();
+        let made = options(json!({"profile": profile(&[("prefs.js", &prefs), ("user.js", &prefs)])})).unwrap();
+        let said = made.warnings.join(" ");
+        assert!(said.contains("more` has no effect"), "{said}");
     }
 
     #[test]

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 use super::{legacy, standard};
 use crate::Error;
 
+/// The most alternatives of one request. Each holds a copy of what is always wanted, a whole profile perhaps, and is looked through.
+const MOST_ALTERNATIVES: usize = 32;
+
 /// The alternatives that the client offers, each merged with what it always wants. All of them are valid; what is `null`
 /// is left out.
 /// Errors: `InvalidBody`, and `Field` for a capability that the standard does not allow.
@@ -34,6 +37,9 @@ pub fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
         Some(Value::Array(first)) if !first.is_empty() => first,
         Some(_) => return Err(wrong("`capabilities.firstMatch` must be an array with at least one object")),
     };
+    if first.len() > MOST_ALTERNATIVES {
+        return Err(wrong(&format!("`capabilities.firstMatch` may have {MOST_ALTERNATIVES} alternatives at most")));
+    }
     // All are looked at before one is merged.
     for (index, alternative) in first.iter().enumerate() {
         let Value::Object(alternative) = alternative else {
@@ -99,6 +105,7 @@ mod tests {
             json!({"capabilities": {"firstMatch": []}}),
             json!({"capabilities": {"firstMatch": [{}, 1]}}),
             json!({"capabilities": {"firstMatch": [null]}}),
+            json!({"capabilities": {"firstMatch": vec![json!({}); MOST_ALTERNATIVES + 1]}}),
             json!({"capabilities": {"alwaysMatch": {"a:b": 1}, "firstMatch": [{"a:b": 2}]}}),
             json!({"capabilities": {"alwaysMatch": {"timeouts": {}}, "firstMatch": [{}, {"timeouts": {}}]}}),
         ] {

@@ -65,7 +65,7 @@ impl RequestLine {
         app.console.requests().add(RequestEntry {
             at: self.at,
             id: self.id,
-            method: self.method.to_string(),
+            method: shown_method(&self.method),
             route: self.route.map_or_else(|| "…".to_owned(), |route| route.path.clone()),
             session,
             task,
@@ -76,6 +76,13 @@ impl RequestLine {
             micros,
         });
     }
+}
+
+/// A method of the standard's. Any other is a text of the caller's, as long as a head may be.
+fn shown_method(method: &Method) -> String {
+    let known =
+        [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
+    if known.contains(method) { method.to_string() } else { "…".to_owned() }
 }
 
 /// Requests that would push all others out of the log: reads of the console's own pages, probes, files of pages, and
@@ -94,6 +101,12 @@ fn is_worth_noting(traffic: Traffic, reads: bool, failed: bool, by: Option<AuthM
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_method_of_the_callers_own_is_not_kept() {
+        assert_eq!(shown_method(&Method::DELETE), "DELETE");
+        assert_eq!(shown_method(&Method::from_bytes(&[b'A'; 60_000]).unwrap()), "…");
+    }
 
     #[test]
     fn what_comes_all_the_time_is_noted_only_where_it_fails() {
