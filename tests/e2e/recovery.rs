@@ -20,6 +20,7 @@ pub(crate) fn group() -> Group {
             a_worker_that_stays_silent_is_given_up,
             a_silent_worker_that_is_removed_ends_its_session,
             a_driver_that_died_meanwhile_ends_its_session,
+            a_session_with_a_driver_is_not_one_that_nobody_came_to,
             a_wall_clock_that_jumps_ends_nothing,
         ],
     )
@@ -94,6 +95,23 @@ async fn a_driver_that_died_meanwhile_ends_its_session(stage: Stage) -> Result<(
     daemon.restart().await?;
     let record = session.becomes("terminated", 30).await?;
     ensure!(record["reason"] == "driver_crashed", "{record}");
+    daemon.assert_idle().await
+}
+
+async fn a_session_with_a_driver_is_not_one_that_nobody_came_to(_: Stage) -> Result<()> {
+    let settings = Settings::on_demand().set("SESSION_ATTACH_TIMEOUT", "2s");
+    let mut daemon = Daemon::start(settings).await?;
+    let session = daemon.webdriver(json!({"headless": true})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    daemon.ready().await?;
+    // One that begins later ends for that reason.
+    let left = daemon.session(json!({"headless": true})).await?;
+    let record = left.becomes("terminated", 30).await?;
+    ensure!(record["reason"] == "attach_timeout", "{record}");
+    ensure!(driver.execute("return 1 + 1").await? == 2);
+    session.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 

@@ -47,6 +47,21 @@ impl PoolPreset {
 pub struct Presets(pub Vec<PoolPreset>);
 
 impl Presets {
+    /// The preset whose browsers wait with just these settings and extensions. Its egress rules are for the sessions that ask
+    /// for both, and for no others.
+    #[must_use]
+    pub fn with(
+        &self,
+        (engine, mode): (Engine, Mode),
+        settings: &Settings,
+        extensions: &[ExtensionId],
+    ) -> Option<&PoolPreset> {
+        self.0.iter().find(|preset| {
+            (preset.engine, preset.mode, &preset.settings, preset.extensions.as_slice())
+                == (engine, mode, settings, extensions)
+        })
+    }
+
     /// How many workers wait for them altogether.
     #[must_use]
     pub fn warm(&self) -> usize {
@@ -214,6 +229,21 @@ mod tests {
         assert_eq!(Presets(presets.clone()).warm(), 5);
         assert_eq!(read(&Presets(presets.clone()).toml().unwrap()), presets, "what is written reads the same");
         assert!(read("").is_empty());
+    }
+
+    #[test]
+    fn a_preset_is_for_those_who_ask_for_its_settings_and_its_extensions() {
+        let presets = Presets(read(
+            r#"[{ name = "blocker", engine = "chromium", mode = "headless", count = 0, extension_ids = ["ext_a"] },
+                { name = "other", engine = "chromium", mode = "headless", count = 0, extension_ids = ["ext_b"] }]"#,
+        ));
+        let with = |extensions: &[&str]| {
+            let extensions: Vec<ExtensionId> = extensions.iter().map(|id| ExtensionId::from(*id)).collect();
+            let found = presets.with((Engine::Chromium, Mode::Headless), &Settings::default(), &extensions);
+            found.map(|preset| preset.name.clone())
+        };
+        assert_eq!((with(&[]), with(&["ext_a", "ext_b"])), (None, None));
+        assert_eq!((with(&["ext_a"]).as_deref(), with(&["ext_b"]).as_deref()), (Some("blocker"), Some("other")));
     }
 
     #[test]

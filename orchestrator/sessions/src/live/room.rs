@@ -125,9 +125,7 @@ impl Room {
         let mut control = self.control();
         // A pause belongs to one person and does not pass to the next.
         control.pause = None;
-        if control.attachment.is_none() {
-            control.attachment = self.session.attach(usize::MAX).ok();
-        }
+        control.attachment.get_or_insert_with(|| self.session.hold());
         self.change(|state| (state.holder, state.paused) = (Some(viewer), false));
     }
 

@@ -183,6 +183,11 @@ impl Session {
         Activity::attach(&self.activity, limit)
     }
 
+    /// Counts a person who has control, until the attachment is dropped.
+    pub(crate) fn hold(&self) -> Attachment {
+        Activity::hold(&self.activity)
+    }
+
     /// Counts somebody who watches it, until the guard is dropped: it is not left to nobody.
     pub(crate) fn watch(&self) -> Watching {
         Activity::watch(&self.activity)

@@ -16,7 +16,7 @@ pub(super) struct Activity {
     begun: Instant,
     /// When the client last did something, in milliseconds since `begun`.
     last: AtomicU64,
-    sockets: AtomicUsize,
+    sockets: Mutex<Sockets>,
     commands: AtomicUsize,
     viewers: AtomicUsize,
     /// Whether an open socket or a viewer is use, so that idleness begins once there is none.
@@ -24,7 +24,6 @@ pub(super) struct Activity {
     attached: AtomicBool,
     /// Whether anybody has had anything of it: a socket, a command, a look.
     used: AtomicBool,
-    detached_at: Mutex<Option<Instant>>,
     /// Rings when a socket or a viewer comes or goes.
     pub(super) changed: Notify,
     /// Rings when a command is done. That puts no end of the session nearer, so it has a bell of its own, which is heard only
@@ -32,20 +31,37 @@ pub(super) struct Activity {
     pub(super) answered: Notify,
 }
 
+/// The sockets of one session.
+#[derive(Debug, Default)]
+struct Sockets {
+    /// With those that the browser has not accepted yet, and a person's control.
+    all: usize,
+    open: usize,
+    /// When the last open one closed.
+    closed_at: Option<Instant>,
+}
+
+impl Sockets {
+    /// One that is counted is open now.
+    fn open(&mut self) {
+        (self.open, self.closed_at) = (self.open + 1, None);
+    }
+}
+
 impl Activity {
-    /// `attached` says whether the session had a socket before, as one that was found again may have had.
-    pub(super) fn new(attached: bool, connection_is_use: bool) -> Arc<Self> {
+    /// `attached` says whether the session had a socket before, as one that was found again may have had, and `used` whether it
+    /// had any client.
+    pub(super) fn new(attached: bool, used: bool, connection_is_use: bool) -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {
             begun: now,
             last: AtomicU64::new(0),
-            sockets: AtomicUsize::new(0),
+            sockets: Mutex::new(Sockets { closed_at: attached.then_some(now), ..Sockets::default() }),
             commands: AtomicUsize::new(0),
             viewers: AtomicUsize::new(0),
             connection_is_use,
             attached: AtomicBool::new(attached),
-            used: AtomicBool::new(attached),
-            detached_at: Mutex::new(attached.then_some(now)),
+            used: AtomicBool::new(used),
             changed: Notify::new(),
             answered: Notify::new(),
         })
@@ -57,17 +73,25 @@ impl Activity {
     }
 
     pub(super) fn attach(this: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
-        // Under the same lock as the detaching below, so that the two cannot cross.
-        let mut detached_at = this.detached_at.lock();
-        if this.sockets.load(Ordering::Relaxed) >= limit {
+        let mut sockets = this.sockets.lock();
+        if sockets.all >= limit {
             return Err(Error::SocketLimit { limit });
         }
-        this.sockets.fetch_add(1, Ordering::Relaxed);
-        let before = detached_at.take();
-        drop(detached_at);
+        sockets.all += 1;
+        drop(sockets);
         this.touch();
         this.changed.notify_one();
-        Ok(Attachment { activity: Arc::clone(this), before, open: false })
+        Ok(Attachment { activity: Arc::clone(this), open: false })
+    }
+
+    /// A person takes control of the session. That holds it as an open socket of its client's does.
+    pub(super) fn hold(this: &Arc<Self>) -> Attachment {
+        let mut sockets = this.sockets.lock();
+        sockets.all += 1;
+        sockets.open();
+        drop(sockets);
+        this.changed.notify_one();
+        Attachment { activity: Arc::clone(this), open: true }
     }
 
     pub(super) fn busy(this: &Arc<Self>) -> CommandGuard {
@@ -98,8 +122,8 @@ impl Activity {
     /// Counts idleness and the reconnect window from now: until now nobody could reach the session.
     pub(super) fn resume(&self) {
         self.touch();
-        let mut detached_at = self.detached_at.lock();
-        *detached_at = detached_at.map(|_| Instant::now());
+        let closed_at = &mut self.sockets.lock().closed_at;
+        *closed_at = closed_at.map(|_| Instant::now());
     }
 
     pub(super) fn was_attached(&self) -> bool {
@@ -107,7 +131,7 @@ impl Activity {
     }
 
     pub(super) fn sockets(&self) -> usize {
-        self.sockets.load(Ordering::Relaxed)
+        self.sockets.lock().all
     }
 
     pub(super) fn commands(&self) -> usize {
@@ -125,18 +149,17 @@ impl Activity {
         last + timeout
     }
 
-    /// When the last socket closed, if there is none now and there was one.
+    /// When the last socket closed, if there is none now and there was one. An attempt that comes to nothing changes nothing.
     pub(super) fn detached_at(&self) -> Option<Instant> {
-        *self.detached_at.lock()
+        let sockets = self.sockets.lock();
+        sockets.closed_at.filter(|_| sockets.all == 0)
     }
 }
 
-/// One open socket of a session.
+/// One socket of a session, or a person's control.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     activity: Arc<Activity>,
-    /// Since when the session had no socket before this one.
-    before: Option<Instant>,
     open: bool,
 }
 
@@ -149,6 +172,7 @@ impl Attachment {
     /// The browser has accepted the socket. True when it is the session's first ever.
     pub(crate) fn opened(&mut self) -> bool {
         self.open = true;
+        self.activity.sockets.lock().open();
         self.activity.mark_used();
         !self.activity.attached.swap(true, Ordering::Relaxed)
     }
@@ -156,12 +180,14 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        let mut detached_at = self.activity.detached_at.lock();
-        if self.activity.sockets.fetch_sub(1, Ordering::Relaxed) == 1 {
-            // An attempt that came to nothing changes nothing.
-            *detached_at = if self.open { Some(Instant::now()) } else { self.before };
+        let mut sockets = self.activity.sockets.lock();
+        sockets.all -= 1;
+        if self.open {
+            sockets.open -= 1;
+            // A session that only people had is still to have its first client.
+            sockets.closed_at = (sockets.open == 0 && self.activity.was_attached()).then(Instant::now);
         }
-        drop(detached_at);
+        drop(sockets);
         self.activity.touch();
         self.activity.changed.notify_one();
     }
@@ -205,7 +231,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_reconnect_clock_starts_with_the_last_socket() {
-        let activity = Activity::new(false, false);
+        let activity = Activity::new(false, false, false);
         assert_eq!(activity.detached_at(), None, "never attached");
         drop(Activity::attach(&activity, 2).unwrap());
         assert_eq!(activity.detached_at(), None, "an attempt is no attachment");
@@ -226,9 +252,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_person_in_control_holds_a_session() {
+        let activity = Activity::new(false, false, false);
+        drop(Activity::hold(&activity));
+        assert_eq!(activity.detached_at(), None, "it is still to have its first client");
+        let mut client = Activity::attach(&activity, 1).unwrap();
+        assert!(client.opened());
+        let person = Activity::hold(&activity);
+        drop(client);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(activity.detached_at(), None, "somebody has control");
+        drop(person);
+        assert_eq!(activity.detached_at(), Some(Instant::now()), "the client has its time to come back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_starts_while_an_attempt_is_under_way() {
+        let activity = Activity::new(false, false, false);
+        let mut client = Activity::attach(&activity, 3).unwrap();
+        assert!(client.opened());
+        let attempts = [Activity::attach(&activity, 3).unwrap(), Activity::attach(&activity, 3).unwrap()];
+        drop(client);
+        let left = Instant::now();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for attempt in attempts {
+            assert_eq!(activity.detached_at(), None, "an attempt is under way");
+            drop(attempt);
+        }
+        assert_eq!(activity.detached_at(), Some(left));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_session_waits_for_its_first_client_until_it_has_one() {
         const LIMIT: Duration = Duration::from_secs(300);
-        let activity = Activity::new(false, false);
+        let activity = Activity::new(false, false, false);
         let end = Instant::now() + LIMIT;
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(Activity::attach(&activity, 2).unwrap());
@@ -239,28 +296,29 @@ mod tests {
             |activity| drop(Activity::watch(activity)),
         ];
         for r#use in uses {
-            let activity = Activity::new(false, false);
+            let activity = Activity::new(false, false, false);
             r#use(&activity);
             assert_eq!(activity.unattached_at(LIMIT), None);
         }
-        assert_eq!(Activity::new(true, false).unattached_at(LIMIT), None, "it had one before the restart");
+        let found_again = Activity::new(false, true, false);
+        assert_eq!(found_again.unattached_at(LIMIT), None, "it had one before the restart, by WebDriver");
     }
 
     #[tokio::test(start_paused = true)]
     async fn time_out_of_reach_counts_for_nothing() {
-        let activity = Activity::new(true, false);
+        let activity = Activity::new(true, true, false);
         tokio::time::advance(Duration::from_secs(60)).await;
         activity.resume();
         assert_eq!(activity.detached_at(), Some(Instant::now()));
         assert_eq!(activity.idle_at(Duration::from_secs(10)), Instant::now() + Duration::from_secs(10));
-        let never_attached = Activity::new(false, false);
+        let never_attached = Activity::new(false, false, false);
         never_attached.resume();
         assert_eq!(never_attached.detached_at(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_command_under_way_is_not_idleness() {
-        let activity = Activity::new(false, false);
+        let activity = Activity::new(false, false, false);
         let limit = Duration::from_secs(10);
         let command = Activity::busy(&activity);
         tokio::time::advance(Duration::from_secs(60)).await;
@@ -272,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_done_rings_its_own_bell() {
-        let activity = Activity::new(false, false);
+        let activity = Activity::new(false, false, false);
         drop(Activity::busy(&activity));
         assert!(activity.answered.notified().now_or_never().is_some());
         assert!(activity.changed.notified().now_or_never().is_none(), "no end of the session is nearer");
@@ -286,7 +344,7 @@ mod tests {
                 false => (Some(Activity::attach(activity, 1).unwrap()), None),
                 true => (None, Some(Activity::watch(activity))),
             };
-            let (counting, other) = (Activity::new(false, true), Activity::new(false, false));
+            let (counting, other) = (Activity::new(false, false, true), Activity::new(false, false, false));
             let (began, connections) = (Instant::now(), (open(&counting), open(&other)));
             tokio::time::advance(Duration::from_secs(60)).await;
             assert_eq!(counting.idle_at(limit), Instant::now() + limit);

@@ -52,7 +52,8 @@ impl Sessions {
         };
         let kind = record.options.profile.as_ref().and_then(|choice| choice.kind).unwrap_or_default();
         let profile = writer.map(|writer| SessionProfile::new(writer, kind, &self.shared.config.profiles));
-        let activity = Activity::new(record.attached, record.options.connection_is_use);
+        let was_used = record.attached || record.driver_session.is_some();
+        let activity = Activity::new(record.attached, was_used, record.options.connection_is_use);
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token,
@@ -84,12 +85,10 @@ impl Sessions {
 
     /// The rules of what a session's pages may reach: the nearest first.
     fn policy(&self, record: &Record) -> Policy {
-        let Options { engine, mode, launch, .. } = &record.options;
+        let Options { engine, mode, launch, extensions, .. } = &record.options;
         let config = &self.shared.config;
-        let is_its = |preset: &&PoolPreset| {
-            preset.engine == *engine && preset.mode == *mode && preset.settings == launch.settings
-        };
-        let preset = config.pool.presets.0.iter().find(is_its).map(|preset| preset.egress.clone());
+        let preset = config.pool.presets.with((*engine, *mode), &launch.settings, extensions);
+        let preset = preset.map(|preset| preset.egress.clone());
         let own = EgressRules {
             allow: config.egress.allow.clone(),
             deny: config.egress.deny.clone(),

@@ -23,11 +23,7 @@ pub struct WorkerRequest<'a> {
 impl Pool {
     /// The kind of worker to take for this.
     pub(super) fn kind_for(&self, WorkerRequest { plain, settings, extensions, trust }: WorkerRequest<'_>) -> PoolKey {
-        let is_its = |preset: &&PoolPreset| {
-            (preset.engine, preset.mode, &preset.settings, preset.extensions.as_slice())
-                == (plain.engine, plain.mode, settings, extensions)
-        };
-        let preset = self.parts.config.pool.presets.0.iter().find(is_its);
+        let preset = self.parts.config.pool.presets.with((plain.engine, plain.mode), settings, extensions);
         let of_preset = preset.map(|preset| preset.egress.ca_certificates.as_slice()).unwrap_or_default();
         let plain = PoolKey { trust: self.parts.trusted.learn(trust.clone().and(of_preset.into())), ..plain };
         let Some(preset) = preset.map(|preset| self.parts.trusted.kind(preset)) else { return plain };
