@@ -23,7 +23,7 @@ use warmpool_core::cipher::{Cipher, SealedFile, SealingWriter};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::{ProfileId, SessionId};
 use warmpool_keys::KeyId;
-use warmpool_store::write_whole_with;
+use warmpool_store::{UnfinishedFile, write_whole_with};
 
 /// How much longer an archive may be than the files in it.
 const SLACK: u64 = 1 << 20;
@@ -65,7 +65,7 @@ impl OpenedFolder {
 /// Keeps what is read, encrypted, and its hash.
 struct Keeping<'a, R> {
     from: R,
-    to: SealingWriter<&'a mut File>,
+    to: SealingWriter<&'a mut UnfinishedFile>,
     hash: Sha256,
     size: u64,
     limit: u64,

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::StoreError;
 
 /// The most bytes one value may have. sled keeps larger ones in files it never deletes.
-pub(crate) const MAX_VALUE_BYTES: usize = 64 * 1024;
+pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// The most bytes one key may have.
 pub(crate) const MAX_KEY_BYTES: usize = 512;

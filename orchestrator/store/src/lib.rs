@@ -16,7 +16,7 @@
 //! ```text
 //! db/                    the database; only `sled.rs` knows what is in it
 //! db.mark                how many commits the database must have
-//! db.irrevocable         the journal of what must never come back
+//! db.irrevocable         the journal of what must never come back; `db.irrevocable.new` while it is compacted
 //! db.lock                held while a process uses the store
 //! db.trouble             what the next start must know about the last one, if anything
 //! db.corrupt-<unix ms>/  a damaged database, kept for a human
@@ -61,7 +61,8 @@
 //!   of the process the database must have the former, after another boot the latter. It is written in place, without a sync of
 //!   its own. A database that is behind its mark and whole by its ledger is carried over to a fresh one; one whose rows do not add
 //!   up is replaced by the newest backup. Either way the operator is told how many commits are lost.
-//! - *The journal keeps all its lines*, since a backup may be of any age. The ledger's numbers tell which of them came after it.
+//! - *The journal keeps the last change of each row*, since a backup may be of any age. The ledger's numbers tell which of them came
+//!   after it. A recovery counts a batch as lost of which nothing is left there: it may tell of more than is lost, and never of less.
 //! - *Patients' keys are in no dump* but in one file, which is written anew at each deletion: backups can be read without the
 //!   daemon, and must not tell whom it forgot.
 //! - *Backups are plain files*: JSON lines with counts and a hash, and with files a tar that ends in a list of checksums. The
@@ -118,7 +119,7 @@ pub mod fuzzing {
 pub use backup::restore;
 pub use backup::run_backups;
 pub(crate) use batch::Row;
-pub use batch::{Batch, Durability, KeyRange, MAX_BATCH_OPS, Table};
+pub use batch::{Batch, Durability, KeyRange, MAX_BATCH_OPS, MAX_VALUE_BYTES, Table};
 pub use carry_out::carry_out;
 pub use commit::Commit;
 pub use disk::free_bytes;
@@ -131,4 +132,4 @@ pub use options::StoreOptions;
 pub use owner_folders::OwnerFolders;
 pub use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
-pub use whole_file::{is_whole, write_whole, write_whole_with};
+pub use whole_file::{UnfinishedFile, is_whole, write_whole, write_whole_with};

@@ -176,9 +176,11 @@ impl Sessions {
         let mut warnings = loop {
             record.worker = lease.id().clone();
             let worker = Arc::clone(lease.use_worker());
-            let ad_rules = self.ad_rules(&record.options, &worker).await?;
+            // An earlier worker's record may be there.
+            let fail = |error: Error| if attempt == 1 { error } else { self.withdraw(&record, error) };
+            let ad_rules = self.ad_rules(&record.options, &worker).await.map_err(fail)?;
             if let Some(folder) = &folder {
-                check_age(folder, &worker)?;
+                check_age(folder, &worker).map_err(fail)?;
             }
             let packed = folder.as_ref().map(|folder| self.packed(folder));
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
@@ -192,10 +194,7 @@ impl Sessions {
             let launching = launching.instrument(tracing::info_span!(target: TRACES, "launch browser"));
             let commit = self.shared.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launching, commit);
-            if let Err(error) = kept {
-                // An earlier worker's record may be there.
-                return Err(if attempt == 1 { error.into() } else { self.withdraw(&record, error.into()) });
-            }
+            kept.map_err(|error| fail(error.into()))?;
             match launched {
                 Ok(warnings) => {
                     // A browser that has read a client's folder works for that client alone.

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use super::{Record, Session, Sessions};
 use crate::Error;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_store::{Batch, Durability, Store, Table, carry_out};
+use warmpool_store::{Batch, Durability, MAX_VALUE_BYTES, Store, Table, carry_out};
 
 /// Writes the record of one live session.
 #[derive(Debug)]
@@ -32,6 +32,20 @@ impl Journal {
     /// Errors: as [`Journal::persist`].
     pub(super) async fn persist_for_good(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
         self.persist_as(record, |batch| batch.essential().irrevocable()).await
+    }
+
+    /// The same, and tries until the store has taken it: what a client has taken away must not come back because the store was busy.
+    /// Errors: the store is gone.
+    async fn take_away(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
+        let closed = self.closed.lock().await;
+        if *closed {
+            return Ok(());
+        }
+        let record = record();
+        let mut batch = written(&record)?;
+        batch.essential().irrevocable();
+        let held = |error: &_| tracing::warn!(session = %record.session_id, %error, "a change of a session waits");
+        Ok(self.store.commit_with_retry(batch, Durability::Process, held).await?)
     }
 
     async fn persist_as(
@@ -62,31 +76,25 @@ impl Sessions {
     /// Writes a change of a live session to the store, so that it survives the daemon, also where its client has left meanwhile.
     /// A failure is logged: the session goes on.
     pub async fn persist(&self, session: &Arc<Session>) {
-        self.write_now(session, false).await;
-    }
-
-    /// Writes the end of a link to the store in the same way, and so that no older backup makes it work again.
-    pub async fn persist_ended_share(&self, session: &Arc<Session>) {
-        self.write_now(session, true).await;
-    }
-
-    async fn write_now(&self, session: &Arc<Session>, for_good: bool) {
         self.changed();
         if session.check_open().is_err() {
             return;
         }
         let session = Arc::clone(session);
         carry_out(async move {
-            let record = || session.record();
-            let written = match for_good {
-                true => session.journal.persist_for_good(record).await,
-                false => session.journal.persist(record).await,
-            };
-            if let Err(error) = written {
+            if let Err(error) = session.journal.persist(|| session.record()).await {
                 tracing::error!(session = %session.id, %error, "a change of a session was not written");
             }
         })
         .await;
+    }
+
+    /// Writes the end of a link to the store in the same way, and so that no older backup makes it work again.
+    /// Errors: the store is gone, so that the link may work again.
+    pub async fn persist_ended_share(&self, session: &Arc<Session>) -> Result<(), Error> {
+        self.changed();
+        let session = Arc::clone(session);
+        carry_out(async move { session.journal.take_away(|| session.record()).await }).await
     }
 }
 
@@ -97,12 +105,25 @@ pub(super) fn written(record: &Record) -> Result<Batch, Error> {
 
 /// The change that writes a record, beside others.
 pub(super) fn written_with(record: &Record, mut batch: Batch) -> Result<Batch, Error> {
-    batch.put(Table::Sessions, record.store_key(), serde_json::to_vec(record).map_err(Error::internal)?);
+    batch.put(Table::Sessions, record.store_key(), fitted(record)?);
     if record.ended.is_some() {
         // A nearly full disk stops new sessions; the ends of old ones are still recorded.
         batch.essential();
     }
     Ok(batch)
+}
+
+/// A record as text. Its pages add to it, and so may make it larger than the store takes: then what they added gives way, so that
+/// the session's end is always written.
+fn fitted(record: &Record) -> Result<Vec<u8>, Error> {
+    let mut text = serde_json::to_vec(record).map_err(Error::internal)?;
+    if text.len() > MAX_VALUE_BYTES {
+        let mut shorter = record.clone();
+        while text.len() > MAX_VALUE_BYTES && shorter.shorten() {
+            text = serde_json::to_vec(&shorter).map_err(Error::internal)?;
+        }
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -114,6 +135,9 @@ mod tests {
     use super::*;
     use crate::session::Ending;
     use crate::session::record::Ended;
+    use warmpool_api::captcha::{CaptchaRecord, Outcome, SolvedBy};
+    use warmpool_api::session::{EgressSummary, RefusedCount};
+    use warmpool_protocol::CaptchaKind;
     use warmpool_store::StoreOptions;
     use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults};
 
@@ -173,6 +197,29 @@ mod tests {
         assert_eq!(faults.calls(FaultPoint::Journal), 0);
         journal.persist_for_good(|| record(None)).await.unwrap();
         assert_eq!(faults.calls(FaultPoint::Journal), 1);
+    }
+
+    #[tokio::test]
+    async fn what_pages_added_does_not_keep_an_end_from_the_store() {
+        let store = Store::memory();
+        let mut full = record(Some(&Ending::TimedOut));
+        let challenge = CaptchaRecord {
+            kind: CaptchaKind::Image,
+            url: format!("http://a.example/{}", "a".repeat(2000)),
+            since: 1,
+            ended_at: 2,
+            by: SolvedBy::Solver,
+            outcome: Outcome::Failed,
+            error: Some("solver_key".to_owned()),
+            cost: None,
+        };
+        full.captchas = vec![challenge; 32];
+        let refused = RefusedCount { host: "a".repeat(255), port: 1, reason: "denied".to_owned(), count: 1 };
+        full.egress = Some(EgressSummary { bytes_in: 1, bytes_out: 2, refused_count: 300, refused: vec![refused; 300] });
+        Journal::new(store.clone()).close(&full, Batch::new()).await.unwrap();
+        let kept = kept(&store).await;
+        assert_eq!(kept.ended, full.ended);
+        assert_eq!(kept.egress.unwrap().refused_count, 300);
     }
 
     #[tokio::test]

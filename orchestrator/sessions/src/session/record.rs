@@ -188,6 +188,22 @@ impl Record {
         })
     }
 
+    /// Takes out some of what its pages have added, the oldest first, and once it has ended its links too. Returns whether there was
+    /// anything.
+    pub(super) fn shorten(&mut self) -> bool {
+        let refused = self.egress.as_mut().map(|egress| &mut egress.refused).filter(|refused| !refused.is_empty());
+        if !self.captchas.is_empty() {
+            self.captchas.drain(..self.captchas.len().div_ceil(2));
+        } else if let Some(refused) = refused {
+            refused.truncate(refused.len() / 2);
+        } else if self.ended.is_some() && !self.shares.is_empty() {
+            self.shares.clear();
+        } else {
+            return false;
+        }
+        true
+    }
+
     /// The error for requests to it once it has ended.
     pub(super) fn past_error(&self) -> Option<Error> {
         let ended = self.ended.as_ref()?;

@@ -135,7 +135,7 @@ pub(super) async fn unshare(
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
     if session.shares.remove(&share) {
-        app.sessions.persist_ended_share(&session).await;
+        app.sessions.persist_ended_share(&session).await?;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
