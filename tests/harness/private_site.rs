@@ -17,6 +17,16 @@ use crate::host_address;
 
 const PAGE: &str = "<!doctype html><title>Private</title><h1>Private</h1>";
 
+/// How many authorities there are beside the site's.
+const OTHER_AUTHORITIES: usize = 40;
+
+fn issuer(name: &str) -> Result<CertifiedIssuer<'static, KeyPair>> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
+}
+
 /// A running site; it stops when this is dropped.
 pub struct PrivateSite {
     url: String,
@@ -28,10 +38,7 @@ pub struct PrivateSite {
 impl PrivateSite {
     /// Serves one page on a free port of the address that browsers know, with a certificate of an authority that nobody knows.
     pub async fn start(authority: &str) -> Result<Self> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, authority);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let issuer = issuer(authority)?;
         let mut params = CertificateParams::new([host_address().to_owned()])?;
         params.distinguished_name.push(DnType::CommonName, "a private site");
         params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
@@ -42,7 +49,12 @@ impl PrivateSite {
             ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let folder = tempfile::tempdir()?;
-        std::fs::write(folder.path().join("ca.pem"), issuer.pem())?;
+        // Among others, as in the bundle of a company.
+        let mut bundle = issuer.pem();
+        for number in 0..OTHER_AUTHORITIES {
+            bundle.push_str(&self::issuer(&format!("{authority} {number}"))?.pem());
+        }
+        std::fs::write(folder.path().join("ca.pem"), bundle)?;
         let listener = TcpListener::bind((host_address(), 0)).await?;
         let url = format!("https://{}/", listener.local_addr()?);
         let asked = Arc::new(AtomicUsize::new(0));
@@ -73,7 +85,7 @@ impl PrivateSite {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The file with its authority's certificate.
+    /// The file with its authority's certificate, and those of others.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         Path::new(self.folder.path()).join("ca.pem")

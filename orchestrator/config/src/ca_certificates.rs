@@ -9,12 +9,15 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use warmpool_core::browser::TrustId;
 use warmpool_core::tls;
+use warmpool_protocol::CERTIFICATES_LIMIT;
 
 use super::Config;
 use super::value::{InvalidValue, TomlForm, Value, quoted, text_value};
 
 const REMEDY: &str = "name a file of certificates in PEM form by its absolute path, such as /etc/ssl/corporate-ca.pem, or write the \
                       certificates themselves";
+/// The most text that certificates of a key may have, in bytes: it is kept in the key's record.
+const KEY_LIMIT: usize = 48 << 10;
 /// How a certificate in PEM form begins.
 const PEM: &str = "-----BEGIN";
 
@@ -39,13 +42,34 @@ impl CaCertificates {
 }
 
 /// How many certificates the settings name: the daemon's and those of presets.
-/// Errors: the first file that has none, or cannot be read.
+/// Errors: the first file that has none, or cannot be read; that they are too many for a browser's start.
 pub fn check_ca_certificates(config: &Config) -> Result<usize, String> {
-    let of_presets = config.pool.presets.0.iter().flat_map(|preset| &preset.egress.ca_certificates);
-    config.egress.ca_certificates.iter().chain(of_presets).try_fold(0, |count, source| {
-        source.check()?;
-        Ok(count + source.certificates.len())
+    let of_presets = config.pool.presets.0.iter().map(|preset| &preset.egress);
+    let of_presets = of_presets.map(|egress| egress.ca_certificates.as_slice());
+    std::iter::once(config.egress.ca_certificates.as_slice()).chain(of_presets).try_fold(0, |count, sources| {
+        sources.iter().try_for_each(CaCertificates::check)?;
+        check_size(sources)?;
+        Ok(count + sources.iter().map(|source| source.certificates.len()).sum::<usize>())
     })
+}
+
+/// Refuses more certificates than a key may have.
+/// Errors: how much there may be.
+pub fn check_certificates_of_key(sources: &[CaCertificates]) -> Result<(), String> {
+    at_most(sources.iter().map(|source| source.source.len()).sum(), KEY_LIMIT)
+}
+
+/// Refuses more than a worker's claim has room for.
+fn check_size(sources: &[CaCertificates]) -> Result<(), String> {
+    at_most(sources.iter().flat_map(|source| &source.certificates).map(Vec::len).sum(), CERTIFICATES_LIMIT)
+}
+
+fn at_most(bytes: usize, most: usize) -> Result<(), String> {
+    if bytes <= most {
+        return Ok(());
+    }
+    let (bytes, most) = (bytes.div_ceil(1024), most / 1024);
+    Err(format!("{bytes} KiB of certificates are too many: name {most} KiB at most"))
 }
 
 fn parse(text: &str) -> Result<Vec<Vec<u8>>, String> {
@@ -132,6 +156,7 @@ impl From<&[CaCertificates]> for Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_protocol::CLAIM_LIMIT;
 
     fn authority(name: &str) -> String {
         let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -156,6 +181,16 @@ mod tests {
         assert_eq!(Trust::from(&texts[..1]).and(Trust::from(&texts[1..])), of_texts);
         assert_eq!(Trust::default().id(), None);
         assert_eq!(serde_json::to_string(&file).unwrap(), serde_json::to_string(&path).unwrap());
+    }
+
+    #[test]
+    fn more_than_a_claim_has_room_for_is_refused() {
+        let of_size = |bytes| CaCertificates { source: String::new(), certificates: vec![vec![0; bytes]; 2], problem: None };
+        assert_eq!(check_size(&[of_size(CERTIFICATES_LIMIT / 2)]), Ok(()));
+        let error = check_size(&[of_size(CERTIFICATES_LIMIT / 2), of_size(1)]).unwrap_err();
+        assert!(error.contains("385 KiB of certificates are too many"), "{error}");
+        // Of the daemon, a preset and a key, in Base64.
+        const { assert!(CERTIFICATES_LIMIT * 3 / 3 * 4 < CLAIM_LIMIT) };
     }
 
     #[test]

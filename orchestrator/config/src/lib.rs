@@ -49,7 +49,7 @@ mod value;
 use std::fmt::Write as _;
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
-pub use ca_certificates::{CaCertificates, Trust, check_ca_certificates};
+pub use ca_certificates::{CaCertificates, Trust, check_ca_certificates, check_certificates_of_key};
 pub use egress::{EgressRule, EgressRules};
 pub use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, HiddenFlags};

@@ -192,6 +192,22 @@ impl Files {
         Ok(())
     }
 
+    /// Gives what was stored for upload another name, in place of an upload that has it.
+    pub(crate) async fn rename_upload(&self, from: &str, to: &str) -> Result<StoredFile, ApiError> {
+        check_name(from)?;
+        check_name(to)?;
+        let (old, new) = (self.uploads().join(from), self.uploads().join(to));
+        fs::rename(&old, &new).await.map_err(no_upload)?;
+        let size = fs::symlink_metadata(&new).await?.len();
+        Ok(StoredFile { path: new.display().to_string(), name: to.to_owned(), size })
+    }
+
+    /// Removes what was stored for upload, and no download of that name.
+    pub(crate) async fn remove_upload(&self, name: &str) -> Result<(), ApiError> {
+        check_name(name)?;
+        fs::remove_file(self.uploads().join(name)).await.map_err(no_upload)
+    }
+
     /// Stores a request's body for upload, at most `limit` bytes of it.
     pub(crate) async fn store(&self, name: &str, body: Incoming, limit: u64) -> Result<StoredFile, ApiError> {
         check_name(name)?;
@@ -266,6 +282,13 @@ impl Drop for Part {
 
 fn frames(body: Incoming) -> impl Stream<Item = Result<Bytes, ApiError>> + Unpin {
     body.into_data_stream().map(|chunk| chunk.map_err(|_| ApiError::bad_request("the body was cut off")))
+}
+
+fn no_upload(error: io::Error) -> ApiError {
+    match error.kind() {
+        io::ErrorKind::NotFound => ApiError::not_found("no such file"),
+        _ => error.into(),
+    }
 }
 
 /// The browser may remove its own files at the same moment.
@@ -367,6 +390,21 @@ mod tests {
         assert_eq!(files.keep(part, "a.txt", size).await.unwrap().size, 4);
         let list = files.list().await.unwrap();
         assert_eq!((list[0].name.as_str(), list[0].size, list[0].source), ("a.txt", 4, FileSource::Upload));
+    }
+
+    #[tokio::test]
+    async fn an_upload_is_renamed_and_removed_beside_a_download_of_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        std::fs::write(files.downloads().join("a.txt"), "the page's").unwrap();
+        let (part, size) = files.receive(chunks(&["mine"]), 4).await.unwrap();
+        files.keep(part, "a.txt", size).await.unwrap();
+        let renamed = files.rename_upload("a.txt", "b.txt").await.unwrap();
+        assert_eq!((renamed.name.as_str(), renamed.size), ("b.txt", 4));
+        assert_eq!(std::fs::read_to_string(&renamed.path).unwrap(), "mine");
+        files.remove_upload("b.txt").await.unwrap();
+        assert!(files.remove_upload("a.txt").await.is_err() && files.rename_upload("a.txt", "../c").await.is_err());
+        assert_eq!(std::fs::read_to_string(files.downloads().join("a.txt")).unwrap(), "the page's");
     }
 
     #[tokio::test]

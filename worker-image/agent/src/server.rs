@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::FolderQuery;
-use warmpool_protocol::{BUILT_IN_LIST, CLIPBOARD_LIMIT, DriverPort, StorageQuery, Window};
+use warmpool_protocol::{BUILT_IN_LIST, CLAIM_LIMIT, CLIPBOARD_LIMIT, DriverPort, Rename, StorageQuery, Window};
 
 use crate::ads::AdRules;
 use crate::agent::Agent;
@@ -38,8 +38,6 @@ use crate::tunnel;
 
 /// Longest id of a driver's session; they are 32 to 36 characters long.
 const MAX_SESSION_ID: usize = 64;
-/// Largest claim, in bytes.
-const MAX_CLAIM: usize = 4 << 10;
 /// Time a client has for sending the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failure to accept, which means that descriptors ran out.
@@ -78,7 +76,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
     if path == "/claim" && request.method() == Method::POST {
         // The caller has shown no secret yet, so the agent reads little of the first claim and nothing of later ones.
         agent.check_unclaimed()?;
-        agent.claim(read_json_within(request.into_body(), MAX_CLAIM).await?)?;
+        agent.claim(read_json_within(request.into_body(), CLAIM_LIMIT).await?)?;
         return json(&json!({}));
     }
     let worker = agent.open(request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes))?;
@@ -194,6 +192,14 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("GET", "files", "") => json(&files.list().await?),
         ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),
         ("GET", "files", name) => files.read(&percent::decode(name)?).await,
+        ("POST", "uploads", name) => {
+            let Rename { name: new } = read_json(request.into_body()).await?;
+            json(&files.rename_upload(&percent::decode(name)?, &new).await?)
+        }
+        ("DELETE", "uploads", name) => {
+            files.remove_upload(&percent::decode(name)?).await?;
+            Ok(nothing())
+        }
         ("PUT", "files", name) => json(&files.store(&percent::decode(name)?, request.into_body(), limit).await?),
         ("DELETE", "files", name) => {
             files.remove(&percent::decode(name)?).await?;

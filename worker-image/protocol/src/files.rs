@@ -35,3 +35,10 @@ pub struct StoredFile {
     /// Its size, in bytes.
     pub size: u64,
 }
+
+/// Body of `POST /uploads/<name>`: what is stored for upload gets another name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rename {
+    /// Its name from now on.
+    pub name: String,
+}

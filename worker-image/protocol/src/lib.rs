@@ -57,7 +57,7 @@ use serde::{Deserialize, Serialize};
 pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL};
 pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DEVTOOLS_COMMANDS, DriverMode, NewDriverSession, Window, passes_agent};
-pub use files::{File, FileSource, StoredFile};
+pub use files::{File, FileSource, Rename, StoredFile};
 pub use log::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
 pub use playwright::{PlaywrightLaunch, PlaywrightProxy, playwright_minor};
@@ -97,6 +97,11 @@ pub const EGRESS_PORT: u16 = 1080;
 pub const EGRESS_PROTOCOL: &str = "egress";
 /// The query of `PUT /ads` where the rules are those of the list that images are built with, and of no other.
 pub const BUILT_IN_LIST: &str = "built_in";
+
+/// The longest claim, in bytes. Certificates of authorities are most of it, in Base64; the rest is settings.
+pub const CLAIM_LIMIT: usize = 2 << 20;
+/// The most certificates that the daemon's rules, a preset's or a key's may name, in bytes of DER: a claim holds all three.
+pub const CERTIFICATES_LIMIT: usize = 384 << 10;
 
 /// The longest text of a clipboard, in bytes.
 pub const CLIPBOARD_LIMIT: usize = 1 << 20;

@@ -11,7 +11,7 @@ use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
 use warmpool_client::Column;
 use warmpool_client::exit::Exit;
-use warmpool_config::{CaCertificates, Config, EgressRule, EgressRules};
+use warmpool_config::{CaCertificates, Config, EgressRule, EgressRules, check_certificates_of_key};
 use warmpool_keys::{KeyRecord, KeyRole};
 
 #[derive(Subcommand)]
@@ -68,7 +68,8 @@ impl EgressArguments {
             let parsed = text.parse();
             parsed.map_err(|error| anyhow!("--egress-ca-certificates: {}: {error}", file.display()))
         };
-        let ca_certificates = self.egress_ca_certificates.into_iter().map(read).collect::<Result<_, _>>()?;
+        let ca_certificates = self.egress_ca_certificates.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        check_certificates_of_key(&ca_certificates).map_err(|error| anyhow!("--egress-ca-certificates: {error}"))?;
         Ok(EgressRules { allow: self.egress_allow, deny: self.egress_deny, ca_certificates })
     }
 }

@@ -85,6 +85,9 @@ impl BootError {
             }
             // With the nodes that are left out, and why: the same words.
             Self::Runtime(error @ RuntimeError::NoNode { .. }) => Some(error.to_string()),
+            Self::Agent(AgentError::Refused { .. }) => {
+                Some("the agent in the container refuses what it is told: the daemon's log says what".to_owned())
+            }
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
             Self::Silent | Self::Lost(_) | Self::Slow(_) | Self::Extension(_) | Self::Panicked(_) => {
                 Some(self.to_string())
