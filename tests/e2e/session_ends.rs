@@ -6,6 +6,8 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use warmpool_tests::{Group, Settings, Stage, group, poll};
 
 pub(crate) fn group() -> Group {
@@ -19,6 +21,7 @@ pub(crate) fn group() -> Group {
             the_idle_timeout_ends_it,
             a_session_nobody_attaches_to_ends,
             keep_alive_outlasts_the_window,
+            a_file_on_its_way_is_use,
             closing_the_browser_completes_it,
             a_killed_client_is_waited_for,
             sdk_paths_work,
@@ -107,6 +110,33 @@ async fn keep_alive_outlasts_the_window(stage: Stage) -> Result<()> {
     ensure!(kept.status().await? == "running");
     kept.cdp().await?.call("Browser.getVersion", json!({})).await?;
     kept.delete().await?.ok()?;
+    Ok(())
+}
+
+/// A client that reads slowly: its file is more than the sockets between hold.
+async fn a_file_on_its_way_is_use(stage: Stage) -> Result<()> {
+    const SIZE: usize = 64 << 20;
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({"idle_timeout": 2, "keep_alive": true})).await?;
+    session.put_file("large.bin", vec![7; SIZE]).await?.ok()?;
+    let address = daemon.api().base().split("//").nth(1).context("an address")?.to_owned();
+    let mut reading = TcpStream::connect(&address).await?;
+    let request = format!(
+        "GET /sessions/{}/files/large.bin HTTP/1.1\r\nHost: {address}\r\nservice-secret-key: {}\r\nConnection: close\r\n\r\n",
+        session.id,
+        daemon.key()
+    );
+    reading.write_all(request.as_bytes()).await?;
+    let mut read = vec![0; 1 << 10];
+    reading.read_exact(&mut read).await?;
+    // Once another that began later is idle for too long, this one would be.
+    let other = daemon.session(json!({"idle_timeout": 2, "keep_alive": true})).await?;
+    other.becomes("terminated", 20).await?;
+    ensure!(session.status().await? == "running");
+    reading.read_to_end(&mut read).await?;
+    ensure!(read.len() > SIZE && read.ends_with(&[7; 1000]), "{} bytes", read.len());
+    let record = session.becomes("terminated", 20).await?;
+    ensure!(record["reason"] == "idle_timeout", "{record}");
     Ok(())
 }
 

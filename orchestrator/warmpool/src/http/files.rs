@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use warmpool_core::error::{Code, FieldFault as _};
@@ -139,10 +140,23 @@ pub(super) async fn fetch(
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    let _busy = session.busy();
-    match session.worker.agent.read_file(&name).await {
-        Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
-        Err(error) => Err(refused(&app, &session, &name, error).await),
+    fetched(&app, &session, &name).await
+}
+
+/// A file of a session, as an answer.
+/// Errors: `UnknownFile`, and those of asking the worker.
+pub(super) async fn fetched(app: &App, session: &Session, name: &str) -> Result<Response, Error> {
+    let busy = session.busy();
+    match session.worker.agent.read_file(name).await {
+        Ok(content) => {
+            // Until its last byte is sent the session is in use: one that is idle ends, and the file with it.
+            let held = move |frame| {
+                let _ = &busy;
+                frame
+            };
+            Ok(download(Body::new(content.map_frame(held)), "application/octet-stream"))
+        }
+        Err(error) => Err(refused(app, session, name, error).await),
     }
 }
 

@@ -12,10 +12,10 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
 use super::auth::GridKey;
-use super::files::{FILE, refused};
+use super::files::{FILE, fetched, refused};
 use super::grid::driven;
 use super::openapi::{Access, Operation, Routes};
-use super::reply::{download, json_reply};
+use super::reply::json_reply;
 use super::route::{Policy, Segment};
 use super::{App, body};
 use crate::http::error::Error;
@@ -109,11 +109,7 @@ async fn fetch(
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let (session, _) = driven(&app, &id, &key)?;
-    let _busy = session.busy();
-    match session.worker.agent.read_file(&name).await {
-        Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
-        Err(error) => Err(refused(&app, &session, &name, error).await),
-    }
+    fetched(&app, &session, &name).await
 }
 
 /// `DELETE /download/<id>/<name>`

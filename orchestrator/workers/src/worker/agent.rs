@@ -424,6 +424,8 @@ mod tests {
             "store_file": agent.store_file("a", full("x")),
             "store_zip": agent.store_zip(full("x")),
             "remove_file": agent.remove_file("a"),
+            "rename_upload": agent.rename_upload("a", "b"),
+            "remove_upload": agent.remove_upload("a"),
             "targets": agent.targets::<Value>(),
             "devtools_protocol": agent.devtools_protocol(),
             "recording": agent.recording(10),

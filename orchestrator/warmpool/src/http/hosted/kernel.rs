@@ -15,13 +15,14 @@ use url::form_urlencoded;
 use super::super::App;
 use super::super::auth::Caller;
 use super::super::create::FAILURES;
-use super::super::files::{LIMIT, refused};
+use super::super::files::{LIMIT, fetched};
 use super::super::forwarded_body::forwarded_body;
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
 use super::super::query::Query;
-use super::super::reply::{download, json_reply};
+use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment, Traffic};
+use super::uploads::Upload;
 use super::{EXTENSION, ID, REST, listed, missing, name_of, profile, profile_id, time};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::kernel::CreateBrowser;
@@ -279,21 +280,15 @@ async fn write_file(
     let _busy = session.busy();
     let name = name_of(&query.path);
     let (content, fault) = forwarded_body(&app, body, app.config.worker.file_limit.bytes(), LIMIT)?;
-    let sent = async {
-        match session.worker.agent.store_file(name, content).await {
-            Ok(stored) => Ok(stored),
-            Err(error) => {
-                Err(refused(&app, &session, name, error).await.map_field(|error| error.renamed(|_| "path".to_owned())))
-            }
-        }
-    };
-    let stored = fault.or(sent).await?;
+    let upload = fault.or(Upload::receive(&app, &session, content)).await?;
     // The client goes on with the path that it gave.
-    if query.path != stored.path && query.path != name {
-        super::remove(&app, &session, name).await?;
-        let folder = stored.path.trim_end_matches(name);
-        return Err(Error::invalid("path", format!("must be in {folder}: pages can take files from there alone")));
+    let folder = upload.stored.path.trim_end_matches(&upload.stored.name).to_owned();
+    if query.path != name && query.path.strip_suffix(name) != Some(folder.as_str()) {
+        let problem = format!("must be in {folder}: pages can take files from there alone");
+        return upload.discard(&session, Error::invalid("path", problem)).await;
     }
+    let named = upload.name(&app, &session, name).await;
+    let stored = named.map_err(|error| error.map_field(|error| error.renamed(|_| "path".to_owned())))?;
     let file = FileReply {
         name: stored.name,
         path: stored.path,
@@ -312,11 +307,7 @@ async fn read_file(
     Query(query): Query<FileQuery>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id_of(&app, &key, id), &key)?;
-    let _busy = session.busy();
-    match session.worker.agent.read_file(name_of(&query.path)).await {
-        Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
-        Err(error) => Err(refused(&app, &session, name_of(&query.path), error).await),
-    }
+    fetched(&app, &session, name_of(&query.path)).await
 }
 
 async fn list_files(

@@ -14,11 +14,11 @@ use serde_json::json;
 use super::super::App;
 use super::super::auth::Caller;
 use super::super::create::FAILURES;
-use super::super::files::refused;
+use super::super::files::{fetched, refused};
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
 use super::super::query::Query;
-use super::super::reply::{download, json_reply};
+use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment, Traffic};
 use super::super::state::readable_state;
 use super::{EXTENSION, ID, REST, listed, missing, profile, profile_id, time, uploads};
@@ -348,11 +348,7 @@ async fn fetch(
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    let _busy = session.busy();
-    match session.worker.agent.read_file(super::name_of(&path)).await {
-        Ok(content) => Ok(download(Body::new(content), "application/octet-stream")),
-        Err(error) => Err(refused(&app, &session, super::name_of(&path), error).await),
-    }
+    fetched(&app, &session, super::name_of(&path)).await
 }
 
 async fn remove(

@@ -14,6 +14,7 @@ use super::super::headers::text;
 use super::forms::{Form, MAX_BESIDE};
 use crate::http::error::Error;
 use warmpool_core::error::FieldFault as _;
+use warmpool_core::ids::random_text;
 use warmpool_protocol::StoredFile;
 use warmpool_sessions::session::Session;
 use warmpool_workers::worker;
@@ -33,21 +34,34 @@ pub(super) async fn store(
     broken.or(read(app, session, form)).await
 }
 
-async fn read(app: &App, session: &Arc<Session>, mut form: Form) -> Result<StoredFile, Error> {
+async fn read(app: &App, session: &Session, form: Form) -> Result<StoredFile, Error> {
+    let mut arrived = None;
+    let name = receive(app, session, form, &mut arrived).await;
+    match (name, arrived) {
+        (Ok(name), Some(upload)) => upload.name(app, session, &name).await,
+        (Err(error), Some(upload)) => upload.discard(session, error).await,
+        (Err(error), None) => Err(error),
+        (Ok(_), None) => Err(Error::invalid("file", "must be there")),
+    }
+}
+
+/// Reads a form to its end, and its file into `arrived`. Returns the name that the file is to have, which may stand behind it.
+async fn receive(
+    app: &App,
+    session: &Session,
+    mut form: Form,
+    arrived: &mut Option<Upload>,
+) -> Result<String, Error> {
     let limit = app.config.worker.file_limit.bytes();
-    let (mut path, mut stored) = (None, None);
+    let (mut path, mut own_name) = (None, None);
     while let Some(part) = form.next().await? {
         match part.name() {
             Some("path") if path.is_none() => path = Some(Form::text(part).await?),
-            Some("file") if stored.is_none() => {
-                let own = part.file_name().map(str::to_owned);
-                let name = path.clone().or(own).ok_or_else(|| {
-                    Error::invalid("file", "must be a file with a name: addresses of files are not fetched")
-                })?;
-                let name = base_name(&name)?;
+            Some("file") if arrived.is_none() => {
+                own_name = part.file_name().map(str::to_owned);
                 let content = Body::from_stream(form.content(part));
                 let (content, broken) = forwarded_body(app, content, limit, LIMIT)?;
-                stored = Some(broken.or(put(app, session, name, content)).await?);
+                *arrived = Some(broken.or(Upload::receive(app, session, content)).await?);
             }
             other => {
                 let name: String = other.unwrap_or_default().chars().take(100).collect();
@@ -55,31 +69,43 @@ async fn read(app: &App, session: &Arc<Session>, mut form: Form) -> Result<Store
             }
         }
     }
-    let stored = stored.ok_or_else(|| Error::invalid("file", "must be there"))?;
-    match path {
-        // It may stand behind the file.
-        Some(path) if base_name(&path)? != stored.name => rename(app, session, &stored.name, base_name(&path)?).await,
-        _ => Ok(stored),
-    }
+    let nameless = || Error::invalid("file", "must be a file with a name: addresses of files are not fetched");
+    let name = if arrived.is_some() { path.or(own_name).ok_or_else(nameless)? } else { String::new() };
+    base_name(&name).map(str::to_owned)
 }
 
-async fn put(app: &App, session: &Arc<Session>, name: &str, content: worker::Body) -> Result<StoredFile, Error> {
-    match session.worker.agent.store_file(name, content).await {
-        Ok(stored) => Ok(stored),
-        Err(error) => Err(refused(app, session, name, error).await),
-    }
+/// A file that has arrived in a session before it is known under which name it is to be. Until then its name is one that neither a
+/// page nor a client has for a file of theirs.
+pub(super) struct Upload {
+    pub(super) stored: StoredFile,
 }
 
-async fn rename(app: &App, session: &Arc<Session>, from: &str, to: &str) -> Result<StoredFile, Error> {
-    let agent = &session.worker.agent;
-    let content = match agent.read_file(from).await {
-        Ok(content) => content.map_err(Into::into).boxed_unsync(),
-        Err(error) => return Err(refused(app, session, from, error).await),
-    };
-    let stored = put(app, session, to, content).await?;
-    match agent.remove_file(from).await {
-        Ok(()) => Ok(stored),
-        Err(error) => Err(refused(app, session, from, error).await),
+impl Upload {
+    /// Stores the content of a file.
+    /// Errors: those of storing a file.
+    pub(super) async fn receive(app: &App, session: &Session, content: worker::Body) -> Result<Self, Error> {
+        let name = random_text::<16>();
+        match session.worker.agent.store_file(&name, content).await {
+            Ok(stored) => Ok(Self { stored }),
+            Err(error) => Err(refused(app, session, &name, error).await),
+        }
+    }
+
+    /// Gives it its name, in place of an earlier upload that has it.
+    /// Errors: `Field` for a name that files do not have.
+    pub(super) async fn name(self, app: &App, session: &Session, name: &str) -> Result<StoredFile, Error> {
+        match session.worker.agent.rename_upload(&self.stored.name, name).await {
+            Ok(stored) => Ok(stored),
+            Err(error) => self.discard(session, refused(app, session, name, error).await).await,
+        }
+    }
+
+    /// Removes it, because of this error.
+    pub(super) async fn discard<T>(self, session: &Session, error: Error) -> Result<T, Error> {
+        if let Err(left) = session.worker.agent.remove_upload(&self.stored.name).await {
+            tracing::debug!(session = %session.id, %left, "a file that was refused stays until its session ends");
+        }
+        Err(error)
     }
 }
 

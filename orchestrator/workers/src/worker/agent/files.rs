@@ -1,7 +1,7 @@
 //! The session's files in a worker.
 
 use http::Method;
-use warmpool_protocol::{File, StoredFile};
+use warmpool_protocol::{File, Rename, StoredFile};
 
 use super::super::idle::{Content, unless_silent, watched};
 use super::{ASK_TIMEOUT, Agent, AgentError, Body, collect, full, read, within};
@@ -41,15 +41,31 @@ impl Agent {
     pub async fn remove_file(&self, name: &str) -> Result<(), AgentError> {
         within(ASK_TIMEOUT, self.succeed(Method::DELETE, &file_path(name), full(""))).await.map(drop)
     }
+
+    /// Gives what was stored for upload another name, in place of an upload that has it. Fails with `Refused`: 400 for a name that
+    /// files do not have, 404 when there is no such upload.
+    pub async fn rename_upload(&self, from: &str, to: &str) -> Result<StoredFile, AgentError> {
+        let rename = Rename { name: to.to_owned() };
+        read(&self.call(Method::POST, &path_below("uploads", from), Some(&rename)).await?)
+    }
+
+    /// Removes what was stored for upload, and no download of that name. Fails with `Refused` and 404 when there is none.
+    pub async fn remove_upload(&self, name: &str) -> Result<(), AgentError> {
+        self.call(Method::DELETE, &path_below("uploads", name), None::<&()>).await.map(drop)
+    }
 }
 
 /// The agent's path of a file: its name as one segment.
 fn file_path(name: &str) -> String {
+    path_below("files", name)
+}
+
+fn path_below(folder: &str, name: &str) -> String {
     // Two names of dots alone mean a folder to some readers of paths.
     if matches!(name, "." | "..") {
-        return format!("/files/{}", name.replace('.', "%2E"));
+        return format!("/{folder}/{}", name.replace('.', "%2E"));
     }
-    format!("/files/{}", warmpool_core::address::path_segment(name))
+    format!("/{folder}/{}", warmpool_core::address::path_segment(name))
 }
 
 #[cfg(test)]
