@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Cdp, Daemon, Driver, Group, Settings, Stage, group, webdriver};
+use warmpool_tests::{Cdp, Daemon, Driver, Group, Settings, Stage, eventually, group, webdriver};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -10,6 +10,7 @@ pub(crate) fn group() -> Group {
         full: [
             only_judged_switches_reach_the_browser,
             every_process_is_of_use,
+            no_page_puts_other_policies_in_place,
             an_extension_runs_no_program_and_keeps_the_proxy_and_a_download_sets_no_policy,
         ],
     )
@@ -26,6 +27,19 @@ async fn every_process_is_of_use(_: Stage) -> Result<()> {
     for not_there in ["--utility-sub-type=network.mojom.NetworkService", "chrome_crashpad_handler"] {
         ensure!(!found.contains(not_there), "{not_there}: {found}");
     }
+    daemon.assert_idle().await
+}
+
+/// A page of Chromium's own, for who tests policies, puts others in place of all that the image has.
+async fn no_page_puts_other_policies_in_place(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let session = daemon.session(json!({"headless": true})).await?;
+    let mut cdp = session.cdp().await?;
+    for (address, title) in [("chrome://policy", "Policies"), ("chrome://policy/test", "chrome://policy/test")] {
+        let page = cdp.open(address).await?;
+        eventually!(format!("{address} is called {title}"), 20, cdp.evaluate(&page, "document.title").await? == title)?;
+    }
+    session.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 
