@@ -28,6 +28,9 @@ const MAX_SCENE_WIDTH: u32 = 4096;
 /// The most samples that a renderer takes for a pixel.
 const MAX_SCENE_SAMPLES: u32 = 1024;
 
+/// The most images, videos or belongings that a renderer takes for a scene.
+const MAX_SCENE_ITEMS: usize = 100;
+
 /// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
 pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
@@ -87,6 +90,14 @@ fn world(config: &Sections, layers: &mut Layers<'_>) {
     let remedy = format!("write a number from 1 to {MAX_SCENE_SAMPLES}, or 0 to leave it to the renderer");
     let wrong = (samples > MAX_SCENE_SAMPLES).then(|| format!("{samples} samples are more than a renderer takes"));
     faults(layers, "world.samples", &remedy, wrong);
+    for (name, items) in [
+        ("world.max_images", world.max_images),
+        ("world.max_videos", world.max_videos),
+        ("world.max_belongings", world.max_belongings),
+    ] {
+        let wrong = (items > MAX_SCENE_ITEMS).then(|| format!("{items} are more than a renderer takes"));
+        faults(layers, name, &format!("write a number up to {MAX_SCENE_ITEMS}"), wrong);
+    }
 }
 
 fn traces(config: &Sections, layers: &mut Layers<'_>) {

@@ -44,11 +44,18 @@ fn nothing_given_is_sound() {
 
 #[test]
 fn scenes_are_what_a_renderer_takes() {
-    for (name, text) in [("world.width", "4098"), ("world.preview_width", "1023"), ("world.samples", "1025")] {
+    for (name, text) in [
+        ("world.width", "4098"),
+        ("world.preview_width", "1023"),
+        ("world.samples", "1025"),
+        ("world.max_images", "101"),
+        ("world.max_videos", "101"),
+        ("world.max_belongings", "101"),
+    ] {
         let fault = fault_of(&[(name, text)]);
         assert!(fault.contains(name) && fault.contains(text), "{fault}");
     }
-    assert!(with(&[("world.width", "4096"), ("world.samples", "1024")]).is_ok());
+    assert!(with(&[("world.width", "4096"), ("world.samples", "1024"), ("world.max_belongings", "100")]).is_ok());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::Worlds;
 use super::attachment;
 use super::log::RequestEntry;
 use super::patient::{Identity, PatientRef};
-use super::record::{Content, ContentItem, WorldRecord, upload_file};
+use super::record::{Content, WorldRecord, upload_file};
 use super::request::{Source, WorldRequest};
 use crate::Error;
 use warmpool_api::world::{Environment, Status};
@@ -73,7 +73,7 @@ impl Worlds {
     /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns. Where its client leaves
     /// meanwhile, it does so all the same, holds `memory`, which counts what the pictures take, until then, and logs it.
     /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
-    /// image; `WorldQueueFull`, `WorldKeyLimit`; when the store refuses.
+    /// image; `WorldQueueFull`, `WorldKeyLimit`, `WorldSizeLimit`; when the store refuses.
     pub async fn generate(
         &self,
         key: &IntegrationKey,
@@ -135,6 +135,8 @@ impl Worlds {
         }
         self.check_renderers().await?;
         self.check_queue(&key.details.owner)?;
+        let attached = request.attached();
+        self.check_room(&key.details.owner, attached)?;
         let world_id = WorldId::random();
         let content = match self.store_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
@@ -180,6 +182,7 @@ impl Worlds {
         counted.committed();
         row.patient = Some(reference);
         row.world = Some(world_id.clone());
+        self.lock().usage.set(&world_id, &key.details.owner, attached);
         self.enqueue(record.clone());
         Ok(AcceptedWorld { record, cached: false })
     }
@@ -195,6 +198,13 @@ impl Worlds {
             return Err(Error::WorldKeyLimit { limit: settings.max_per_key });
         }
         Ok(())
+    }
+
+    /// Checks that a service key may keep one more world with so many bytes attached.
+    fn check_room(&self, owner: &KeyId, attached: u64) -> Result<(), Error> {
+        let limit = self.shared.config.world.max_total.bytes();
+        let size = self.lock().usage.with(owner, attached);
+        if size > limit { Err(Error::WorldSizeLimit { size, limit }) } else { Ok(()) }
     }
 
     /// A hash of all that decides how the scene looks.
@@ -232,22 +242,12 @@ impl Worlds {
 
     async fn store_uploads(&self, cipher: &Cipher, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
         self.shared.files.create(world).await?;
-        let mut content = Content { variation: request.variation.clone(), ..Content::default() };
         for (number, item) in request.items.iter().enumerate() {
-            let (mut url, mut file) = (None, None);
-            match &item.source {
-                Source::None => {}
-                Source::Url(address) => url = Some(address.to_string()),
-                Source::Data(bytes) => {
-                    let name = upload_file(number);
-                    self.shared.files.put(cipher, world, &name, Bytes::clone(bytes)).await?;
-                    file = Some(name);
-                }
+            if let Source::Data(bytes) = &item.source {
+                self.shared.files.put(cipher, world, &upload_file(number), Bytes::clone(bytes)).await?;
             }
-            let (kind, label, field) = (item.kind, item.label.clone(), item.field.clone());
-            content.items.push(ContentItem { kind, label, field, url, file, placement: None, corners: None });
         }
-        Ok(content)
+        Ok(request.content())
     }
 
     async fn check_renderers(&self) -> Result<(), Error> {

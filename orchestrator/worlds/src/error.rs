@@ -46,6 +46,16 @@ pub enum Error {
         /// `world.max_per_key`.
         limit: usize,
     },
+    /// The worlds of the service key would take more room than they may.
+    #[error(
+        "the worlds of this service key would have {size} bytes together, whichever integration key asked for them, and may have {limit}: delete some, or raise `world.max_total`"
+    )]
+    WorldSizeLimit {
+        /// Their size with the new one.
+        size: u64,
+        /// `world.max_total`.
+        limit: u64,
+    },
     /// Scenes cannot be rendered on this host.
     #[error(
         "worlds need the image `{image}`, which is not on this host: make it with `scripts/images --scene`, or load a packed one with `docker load`"
@@ -67,6 +77,7 @@ impl Fault for Error {
             Self::UnknownPatient => Code::UnknownPatient,
             Self::Exporting => Code::Conflict,
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
+            Self::WorldSizeLimit { .. } => Code::WorldLimit,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
         }
     }

@@ -103,7 +103,8 @@ impl Archive {
 
 impl Worlds {
     /// All that is kept of a patient, as a ZIP archive: `patient.json`, and a folder a world with its pictures and what was
-    /// attached. A service key has one at a time, until it is read or dropped. A file that cannot be read ends it with an error.
+    /// attached. Integrations choose ids by themselves, so one id may be several people's: `patient.json` has an entry for each
+    /// integration key that knows it. A service key has one at a time, until it is read or dropped. A file that cannot be read ends it with an error.
     /// Errors: `UnknownPatient`, `Exporting`; when the store refuses.
     pub async fn export(
         &self,
@@ -111,12 +112,12 @@ impl Worlds {
         caller: &WorldCaller,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, Error> {
         let place = Place::take(self, caller.owner())?;
-        let mut worlds = Vec::new();
+        let mut patients = Vec::new();
         let mut files = Vec::new();
-        let mut identity = None;
-        for reference in self.references(caller, patient_id) {
+        for (key, reference) in self.references(caller, patient_id) {
             let Some(patient) = self.shared.patients.find(&reference).await? else { continue };
-            identity = identity.or_else(|| patient.identity());
+            let Some(identity) = patient.identity() else { continue };
+            let mut worlds = Vec::new();
             for record in self.worlds_of(&reference).await? {
                 let content = record.open(&patient.cipher);
                 worlds.push(exported(&record, &content));
@@ -127,9 +128,18 @@ impl Worlds {
                     files.push((format!("{}/{name}", record.world_id), path, patient.cipher.clone()));
                 }
             }
+            patients.push(json!({
+                "patient_id": identity.id,
+                "patient_name": identity.name,
+                "key_id": key.id,
+                "key_name": key.name,
+                "worlds": worlds,
+            }));
         }
-        let identity = identity.ok_or(Error::UnknownPatient)?;
-        let about = json!({"patient_id": identity.id, "patient_name": identity.name, "worlds": worlds});
+        if patients.is_empty() {
+            return Err(Error::UnknownPatient);
+        }
+        let about = json!({"patients": patients});
         let archive = Archive::begin(&about, files, place).map_err(warmpool_core::error::ServiceError::internal)?;
         Ok(try_unfold(Some(archive), async |archive: Option<Archive>| match archive {
             Some(archive) => blocking(move || archive.next()).await.map(Some).map_err(io::Error::other),

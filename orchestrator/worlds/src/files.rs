@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use super::record::UPLOADS;
 use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::Cipher;
@@ -77,6 +78,29 @@ impl Files {
         blocking(move || found(fs::remove_file(path)).map(drop)).await.map_err(Into::into)
     }
 
+    /// Removes what was attached to a world as it was sent.
+    /// Errors: `Internal`.
+    pub(super) async fn remove_uploads(&self, world: &WorldId) -> Result<(), Error> {
+        let folder = self.folders.of(world.as_str());
+        let remove = move || {
+            let uploads = entries(&folder)?.into_iter();
+            let mut uploads = uploads.filter(|file| file.file_name().to_string_lossy().starts_with(UPLOADS));
+            uploads.try_for_each(|file| found(fs::remove_file(file.path())).map(drop))
+        };
+        blocking(remove).await.map_err(Into::into)
+    }
+
+    /// Returns how many bytes a world's files have.
+    /// Errors: `Internal`.
+    pub(super) async fn size(&self, world: &WorldId) -> Result<u64, Error> {
+        let folder = self.folders.of(world.as_str());
+        let measure = move || {
+            let sizes = entries(&folder)?.into_iter().map(|file| found(file.metadata()));
+            sizes.map(|file| Ok(file?.map_or(0, |file| file.len()))).sum()
+        };
+        blocking(measure).await.map_err(Into::into)
+    }
+
     /// Removes a world's folder with all its files.
     /// Errors: `Internal`.
     pub(super) async fn remove_all(&self, world: &WorldId) -> Result<(), Error> {
@@ -88,6 +112,11 @@ impl Files {
     pub(super) async fn worlds(&self) -> Result<Vec<WorldId>, Error> {
         Ok(self.folders.owners().await?.iter().map(|name| WorldId::from(name.as_str())).collect())
     }
+}
+
+/// What is in a folder; nothing where it is not there.
+fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
+    found(fs::read_dir(folder))?.into_iter().flatten().collect()
 }
 
 pub(super) fn read(path: &Path, cipher: &Cipher) -> io::Result<Vec<u8>> {
@@ -126,10 +155,20 @@ mod tests {
             matches!(refused, Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))),
             "{refused:?}"
         );
+        let written = files.size(&world).await.unwrap();
+        for name in ["upload-0", "upload-11"] {
+            files.put(&cipher, &world, name, Bytes::from_static(b"as it was sent")).await.unwrap();
+        }
+        fs::write(files.path(&world, "upload-2.new"), "half").unwrap();
+        assert!(files.size(&world).await.unwrap() > written);
+        files.remove_uploads(&world).await.unwrap();
+        assert_eq!(files.size(&world).await.unwrap(), written);
         files.remove(&world, "preview.jpg").await.unwrap();
         files.remove(&world, "preview.jpg").await.unwrap();
+        assert_eq!(files.size(&world).await.unwrap(), 0);
         files.remove_all(&world).await.unwrap();
         files.remove_all(&world).await.unwrap();
+        files.remove_uploads(&world).await.unwrap();
         let late = files.put(&cipher, &world, "depth.png", Bytes::from_static(b"x")).await;
         assert!(late.is_err(), "a deleted world takes no more files");
         assert!(files.worlds().await.unwrap().is_empty());

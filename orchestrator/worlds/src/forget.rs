@@ -9,6 +9,7 @@ use crate::Error;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::WorldId;
+use warmpool_keys::IntegrationKey;
 use warmpool_store::{Batch, Durability, KeyRange, Table, carry_out};
 
 /// Time between two checks for what is older than it may be.
@@ -55,6 +56,7 @@ impl Worlds {
             self.remove_live(id);
         }
         self.shared.files.remove_all(id).await?;
+        self.lock().usage.remove(id);
         let mut batch = Batch::new();
         batch.delete(Table::Worlds, id.as_str());
         batch.delete(Table::PatientWorlds, record.patient.world_row(id.as_str()));
@@ -66,12 +68,17 @@ impl Worlds {
         Ok(batch)
     }
 
-    /// The patients that a caller means by this id.
-    pub(super) fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
-        match caller {
-            WorldCaller::Integration(key) => vec![self.shared.patients.reference(&key.id, patient_id)],
-            WorldCaller::Operator(owner) => self.patients_of(owner, patient_id),
-        }
+    /// The patients that a caller means by this id, each with the integration key that may know them.
+    pub(super) fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<(IntegrationKey, PatientRef)> {
+        let keys = match caller {
+            WorldCaller::Integration(key) => vec![IntegrationKey::clone(key)],
+            WorldCaller::Operator(owner) => self.shared.keys.list_of(owner),
+        };
+        let reference = |key: IntegrationKey| {
+            let reference = self.shared.patients.reference(&key.id, patient_id);
+            (key, reference)
+        };
+        keys.into_iter().map(reference).collect()
     }
 
     /// Deletes all that is kept of a patient: worlds, attachments, id and name. Rows of the log stay, and are anonymous.
@@ -83,7 +90,7 @@ impl Worlds {
 
     async fn forget_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Deleted, Error> {
         let mut forgotten = Deleted::default();
-        for reference in self.references(caller, patient_id) {
+        for (_, reference) in self.references(caller, patient_id) {
             // So that no request for the patient comes between the worlds and the name.
             let _none = self.shared.accepting.lock().await;
             for record in self.worlds_of(&reference).await? {
@@ -117,12 +124,16 @@ impl Worlds {
         }
     }
 
-    /// Deletes worlds and rows of the log that are older than they may be, until the daemon stops.
+    /// Deletes worlds and rows of the log that are older, or rows that are more, than they may be, until the daemon stops.
     pub async fn sweep(&self) {
-        if let Err(error) = self.remove_strays().await {
-            tracing::error!(%error, "files of deleted worlds could not be removed");
-        }
+        let mut tidied = false;
         loop {
+            if !tidied {
+                match self.tidy_all().await {
+                    Ok(()) => tidied = true,
+                    Err(error) => tracing::error!(%error, "what a crash left of worlds could not be removed"),
+                }
+            }
             if let Err(error) = self.forget_old().await {
                 tracing::error!(%error, "old worlds could not be removed");
             }
@@ -138,8 +149,10 @@ impl Worlds {
         if let Err(error) = self.shared.keys.save_last_used().await {
             tracing::warn!(%error, "cannot record when integration keys were last used");
         }
-        self.shared.log.forget_old(self.shared.config.world.keep_log_for).await?;
-        let oldest = unix_ms().saturating_sub(millis(self.shared.config.world.keep_for));
+        let settings = &self.shared.config.world;
+        self.shared.log.forget_old(settings.keep_log_for).await?;
+        self.shared.log.forget_surplus(settings.keep_log).await?;
+        let oldest = unix_ms().saturating_sub(millis(settings.keep_for));
         let mut range = KeyRange::all();
         loop {
             let rows = self.shared.store.scan(Table::Worlds, range.clone(), PAGE).await?;
@@ -157,15 +170,33 @@ impl Worlds {
         }
     }
 
-    /// Removes folders whose worlds are gone, as a crash leaves them.
-    async fn remove_strays(&self) -> Result<(), Error> {
+    /// Removes what a crash leaves: folders whose worlds are gone, and what was uploaded for worlds that have ended. Measures the rest.
+    pub(super) async fn tidy_all(&self) -> Result<(), Error> {
         for world in self.shared.files.worlds().await? {
             // A world that is being accepted has files before it has a row.
             let _none = self.shared.accepting.lock().await;
-            if self.record(&world).await?.is_none() {
-                self.shared.files.remove_all(&world).await?;
+            match self.record(&world).await? {
+                Some(record) => self.tidy(&record).await?,
+                None => self.shared.files.remove_all(&world).await?,
             }
         }
+        Ok(())
+    }
+
+    /// Removes what was uploaded for a world that has just ended: its pictures are written anew, or nobody will need them.
+    pub(super) async fn tidy_ended(&self, record: &WorldRecord) {
+        if let Err(error) = self.tidy(record).await {
+            tracing::warn!(world = %record.world_id, %error, "a world's uploads could not be removed; the next start does it");
+        }
+    }
+
+    async fn tidy(&self, record: &WorldRecord) -> Result<(), Error> {
+        let (world, files) = (&record.world_id, &self.shared.files);
+        if record.status.is_end() {
+            files.remove_uploads(world).await?;
+        }
+        let bytes = files.size(world).await?;
+        self.lock().usage.set(world, &record.owner, bytes);
         Ok(())
     }
 }

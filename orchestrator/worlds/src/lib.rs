@@ -10,6 +10,7 @@
 //! | `files`       | the files of worlds, encrypted |
 //! | `follow`      | following a world until its end |
 //! | `queue`       | the worlds that wait; `world_queue` says which is next |
+//! | `usage`       | how much the worlds of each service key take on the disk |
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `viewer`      | the URLs of viewers |
@@ -58,6 +59,7 @@ mod request;
 mod scene;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod viewer;
 mod world_queue;
 
@@ -78,6 +80,7 @@ use files::Files;
 use names_key::{KeySource, VARIABLE, operators_cipher};
 use patient::Patients;
 use record::Content;
+use usage::Usage;
 use warmpool_api::world::Status;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
@@ -135,6 +138,8 @@ struct State {
     queue: WorldQueue,
     /// Service keys of which an export is on its way.
     exporting: HashSet<KeyId>,
+    /// How much the worlds of each service key take on the disk.
+    usage: Usage,
     /// When the image was looked for, and whether it was there.
     image: Option<(Instant, bool)>,
 }

@@ -4,7 +4,7 @@
 mod index;
 mod unproven;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -170,7 +170,7 @@ impl RequestLog {
             range = range.after(&last.key);
             for row in &rows {
                 if let Some(place) = place(&row.key) {
-                    index.add(place, &row.json(Table::WorldRequests)?);
+                    index.add(place, &row.json(Table::WorldRequests)?, true);
                 }
             }
         }
@@ -201,7 +201,7 @@ impl RequestLog {
             Err(error) => Err(error),
         };
         match written {
-            Ok(()) => self.known.lock().index.add(place, &row),
+            Ok(()) => self.known.lock().index.add(place, &row, true),
             Err(error) => tracing::error!(%error, "a request for a world could not be logged"),
         }
         // Fails only if nobody follows.
@@ -211,7 +211,7 @@ impl RequestLog {
     fn remember(&self, place: RowKey, row: RequestRow) {
         {
             let Known { index, unproven } = &mut *self.known.lock();
-            index.add(place, &row);
+            index.add(place, &row, false);
             if let Some(oldest) = unproven.add(place, row.clone()) {
                 index.remove(oldest);
             }
@@ -318,6 +318,28 @@ impl RequestLog {
             }
             self.store.commit(batch, Durability::Process).await?;
         }
+    }
+
+    /// Removes the oldest rows of each service key that has more than `keep` in the store.
+    pub(super) async fn forget_surplus(&self, keep: usize) -> Result<(), Error> {
+        let surplus = self.known.lock().index.surplus(keep);
+        if surplus.is_empty() {
+            return Ok(());
+        }
+        let (mut gone, mut outcome) = (HashSet::new(), Ok(()));
+        for page in surplus.chunks(PAGE) {
+            let mut batch = Batch::new();
+            for place in page {
+                batch.delete(Table::WorldRequests, key(*place));
+            }
+            outcome = self.store.commit(batch, Durability::Process).await;
+            if outcome.is_err() {
+                break;
+            }
+            gone.extend(page);
+        }
+        self.known.lock().index.forget(&gone);
+        Ok(outcome?)
     }
 }
 

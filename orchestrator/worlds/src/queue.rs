@@ -37,6 +37,8 @@ impl Worlds {
             range = range.after(&last.key);
             for row in &rows {
                 let record: WorldRecord = row.json(Table::Worlds)?;
+                // Its files are measured later, so that no start waits for that.
+                self.lock().usage.set(&record.world_id, &record.owner, 0);
                 if !record.status.is_end() {
                     unfinished.push(record);
                 }
@@ -112,7 +114,7 @@ impl Worlds {
                     () = self.shared.work.notified() => continue,
                 }
             };
-            let _released = live.released.clone().drop_guard();
+            let released = live.released.clone().drop_guard();
             tokio::select! {
                 biased;
                 // What is unfinished stays in the store, for the next start.
@@ -120,6 +122,8 @@ impl Worlds {
                 () = live.cancel.cancelled() => {}
                 () = self.make(&live, spare.take()) => {}
             }
+            // Before a renderer starts: who deletes the world waits for this, and others wait for them.
+            drop(released);
             spare = self.spare().await;
         }
     }
@@ -212,8 +216,11 @@ impl Worlds {
             }
             let message = "the integration key that asked for it was revoked".to_owned();
             let ended = ended(&live, Some(Failure { code: "key_revoked".to_owned(), message }));
-            if let Err(error) = self.write(&ended, Durability::Power).await {
-                tracing::warn!(world = %ended.world_id, %error, "how a world ended could not be written; the next start does it");
+            match self.write(&ended, Durability::Power).await {
+                Ok(()) => self.tidy_ended(&ended).await,
+                Err(error) => {
+                    tracing::warn!(world = %ended.world_id, %error, "how a world ended could not be written; the next start does it");
+                }
             }
             live.change(|record| *record = ended);
         }
@@ -249,8 +256,12 @@ impl Worlds {
         batch.essential();
         let world = ended.world_id.clone();
         let held = |error: &StoreError| tracing::warn!(%world, %error, "a world waits for the store");
-        if let Err(error) = self.shared.store.commit_with_retry(batch, Durability::Power, held).await {
-            tracing::error!(%world, %error, "how a world ended could not be written; the next start makes it anew");
+        match self.shared.store.commit_with_retry(batch, Durability::Power, held).await {
+            // Before it is let go, so that nobody deletes it meanwhile.
+            Ok(()) => self.tidy_ended(&ended).await,
+            Err(error) => {
+                tracing::error!(%world, %error, "how a world ended could not be written; the next start makes it anew");
+            }
         }
         self.remove_live(&world);
         live.change(|record| *record = ended);

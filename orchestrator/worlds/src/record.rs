@@ -36,9 +36,12 @@ pub(super) fn picture_file(number: usize) -> String {
     format!("picture-{number}.jpg")
 }
 
+/// What the names of files begin with that have pictures as they were sent.
+pub(super) const UPLOADS: &str = "upload-";
+
 /// The name of the file that has the picture as it was sent.
 pub(super) fn upload_file(number: usize) -> String {
-    format!("upload-{number}")
+    format!("{UPLOADS}{number}")
 }
 
 /// What a world reveals of its patient: kept encrypted with the patient's own key.

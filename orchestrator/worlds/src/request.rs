@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 use warmpool_api::world::{Environment, ItemKind};
 
+use super::record::{Content, ContentItem, upload_file};
 use crate::Error;
-use warmpool_core::error::FieldFault as _;
+use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 
 /// Limits of one request.
 #[derive(Debug, Clone, Copy)]
@@ -33,10 +34,11 @@ const MAX_LABEL: usize = 120;
 const MAX_URL: usize = 1000;
 /// The longest variation, in characters.
 const MAX_VARIATION: usize = 64;
-/// The bytes that a world's items may take in its record, of which the store takes 64 KiB, encrypted and in base64.
+/// The bytes that a world's content may take as JSON: it stands encrypted and in base64 in a record of which the store takes 64 KiB.
 const MAX_CONTENT: usize = 46 << 10;
-/// What an item takes there beside its texts, with its place in the scene.
-const ITEM_OVERHEAD: usize = 480;
+/// What an item's content grows by until its scene is rendered: the name of its file, its place and four corners, as twelve numbers of
+/// at most 24 characters.
+const ITEM_GROWTH: usize = 460;
 
 /// A request as it comes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -166,8 +168,49 @@ impl WorldRequest {
                 items.push(item(kind, format!("{field}[{number}]"), attached)?);
             }
         }
-        check_texts(&items)?;
-        Ok(Self { patient_id, patient_name, environment, variation, items })
+        let request = Self { patient_id, patient_name, environment, variation, items };
+        request.check_content()?;
+        Ok(request)
+    }
+
+    /// Checks that the content of its world fits into the world's record. It is measured as it stands there: as JSON, where a
+    /// backslash takes two bytes.
+    fn check_content(&self) -> Result<(), Error> {
+        let content = self.content();
+        let all = json_length(&content)? + content.items.len() * ITEM_GROWTH;
+        let lengths = content.items.iter().map(json_length).collect::<Result<Vec<_>, _>>()?;
+        match lengths.iter().zip(&content.items).max_by_key(|(length, _)| **length) {
+            Some((_, longest)) if all > MAX_CONTENT => {
+                let message = format!(
+                    "is the longest of {} items, which take {all} bytes together, and may take {MAX_CONTENT}: shorten labels and \
+                     URLs, or send pictures as `data`",
+                    content.items.len()
+                );
+                Err(Error::invalid(longest.field.clone(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The content of its world before anything was fetched or rendered.
+    pub(crate) fn content(&self) -> Content {
+        let content = |(number, item): (usize, &Item)| {
+            let (url, file) = match &item.source {
+                Source::None => (None, None),
+                Source::Url(address) => (Some(address.to_string()), None),
+                Source::Data(_) => (None, Some(upload_file(number))),
+            };
+            let (kind, label, field) = (item.kind, item.label.clone(), item.field.clone());
+            ContentItem { kind, label, field, url, file, placement: None, corners: None }
+        };
+        let items = self.items.iter().enumerate().map(content).collect();
+        Content { variation: self.variation.clone(), items, ..Content::default() }
+    }
+
+    /// How many bytes its pictures have that came with it.
+    pub(crate) fn attached(&self) -> u64 {
+        let length = |item: &Item| if let Source::Data(bytes) = &item.source { bytes.len() as u64 } else { 0 };
+        self.items.iter().map(length).sum()
     }
 
     /// How many of each are attached.
@@ -231,28 +274,8 @@ fn item(kind: ItemKind, field: String, attached: Attached) -> Result<Item, Error
     Ok(Item { kind, label, source, field })
 }
 
-/// Checks that the labels and addresses of all items fit into a world's record.
-fn check_texts(items: &[Item]) -> Result<(), Error> {
-    let address = |item: &Item| match &item.source {
-        Source::Url(url) => url.as_str().len(),
-        Source::None | Source::Data(_) => 0,
-    };
-    // Both stand there as JSON, where a quotation mark takes two bytes.
-    let escapes = |item: &Item| item.label.matches(['"', '\\']).count();
-    let length = |item: &Item| item.label.len() + escapes(item) + address(item);
-    let most = MAX_CONTENT.saturating_sub(items.len() * ITEM_OVERHEAD);
-    let all: usize = items.iter().map(length).sum();
-    match items.iter().max_by_key(|item| length(item)) {
-        Some(longest) if all > most => {
-            let message = format!(
-                "is the longest of {} items, whose labels and URLs have {all} bytes together, and may have {most}: shorten \
-                 some, or send pictures as `data`",
-                items.len()
-            );
-            Err(Error::invalid(longest.field.clone(), message))
-        }
-        _ => Ok(()),
-    }
+fn json_length(content: &impl Serialize) -> Result<usize, Error> {
+    serde_json::to_vec(content).map(|json| json.len()).map_err(Error::internal)
 }
 
 fn address(field: &str, text: &str) -> Result<Url, Error> {
@@ -358,6 +381,8 @@ mod tests {
         let error = linked(40, &path).unwrap_err();
         assert!(error.field().is_some_and(|field| field.starts_with("images[")), "{error}");
         assert!(linked(30, &"é".repeat(450)).is_err(), "what is not ASCII is longer in the record");
+        assert!(linked(40, &format!("?{}", "x".repeat(450))).is_ok());
+        assert!(linked(40, &format!("?{}", "\\".repeat(450))).is_err(), "so is a backslash");
         let message = check(with(json!({"environment_type": "beach"}))).unwrap_err().to_string();
         assert!(message.contains("garden, home, porch"), "{message}");
     }

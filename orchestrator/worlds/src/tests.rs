@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::render::{RenderError, Renderer};
 use super::*;
 use warmpool_api::integration::RequestView;
-use warmpool_api::world::Status;
+use warmpool_api::world::{Direction, Placement, Status};
 use warmpool_config::{Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_core::secret::Secret;
@@ -76,6 +76,27 @@ impl Service {
         WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap()
     }
 
+    /// A request with this picture.
+    fn request_with(&self, picture: &[u8]) -> WorldRequest {
+        let body = json!({
+            "patient_id": "p", "patient_name": "Ann", "environment_type": "garden",
+            "images": [{"label": "Our wedding", "data": base64::engine::general_purpose::STANDARD.encode(picture)}],
+        });
+        WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap()
+    }
+
+    async fn attach(&self, key: &IntegrationKey, picture: &[u8]) -> WorldRecord {
+        let request = self.request_with(picture);
+        self.worlds.generate(key, request, &mut RequestEntry::begin(), ()).await.unwrap().record
+    }
+
+    /// The names of a world's files.
+    fn files(&self, world: &WorldRecord) -> Vec<String> {
+        let folder = self.worlds.shared.files.path(&world.world_id, "");
+        let names = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    }
+
     /// Another secret of a key, which works.
     async fn secret(&self, key: &IntegrationKey) -> Secret {
         self.worlds.keys().rotate(&key.id, Duration::ZERO).await.unwrap().secret
@@ -93,6 +114,13 @@ impl Service {
     async fn reaches(&self, world: &WorldRecord, status: Status) {
         reaches(&mut self.worlds.changes(&world.world_id).unwrap(), status).await;
     }
+}
+
+fn picture() -> Vec<u8> {
+    let mut picture = std::io::Cursor::new(Vec::new());
+    let pixels = image::RgbImage::from_fn(64, 64, |x, y| image::Rgb([x, y, x * y].map(|value| (value * 37) as u8)));
+    pixels.write_to(&mut picture, image::ImageFormat::Png).unwrap();
+    picture.into_inner()
 }
 
 async fn reaches(changes: &mut watch::Receiver<(WorldRecord, f64)>, status: Status) {
@@ -123,10 +151,10 @@ async fn deleted_worlds_take_no_place_in_the_queue() {
 async fn the_longest_request_fits_into_the_store() {
     let service = Service::new(&[]).await;
     let key = service.key("ward").await;
-    let request = |url: usize| {
+    let request = |filler: &str, url: usize| {
         let of = |kind: &str, count: usize| -> Vec<_> {
             let item =
-                |at| json!({"url": format!("https://a.example/{kind}{at:02}/{}", "x".repeat(url)), "label": "y"});
+                |at| json!({"url": format!("https://a.example/{kind}{at:02}?{}", filler.repeat(url)), "label": "y"});
             (0..count).map(item).collect()
         };
         let body = json!({
@@ -135,10 +163,23 @@ async fn the_longest_request_fits_into_the_store() {
         });
         WorldRequest::check(serde_json::from_value(body).unwrap(), service.worlds.limits())
     };
-    let longest = (500..1000).take_while(|&url| request(url).is_ok()).last().unwrap();
-    assert!(longest < 900, "some are refused");
-    let accepted = service.worlds.generate(&key, request(longest).unwrap(), &mut RequestEntry::begin(), ()).await;
-    accepted.unwrap();
+    for filler in ["x", "\\"] {
+        let longest = (200..1000).take_while(|&url| request(filler, url).is_ok()).last().unwrap();
+        assert!(longest < 900, "some are refused");
+        let request = request(filler, longest).unwrap();
+        let accepted = service.worlds.generate(&key, request, &mut RequestEntry::begin(), ()).await.unwrap();
+        // Nor does it become too long when it is rendered.
+        let patient = service.worlds.patient(&accepted.record).await.unwrap();
+        let mut content = accepted.record.open(&patient.cipher);
+        for (number, item) in content.items.iter_mut().enumerate() {
+            let [yaw, pitch, width, height] = [-1.234_567_890_123_456_7e-101; 4];
+            item.file = Some(format!("picture-{number}.jpg"));
+            item.placement = Some(Placement { yaw, pitch, width, height });
+            item.corners = Some([Direction { yaw, pitch }; 4]);
+        }
+        let live = service.worlds.live(&accepted.record.world_id).unwrap();
+        service.worlds.keep_content(&live, &content).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -169,6 +210,91 @@ async fn a_deleted_world_frees_its_renderer() {
     assert!(matches!(service.find(&key, &first).await, Err(Error::UnknownWorld { .. })));
     service.reaches(&second, Status::Rendering).await;
     renderer.abort();
+}
+
+#[tokio::test]
+async fn a_deleted_world_waits_for_no_spare_renderer() {
+    let engine = tempfile::tempdir().unwrap();
+    let socket = engine.path().join("docker.sock");
+    let host = format!("unix://{}", socket.display());
+    let service = Service::new(&[
+        ("WARMPOOL_DOCKER_HOST", &host),
+        ("WARMPOOL_DOCKER_TIMEOUT", "1h"),
+        ("WARMPOOL_DOCKER_WORK_TIMEOUT", "1h"),
+        ("WARMPOOL_WORLD_WARM", "true"),
+    ])
+    .await;
+    let key = service.key("ward").await;
+    let world = service.generate(&key, 0).await.unwrap();
+    let worlds = service.worlds.clone();
+    let renderer = tokio::spawn(async move { worlds.render_in_turn().await });
+    service.reaches(&world, Status::Rendering).await;
+    // From now on there is an engine, and it answers nothing.
+    let _silent = tokio::net::UnixListener::bind(&socket).unwrap();
+    timeout(PATIENCE, service.worlds.delete(world.world_id.as_str(), &caller(&key))).await.unwrap().unwrap();
+    renderer.abort();
+}
+
+#[tokio::test]
+async fn a_world_that_failed_keeps_nothing_that_was_uploaded() {
+    let service = Service::new(&[]).await;
+    let (key, revoked) = (service.key("ward").await, service.key("revoked").await);
+    let mut damaged = picture();
+    damaged.truncate(damaged.len() / 2);
+    let world = service.attach(&key, &damaged).await;
+    assert_eq!(service.files(&world), ["upload-0"]);
+    let mut changes = service.worlds.changes(&world.world_id).unwrap();
+    let worlds = service.worlds.clone();
+    let renderer = tokio::spawn(async move { worlds.render_in_turn().await });
+    reaches(&mut changes, Status::Failed).await;
+    renderer.abort();
+    assert!(service.files(&world).is_empty());
+    let of_revoked = service.attach(&revoked, &picture()).await;
+    service.worlds.keys().revoke(&revoked.id).await.unwrap();
+    service.worlds.end_revoked().await;
+    assert!(service.files(&of_revoked).is_empty());
+
+    // As a kill between the record and the removal leaves it.
+    let waits = service.attach(&key, &picture()).await;
+    for name in ["upload-0", "upload-3.new", "picture-1.jpg"] {
+        std::fs::write(service.worlds.shared.files.path(&world.world_id, name), "x").unwrap();
+    }
+    service.worlds.tidy_all().await.unwrap();
+    assert_eq!(service.files(&world), ["picture-1.jpg"]);
+    assert_eq!(service.files(&waits), ["upload-0"], "what waits keeps it");
+}
+
+#[tokio::test]
+async fn the_worlds_of_an_owner_have_a_size_limit() {
+    let service = Service::new(&[("WARMPOOL_WORLD_MAX_TOTAL", "1MiB")]).await;
+    let (one, two) = (service.key("one").await, service.key("two").await);
+    let other = service.key_of("ba9876543210", "other").await;
+    let mut worlds = Vec::new();
+    for variation in 0..8 {
+        worlds.push(service.generate(&one, variation).await.unwrap());
+        worlds.push(service.generate(&two, variation).await.unwrap());
+    }
+    for key in [&one, &two] {
+        let refused = service.generate(key, 8).await.unwrap_err();
+        assert!(matches!(refused, Error::WorldSizeLimit { limit, .. } if limit == 1 << 20), "{refused}");
+        assert_eq!((refused.code().as_str(), refused.retry_after()), ("world_limit", None));
+    }
+    service.generate(&one, 0).await.unwrap();
+    service.generate(&other, 8).await.unwrap();
+    service.worlds.delete(worlds[0].world_id.as_str(), &caller(&one)).await.unwrap();
+    let request = service.request_with(&picture());
+    let refused = service.worlds.generate(&one, request, &mut RequestEntry::begin(), ()).await.map(drop);
+    assert!(matches!(refused, Err(Error::WorldSizeLimit { .. })), "its picture comes on top: {refused:?}");
+    service.generate(&one, 8).await.unwrap();
+
+    // The next start knows what there is.
+    service.worlds.lock().usage = usage::Usage::default();
+    service.worlds.load().await.unwrap();
+    assert!(matches!(service.generate(&two, 9).await, Err(Error::WorldSizeLimit { .. })));
+    service.worlds.delete(worlds[1].world_id.as_str(), &caller(&two)).await.unwrap();
+    std::fs::write(service.worlds.shared.files.path(&worlds[2].world_id, "picture-0.jpg"), "x").unwrap();
+    service.worlds.tidy_all().await.unwrap();
+    assert!(matches!(service.generate(&two, 9).await, Err(Error::WorldSizeLimit { .. })), "by a byte");
 }
 
 #[tokio::test]
@@ -281,6 +407,34 @@ async fn old_requests_are_removed_while_the_disk_is_nearly_full() {
     assert!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn the_log_keeps_the_newest_requests_of_each_owner() {
+    let service = Service::new(&[("WARMPOOL_WORLD_KEEP_LOG", "3")]).await;
+    let (one, other) = (service.key("one").await, service.key_of("ba9876543210", "other").await);
+    let (first, second) = (service.secret(&one).await, service.secret(&other).await);
+    let log = service.worlds.log();
+    let add = async |secret: &str, at_ms: u64| {
+        let mut entry = RequestEntry::begin();
+        let _ = service.worlds.identify(b"{}", Some(secret), &mut entry);
+        entry.row.at_ms = at_ms;
+        log.add(entry, 200).await;
+    };
+    let now = warmpool_core::clock::unix_ms();
+    for number in 0..700 {
+        add(first.expose(), now + number).await;
+    }
+    add(second.expose(), now).await;
+    add("wk_live_0123456789abcdef0123456789", now).await;
+    service.worlds.forget_old().await.unwrap();
+    let of =
+        |owner: &IntegrationKey| RequestQuery { owner: Some(owner.details.owner.clone()), ..RequestQuery::default() };
+    let (rows, total) = service.logged(of(&one)).await;
+    let times: Vec<u64> = rows.iter().map(|row| row.timestamp - now).collect();
+    assert_eq!((times, total), (vec![699, 698, 697, 0], 4), "the last is nobody's");
+    assert_eq!(service.logged(of(&other)).await.1, 2);
+    assert_eq!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().len(), 4);
+}
+
 /// Whether this process has an archive in a file that no folder names.
 fn has_unnamed_archive() -> bool {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
@@ -294,15 +448,8 @@ fn has_unnamed_archive() -> bool {
 async fn an_export_is_read_without_a_file_and_one_at_a_time() {
     let service = Service::new(&[]).await;
     let (key, other) = (service.key("ward").await, service.key_of("ba9876543210", "other").await);
-    let mut picture = std::io::Cursor::new(Vec::new());
-    image::RgbImage::new(64, 64).write_to(&mut picture, image::ImageFormat::Png).unwrap();
-    let picture = picture.into_inner();
-    let body = json!({
-        "patient_id": "p", "patient_name": "Ann", "environment_type": "garden",
-        "images": [{"label": "Our wedding", "data": base64::engine::general_purpose::STANDARD.encode(&picture)}],
-    });
-    let request = WorldRequest::check(serde_json::from_value(body).unwrap(), service.worlds.limits()).unwrap();
-    let accepted = service.worlds.generate(&key, request, &mut RequestEntry::begin(), ()).await.unwrap();
+    let picture = picture();
+    let world = service.attach(&key, &picture).await;
     service.generate(&other, 0).await.unwrap();
 
     let export = async |key: &IntegrationKey| service.worlds.export("p", &caller(key)).await.map(Box::pin);
@@ -321,12 +468,49 @@ async fn an_export_is_read_without_a_file_and_one_at_a_time() {
         content
     };
     let about: serde_json::Value = serde_json::from_slice(&read("patient.json")).unwrap();
-    assert_eq!((&about["patient_name"], &about["worlds"][0]["status"]), (&json!("Ann"), &json!("queued")));
-    assert_eq!(read(&format!("{}/upload-0", accepted.record.world_id)), picture);
+    let patient = &about["patients"][0];
+    assert_eq!((&patient["patient_name"], &patient["worlds"][0]["status"]), (&json!("Ann"), &json!("queued")));
+    assert_eq!(read(&format!("{}/upload-0", world.world_id)), picture);
     drop(export(&key).await.unwrap());
     assert!(export(&key).await.is_ok(), "one that is dropped gives its place back");
     let unknown = service.worlds.export("q", &caller(&key)).await.map(drop);
     assert!(matches!(unknown, Err(Error::UnknownPatient)) && export(&key).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_export_tells_the_people_apart_whom_two_integrations_call_the_same() {
+    let service = Service::new(&[]).await;
+    let (one, two, other) =
+        (service.key("one").await, service.key("two").await, service.key_of("ba9876543210", "other").await);
+    let mut worlds = Vec::new();
+    for (key, name) in [(&one, "Ann"), (&two, "Bob"), (&other, "Eve")] {
+        let request = WorldRequest { patient_name: name.to_owned(), ..service.request(0) };
+        let accepted = service.worlds.generate(key, request, &mut RequestEntry::begin(), ()).await.unwrap();
+        worlds.push(accepted.record.world_id);
+    }
+    let patients = async |caller: WorldCaller| {
+        let mut reading = Box::pin(service.worlds.export("p", &caller).await.unwrap());
+        let mut bytes = Vec::new();
+        while let Some(piece) = reading.next().await {
+            bytes.extend_from_slice(&piece.unwrap());
+        }
+        let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+        let about: serde_json::Value = serde_json::from_reader(archive.by_name("patient.json").unwrap()).unwrap();
+        let mut patients = about["patients"].as_array().unwrap().clone();
+        patients.sort_by_key(|patient| patient["patient_name"].to_string());
+        let said = |patient: &serde_json::Value| {
+            let worlds = patient["worlds"].as_array().unwrap().iter().map(|world| world["world_id"].clone());
+            let text = |member: &str| patient[member].as_str().unwrap().to_owned();
+            (text("patient_id"), text("patient_name"), text("key_id"), text("key_name"), worlds.collect::<Vec<_>>())
+        };
+        patients.iter().map(said).collect::<Vec<_>>()
+    };
+    let expected = |name: &str, key: &IntegrationKey, world: &WorldId| {
+        ("p".to_owned(), name.to_owned(), key.id.to_string(), key.name.clone(), vec![json!(world)])
+    };
+    let (ann, bob) = (expected("Ann", &one, &worlds[0]), expected("Bob", &two, &worlds[1]));
+    assert_eq!(patients(WorldCaller::Operator(one.details.owner.clone())).await, [ann.clone(), bob]);
+    assert_eq!(patients(caller(&one)).await, [ann]);
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ codes! {
     ForeignOrigin = "foreign_origin", 403, "unknown error", Client;
     /// The call takes an operator's key.
     OperatorOnly = "operator_only", 403, "unknown error", Client;
-    /// As many pages follow the daemon as may (`console.max_streams`).
+    /// As many pages follow the daemon as may (`console.max_streams`, `console.max_streams_per_key`).
     StreamLimit = "stream_limit", 429, "unknown error", Client, 5;
     /// The site's `robots.txt` does not let the page be read.
     RefusedByRobots = "refused_by_robots", 403, "unknown error", Client;
@@ -161,6 +161,8 @@ codes! {
     IntegrationKeyLimit = "integration_key_limit", 409, "unknown error", Client;
     /// As many worlds wait as may, in all or of this service key (`world.queue_length`, `world.max_per_key`).
     WorldQueueFull = "world_queue_full", 429, "unknown error", Client, 5;
+    /// The worlds of the service key take as much room as they may (`world.max_total`).
+    WorldLimit = "world_limit", 409, "unknown error", Client;
     /// This host has no image of the renderer.
     RendererNotInstalled = "renderer_not_installed", 503, "unknown error", Client;
     /// The browser has no such target.

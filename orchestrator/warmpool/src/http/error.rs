@@ -65,6 +65,12 @@ pub(crate) enum Error {
         /// `console.max_streams`.
         limit: usize,
     },
+    /// As many pages of one key follow the daemon as may.
+    #[error("{limit} pages of this key follow the daemon already: close one, or raise `console.max_streams_per_key`")]
+    KeyStreamLimit {
+        /// `console.max_streams_per_key`.
+        limit: usize,
+    },
     /// The Host header names a host that this daemon is not.
     #[error("host `{host}` is not served here: add it to `server.allowed_hosts`, or set `server.public_url`")]
     ForeignHost {
@@ -190,7 +196,7 @@ impl Fault for Error {
             Self::InvalidBody { .. } => Code::InvalidBody,
             Self::MissingKey | Self::MisplacedKey { .. } => Code::MissingKey,
             Self::OperatorOnly => Code::OperatorOnly,
-            Self::StreamLimit { .. } => Code::StreamLimit,
+            Self::StreamLimit { .. } | Self::KeyStreamLimit { .. } => Code::StreamLimit,
             Self::ForeignHost { .. } => Code::ForeignHost,
             Self::ForeignOrigin { .. } => Code::ForeignOrigin,
             Self::UnknownPath { .. } => Code::UnknownPath,

@@ -58,6 +58,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 .writes::<World>("The world, as far as it is.")
                 .fails(&[
                     Code::WorldQueueFull,
+                    Code::WorldLimit,
                     Code::RendererNotInstalled,
                     Code::UnknownWorld,
                     Code::Draining,

@@ -4,7 +4,7 @@
 //! environment and status, so a query adds up counts and looks only at the rows of the blocks in which its times or its
 //! page begin or end. The rows of each patient are a list of their own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{RequestQuery, RequestRow};
 use crate::PatientRef;
@@ -25,6 +25,8 @@ struct Category {
     environment: Option<Environment>,
     /// The first digit of the status.
     class: u16,
+    /// Whether the store has it.
+    stored: bool,
 }
 
 impl Category {
@@ -69,13 +71,14 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds a row. Most rows are newer than all before them.
-    pub(super) fn add(&mut self, key: RowKey, row: &RequestRow) {
+    /// Adds a row, which the store has or has not. Most rows are newer than all before them.
+    pub(super) fn add(&mut self, key: RowKey, row: &RequestRow, stored: bool) {
         let category = Category {
             owner: row.owner.clone(),
             key: row.key.clone(),
             environment: row.environment,
             class: row.status / 100,
+            stored,
         };
         let id = match self.ids.get(&category) {
             Some(id) => *id,
@@ -116,6 +119,43 @@ impl Index {
         if block.rows.is_empty() {
             self.blocks.remove(place);
         }
+    }
+
+    /// Returns the stored rows of each service key beyond its newest ones, of which there are `keep`.
+    pub(super) fn surplus(&self, keep: usize) -> Vec<RowKey> {
+        let mut owners: HashMap<&KeyId, usize> = HashMap::new();
+        // Each category's owner, by number.
+        let numbered = self.categories.iter().map(|category| {
+            let owner = category.owner.as_ref().filter(|_| category.stored)?;
+            let next = owners.len();
+            Some(*owners.entry(owner).or_insert(next))
+        });
+        let numbers: Vec<Option<usize>> = numbered.collect();
+        let mut newest = vec![0; owners.len()];
+        let is_surplus = |(_, id): &&(RowKey, CategoryId)| {
+            let owner = usize::try_from(*id).ok().and_then(|id| *numbers.get(id)?);
+            let Some(count) = owner.and_then(|owner| newest.get_mut(owner)) else { return false };
+            *count += 1;
+            *count > keep
+        };
+        let rows = self.blocks.iter().rev().flat_map(|block| block.rows.iter().rev());
+        rows.filter(is_surplus).map(|(key, _)| *key).collect()
+    }
+
+    /// Forgets these rows.
+    pub(super) fn forget(&mut self, gone: &HashSet<RowKey>) {
+        let is_kept = |(key, _): &(RowKey, CategoryId)| !gone.contains(key);
+        for block in &mut self.blocks {
+            if !block.rows.iter().all(is_kept) {
+                block.rows.retain(is_kept);
+                *block = Block::of(std::mem::take(&mut block.rows));
+            }
+        }
+        self.blocks.retain(|block| !block.rows.is_empty());
+        self.patients.retain(|_, rows| {
+            rows.retain(is_kept);
+            !rows.is_empty()
+        });
     }
 
     /// Forgets the rows before `key`.
@@ -270,7 +310,7 @@ mod tests {
         let mut index = Index::default();
         check(&index, &[]);
         for (key, row) in &rows {
-            index.add(*key, row);
+            index.add(*key, row, true);
         }
         assert!(index.blocks.len() > 2);
         check(&index, &rows);
@@ -279,6 +319,29 @@ mod tests {
         rows.retain(|(key, row)| !is_removed(key, row));
         index.remove((u64::MAX, 0));
         check(&index, &rows);
+        rows.sort_unstable_by_key(|(key, _)| *key);
+        for keep in [3000, 700] {
+            let is_surplus = |number: usize, row: &RequestRow| {
+                let newer = rows.iter().skip(number).filter(|(_, newer)| newer.owner == row.owner).count();
+                row.owner.is_some() && newer > keep
+            };
+            let gone: HashSet<RowKey> = rows
+                .iter()
+                .enumerate()
+                .filter(|(number, (_, row))| is_surplus(*number, row))
+                .map(|(_, (key, _))| *key)
+                .collect();
+            let found = index.surplus(keep);
+            assert_eq!((found.len(), found.iter().copied().collect::<HashSet<_>>()), (gone.len(), gone.clone()));
+            index.forget(&gone);
+            rows.retain(|(key, _)| !gone.contains(key));
+            check(&index, &rows);
+        }
+        assert!(index.surplus(700).is_empty());
+        let unstored = RequestRow { owner: Some("0123456789ab".parse().unwrap()), ..RequestRow::default() };
+        (0..9).for_each(|number| index.add((9000, number), &unstored, false));
+        assert!(index.surplus(700).is_empty(), "what is in memory alone makes no room");
+        (0..9).for_each(|number| index.remove((9000, number)));
         index.forget_before((3000, 0));
         rows.retain(|(key, _)| *key >= (3000, 0));
         check(&index, &rows);
