@@ -1,9 +1,11 @@
 //! What a place to keep rows must be able to do. Backends see sealed values only.
 
+use std::any::Any;
 use std::io;
 
 use super::batch::Op;
 use super::{KeyRange, StoreError, Table};
+use warmpool_core::panics;
 
 /// A failure of the backend. Every one of them ends the process: none can be repaired while it runs.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +19,11 @@ pub(super) enum BackendError {
 }
 
 impl BackendError {
+    /// The error of a thread beside the database that panicked: what the database holds is not to blame.
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        Self::Io(io::Error::other(format!("panic: {}", panics::said(panic))))
+    }
+
     /// The error of a start that could not write the database.
     pub(super) fn writing(self) -> StoreError {
         StoreError::during("write the database")(self)

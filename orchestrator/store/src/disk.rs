@@ -1,11 +1,12 @@
 //! What a thread of its own looks at every second: how much of the disk is used and free, and whether the backend's own threads work.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::StoreError;
-use super::backend::ThreadCheck;
+use super::backend::{BackendError, ThreadCheck};
 use super::health::StoreThread;
 use super::request::Context;
 
@@ -20,7 +21,7 @@ pub(super) fn watch(
     mut check: ThreadCheck,
 ) -> Result<mpsc::Sender<()>, StoreError> {
     let (watched, ended) = mpsc::channel();
-    let context = context.clone();
+    let (context, failing) = (context.clone(), context.clone());
     let mut measure = move || {
         let _busy = context.monitor.busy(StoreThread::Gauge);
         context.monitor.measured_free((context.free_space)());
@@ -37,7 +38,10 @@ pub(super) fn watch(
         .name("store-disk".into())
         .spawn(move || {
             while ended.recv_timeout(MEASURE_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                measure();
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut measure)) {
+                    failing.fatal(&BackendError::panicked(panic.as_ref()));
+                    return;
+                }
             }
         })
         .map_err(StoreError::during("start the thread that measures the disk"))?;

@@ -123,11 +123,23 @@ impl Change {
         Self { t: table.name().to_owned(), k: BASE64.encode(key), v }
     }
 
-    pub(super) fn into_op(self) -> Option<Op> {
-        let value = self.v.map(|text| BASE64.decode(text)).transpose().ok()?;
-        Some(Op { table: Table::from_name(&self.t)?, key: BASE64.decode(self.k).ok()?, value })
+    /// Which row it changes.
+    pub(super) fn place(&self) -> Place {
+        let hash = Sha256::new().chain_update(&self.t).chain_update([0]).chain_update(&self.k).finalize();
+        std::array::from_fn(|at| hash[at])
+    }
+
+    /// Errors: `NewerTable`; `Io` where it is none that a release wrote.
+    pub(super) fn into_op(self) -> Result<Op, StoreError> {
+        let unread = |_| StoreError::during("read a change")(io::ErrorKind::InvalidData);
+        let Some(table) = Table::from_name(&self.t) else { return Err(StoreError::NewerTable { table: self.t }) };
+        let value = self.v.map(|text| BASE64.decode(text)).transpose().map_err(unread)?;
+        Ok(Op { table, key: BASE64.decode(self.k).map_err(unread)?, value })
     }
 }
+
+/// Tells rows apart, in little memory: a digest of table and key.
+pub(super) type Place = [u8; 16];
 
 /// Comes before the content of a file.
 #[derive(Serialize, Deserialize)]
@@ -286,7 +298,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut files = 0;
     let mut ops = Vec::new();
-    let mut commit_point = None;
+    let (mut commit_point, mut newer) = (None, None);
     loop {
         // The trailer's hash is of what comes before it.
         let hash = input.hash.clone();
@@ -322,12 +334,21 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
             files += 1;
             continue;
         }
-        let op = change(&bytes).ok_or_else(|| bad(format!("entry {number} cannot be read")))?;
-        *counts.entry(op.table.name().to_owned()).or_default() += 1;
-        ops.push(op);
+        let unread = || bad(format!("entry {number} cannot be read"));
+        let line: Change = serde_json::from_slice(&bytes).map_err(|_| unread())?;
+        *counts.entry(line.t.clone()).or_default() += 1;
+        match line.into_op() {
+            Ok(op) => ops.push(op),
+            // Told only of a dump that is whole: damage is no newer release.
+            Err(error @ StoreError::NewerTable { .. }) => newer = Some(error),
+            Err(_) => return Err(unread()),
+        }
         if ops.len() == PAGE {
             target.rows(std::mem::take(&mut ops))?;
         }
+    }
+    if let Some(error) = newer {
+        return Err(error);
     }
     target.rows(ops)?;
     Ok(Restored {
@@ -379,8 +400,4 @@ impl<R: BufRead> Content<'_, '_, R> {
         io::copy(&mut self, &mut io::sink()).map_err(StoreError::io("read", path))?;
         Ok(self.left == 0)
     }
-}
-
-fn change(line: &[u8]) -> Option<Op> {
-    serde_json::from_slice::<Change>(line).ok()?.into_op()
 }

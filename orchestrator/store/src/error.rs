@@ -74,6 +74,12 @@ pub enum StoreError {
         /// The newest this release knows.
         supported: u32,
     },
+    /// The data has rows of a table that a newer release has.
+    #[error("the store has a table `{table}`, which this release does not know: install the newer release")]
+    NewerTable {
+        /// The table's name.
+        table: String,
+    },
     /// The file system refused something; the data is not to blame.
     #[error("cannot {doing}: {source}")]
     Io {

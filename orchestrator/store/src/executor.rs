@@ -59,7 +59,7 @@ impl Durable {
         for reply in replies {
             let _ = reply.send(Ok(()));
         }
-        Ok(())
+        self.journal.compact()
     }
 }
 

@@ -81,11 +81,12 @@ impl Store {
 
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
     /// and the restoring of a backup: call it at the start, or where blocking is allowed.
-    /// Errors: [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] if a newer release wrote it,
-    /// [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
+    /// Errors: [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] and [`StoreError::NewerTable`] if a
+    /// newer release wrote it, [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
-        let journal = FileJournal::open(dir)?;
+        let mut journal = FileJournal::open(dir)?;
+        journal.compact().map_err(BackendError::writing)?;
         let place = StoreLocation { dir: dir.to_owned(), history: journal.history().to_owned(), lock };
         let context = Context::new(&place, prepared.ledger.commits(), &options)?;
         let backend = (Box::new(prepared.backend) as Box<dyn Backend>, prepared.ledger);

@@ -11,9 +11,14 @@
 //! Each line begins with the CRC-32 of its JSON. A batch is one line, with the number of its commit. It is written once the
 //! batch itself is durable, and synced before the call answers: that costs one sync of a few bytes, where a dump costs
 //! as much as the store is large.
+//!
+//! A journal that has grown is written anew beside itself, without the lines of which every change was made over by a later one. Numbers
+//! only grow, so from whatever moment the rest is replayed, it leads to the same state. Lines are kept as they are or not at
+//! all: those of another release, or damaged ones, stay.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,14 +27,19 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::dump::Change;
-use super::layout::{JOURNAL, sync_parent};
+use super::disk::free_bytes;
+use super::dump::{Change, Place};
+use super::layout::{JOURNAL, UNFINISHED_JOURNAL, sync_parent};
 use super::ledger::{CommitPoint, Ledger};
 use super::record::sealed;
 use warmpool_core::ids::random_bytes;
 
 /// No line is longer: what is irrevocable is small.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
+/// A journal that is smaller is never compacted, and a larger one once it is twice as large as it was after the last time.
+const COMPACT_FROM: u64 = 1024 * 1024;
+/// Compacting takes at most this part of what is free on the disk, for as long as there are two journals.
+const SHARE_OF_FREE: u64 = 4;
 
 /// An irrevocable batch, and the number of its commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +52,9 @@ pub(super) struct Entry {
 pub(super) trait Journal: Send {
     /// Returns once they survive loss of power.
     fn keep(&mut self, entries: &[Entry]) -> Result<(), BackendError>;
+
+    /// Removes what needs to be kept no more, where there may be much of it.
+    fn compact(&mut self) -> Result<(), BackendError>;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -62,6 +75,10 @@ pub(super) struct FileJournal {
     file: File,
     path: PathBuf,
     history: String,
+    /// How many bytes it has.
+    length: u64,
+    /// How many it has when it is compacted.
+    compact_from: u64,
 }
 
 impl FileJournal {
@@ -72,7 +89,7 @@ impl FileJournal {
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = opened.map_err(StoreError::io("open", &path))?;
-        let mut journal = Self { file, path, history: String::new() };
+        let mut journal = Self { file, path, history: String::new(), length: 0, compact_from: COMPACT_FROM };
         let whole = journal.read(|_| Ok(()))?;
         let io = StoreError::io("write", &journal.path);
         let begun = (|| {
@@ -83,6 +100,7 @@ impl FileJournal {
                 let header = Header { warmpool_irrevocable: 1, history: journal.history.clone() };
                 journal.file.write_all(&line(&header)?)?;
             }
+            journal.length = journal.file.stream_position()?;
             journal.file.sync_all()
         })();
         begun.map_err(io)?;
@@ -95,27 +113,76 @@ impl FileJournal {
         &self.history
     }
 
-    /// Passes on each entry, and returns where the last whole line ends.
-    fn read(&mut self, mut each: impl FnMut(Entry) -> Result<(), StoreError>) -> Result<u64, StoreError> {
-        let io = || StoreError::io("read", &self.path);
-        self.file.seek(SeekFrom::Start(0)).map_err(io())?;
-        let mut from = BufReader::new(&self.file);
-        let (mut end, mut bytes) = (0, Vec::new());
-        loop {
-            bytes.clear();
-            let read = from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes).map_err(io())?;
-            if bytes.last() != Some(&b'\n') {
-                return Ok(end);
+    /// Passes on the changes of each line, and returns where the last whole line ends.
+    fn read(&mut self, mut each: impl FnMut(Line) -> Result<(), StoreError>) -> Result<u64, StoreError> {
+        self.file.seek(SeekFrom::Start(0)).map_err(StoreError::io("read", &self.path))?;
+        let (path, history) = (&self.path, &mut self.history);
+        lines(path, &self.file, |at, bytes| {
+            if let Some(line) = parse::<Line>(bytes) {
+                return each(line);
             }
-            end += read as u64;
-            if let Some(entry) = parse::<Line>(&bytes).and_then(entry) {
-                each(entry)?;
-            } else if let Some(header) = parse::<Header>(&bytes) {
-                self.history = header.history;
-            } else {
-                tracing::error!(path = %self.path.display(), at = end - read as u64, "a line of the journal is damaged");
+            match parse::<Header>(bytes) {
+                Some(header) => *history = header.history,
+                None => tracing::error!(path = %path.display(), at, "a line of the journal is damaged"),
             }
+            Ok(())
+        })
+    }
+
+    /// Writes the lines that are needed to a file beside it, which then takes its name. Nothing where all of them are.
+    fn rewrite(&self) -> Result<Option<(File, u64)>, StoreError> {
+        let unneeded = self.unneeded()?;
+        let rest = self.length.saturating_sub(unneeded.values().sum());
+        if unneeded.is_empty() || free_bytes(&self.path).is_some_and(|free| free / SHARE_OF_FREE < rest) {
+            return Ok(None);
         }
+        let unfinished = self.path.with_file_name(UNFINISHED_JOURNAL);
+        let io = || StoreError::io("write", &unfinished);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&unfinished).map_err(io())?;
+        let (mut out, mut length) = (BufWriter::new(&file), 0);
+        lines(&self.path, self.reopened()?, |at, bytes| {
+            if unneeded.contains_key(&at) {
+                return Ok(());
+            }
+            length += bytes.len() as u64;
+            out.write_all(bytes).map_err(io())
+        })?;
+        out.flush().map_err(io())?;
+        drop(out);
+        file.sync_all().map_err(io())?;
+        fs::rename(&unfinished, &self.path).map_err(io())?;
+        Ok(Some((file, length)))
+    }
+
+    /// Where the lines begin of which every change was made over by a later one, and how long they are. The last line stays: it has
+    /// the highest number.
+    fn unneeded(&self) -> Result<HashMap<u64, u64>, StoreError> {
+        let (mut found, mut last): (HashMap<u64, u64>, HashMap<Place, u64>) = Default::default();
+        let (mut newest, mut newest_at, mut in_order) = (0, 0, true);
+        lines(&self.path, self.reopened()?, |at, bytes| {
+            if let Some(Line { n, ops }) = parse(bytes) {
+                in_order &= n >= newest;
+                (newest, newest_at) = (n, at);
+                found.insert(at, bytes.len() as u64);
+                last.extend(ops.iter().map(|change| (change.place(), at)));
+            }
+            Ok(())
+        })?;
+        // A replay from some moment would begin elsewhere than numbers that go back suggest.
+        if !in_order {
+            return Ok(HashMap::new());
+        }
+        for at in last.values().chain([&newest_at]) {
+            found.remove(at);
+        }
+        Ok(found)
+    }
+
+    /// The file at another place of its own.
+    fn reopened(&self) -> Result<File, StoreError> {
+        File::open(&self.path).map_err(StoreError::io("read", &self.path))
     }
 
     /// Makes again what is irrevocable and came after this moment; all of it where the moment is of another history, or none.
@@ -128,15 +195,17 @@ impl FileJournal {
     ) -> Result<u64, StoreError> {
         let after = after.filter(|point| point.history == self.history).map_or(0, |point| point.commits);
         let (mut made, mut last) = (0, 0);
-        self.read(|entry| {
-            last = last.max(entry.commits);
-            if entry.commits > after {
-                ledger.apply(backend, sealed(&entry.ops)).map_err(BackendError::writing)?;
+        let read = self.read(|line| {
+            last = last.max(line.n);
+            if line.n > after {
+                let ops = line.ops.into_iter().map(Change::into_op).collect::<Result<Vec<Op>, _>>()?;
+                ledger.apply(backend, sealed(&ops)).map_err(BackendError::writing)?;
                 made += 1;
             }
             Ok(())
-        })?;
+        });
         self.file.seek(SeekFrom::End(0)).map_err(StoreError::io("read", &self.path))?;
+        read?;
         ledger.skip_to(last);
         Ok(made)
     }
@@ -150,7 +219,48 @@ impl Journal for FileJournal {
         }
         self.file.write_all(&bytes)?;
         self.file.sync_data()?;
+        self.length += bytes.len() as u64;
         Ok(())
+    }
+
+    fn compact(&mut self) -> Result<(), BackendError> {
+        if self.length < self.compact_from {
+            return Ok(());
+        }
+        match self.rewrite() {
+            Ok(Some((file, length))) => {
+                (self.file, self.length) = (file, length);
+                // Until then the old one may come back, without what the new one will be given.
+                sync_parent(&self.path).map_err(io::Error::other)?;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "the journal of irrevocable changes stays as large as it is");
+                let _ = fs::remove_file(self.path.with_file_name(UNFINISHED_JOURNAL));
+            }
+        }
+        self.compact_from = COMPACT_FROM.max(2 * self.length);
+        Ok(())
+    }
+}
+
+/// Passes on each whole line with the place where it begins, and returns where the last one ends.
+fn lines(
+    path: &Path,
+    from: impl Read,
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), StoreError>,
+) -> Result<u64, StoreError> {
+    let mut from = BufReader::new(from);
+    let (mut end, mut bytes) = (0, Vec::new());
+    loop {
+        bytes.clear();
+        let read = from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+        let read = read.map_err(StoreError::io("read", path))?;
+        if bytes.last() != Some(&b'\n') {
+            return Ok(end);
+        }
+        each(end, &bytes)?;
+        end += read as u64;
     }
 }
 
@@ -165,15 +275,12 @@ fn parse<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
     serde_json::from_str(json).ok().filter(|_| whole)
 }
 
-fn entry(line: Line) -> Option<Entry> {
-    let ops = line.ops.into_iter().map(Change::into_op).collect::<Option<Vec<Op>>>()?;
-    Some(Entry { commits: line.n, ops })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Table;
+    use proptest::prelude::*;
+
     use super::super::memory::MemoryBackend;
+    use super::super::{KeyRange, Table};
     use super::*;
 
     fn entry(commits: u64, key: &[u8], value: Option<&[u8]>) -> Entry {
@@ -204,21 +311,104 @@ mod tests {
         assert_eq!(replayed(dir.path(), None), (vec![1, 0, 1], 9));
     }
 
+    /// Every row, and the number of the last commit, after a replay from so many commits on.
+    fn state(journal: &mut FileJournal, after: u64) -> (Vec<(Vec<u8>, Vec<u8>)>, u64) {
+        let (mut backend, mut ledger) = (MemoryBackend::default(), Ledger::default());
+        let point = CommitPoint { history: journal.history().to_owned(), commits: after };
+        for key in 0..6 {
+            ledger.apply(&mut backend, sealed(&entry(0, &[key], Some(b"old")).ops)).unwrap();
+        }
+        journal.replay(Some(&point), &mut backend, &mut ledger).unwrap();
+        (backend.scan(Table::Keys, &KeyRange::all(), usize::MAX).unwrap(), ledger.commits())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn a_compacted_journal_leads_to_the_same_state_from_wherever_it_is_replayed(
+            batches in prop::collection::vec(
+                (1..4u64, prop::collection::vec((0..6u8, prop::option::of(0..9u8)), 0..4)), 1..30,
+            ),
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut journal = FileJournal::open(dir.path()).unwrap();
+            // More than there are batches, since each that is made again counts as one.
+            let mut commits = 100;
+            for (step, ops) in &batches {
+                commits += step;
+                let op = |(key, value): &(u8, Option<u8>)| {
+                    Op { table: Table::Keys, key: vec![*key], value: value.map(|value| vec![value]) }
+                };
+                journal.keep(&[Entry { commits, ops: ops.iter().map(op).collect() }]).unwrap();
+            }
+            let before: Vec<_> = (100..=commits).map(|after| state(&mut journal, after)).collect();
+            journal.compact_from = 0;
+            journal.compact().unwrap();
+            let text = fs::read_to_string(dir.path().join(JOURNAL)).unwrap();
+            prop_assert!(text.lines().count() <= 8, "the head, a line each for six rows, and the last one: {text}");
+            let mut again = FileJournal::open(dir.path()).unwrap();
+            let after: Vec<_> = (100..=commits).map(|after| state(&mut again, after)).collect();
+            prop_assert_eq!(before, after);
+            journal.keep(&[entry(commits + 1, b"z", Some(b"later"))]).unwrap();
+            let mut again = FileJournal::open(dir.path()).unwrap();
+            prop_assert_eq!(state(&mut again, commits), state(&mut journal, commits));
+            prop_assert_eq!(state(&mut again, commits).1, commits + 1, "it goes on in the new file");
+        }
+    }
+
+    #[test]
+    fn a_journal_stays_small_and_keeps_what_it_cannot_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, unfinished) = (dir.path().join(JOURNAL), dir.path().join(UNFINISHED_JOURNAL));
+        let mut journal = FileJournal::open(dir.path()).unwrap();
+        let history = journal.history().to_owned();
+        let newer = line(&serde_json::json!({"n": 1, "ops": [{"t": "newer", "k": "QQ=="}]})).unwrap();
+        let odd = [&newer[..], b"damaged\n"].concat();
+        journal.file.write_all(&odd).unwrap();
+        let mut journal = FileJournal::open(dir.path()).unwrap();
+        for commits in 2..200 {
+            fs::write(&unfinished, "of a process that was killed").unwrap();
+            journal.keep(&[entry(commits, &[u8::try_from(commits % 2).unwrap()], Some(&[b'x'; 40_000]))]).unwrap();
+            journal.compact().unwrap();
+            let length = fs::metadata(&path).unwrap().len();
+            assert!(length < 2 * COMPACT_FROM && length == journal.length, "{length} bytes after {commits}");
+        }
+        let kept = fs::read(&path).unwrap();
+        assert!(kept.windows(odd.len()).any(|part| part == odd), "what is not its own stays");
+        let mut journal = FileJournal::open(dir.path()).unwrap();
+        assert_eq!(journal.history(), history);
+        let (mut backend, mut ledger) = (MemoryBackend::default(), Ledger::default());
+        let point = CommitPoint { history, commits: 1 };
+        journal.replay(Some(&point), &mut backend, &mut ledger).unwrap();
+        assert_eq!(ledger.commits(), 199);
+        let needed = journal.replay(None, &mut backend, &mut ledger);
+        assert!(matches!(needed, Err(StoreError::NewerTable { table }) if table == "newer"));
+
+        // A folder in its place stands for whatever the disk may refuse.
+        fs::remove_file(&unfinished).unwrap_or_default();
+        fs::create_dir(&unfinished).unwrap();
+        journal.compact_from = 0;
+        journal.keep(&[entry(200, &[0], None)]).unwrap();
+        journal.compact().unwrap();
+        journal.keep(&[entry(201, &[1], None)]).unwrap();
+        assert!(fs::read(&path).unwrap().starts_with(&kept), "it goes on as it is");
+    }
+
     #[test]
     fn a_line_cut_short_is_taken_off_and_a_damaged_one_passed_over() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(JOURNAL);
         FileJournal::open(dir.path()).unwrap().keep(&[entry(1, b"a", Some(b"x")), entry(2, b"b", None)]).unwrap();
-        let good = std::fs::read(&path).unwrap();
+        let good = fs::read(&path).unwrap();
         for cut in 1..good.len() {
-            std::fs::write(&path, &good[..cut]).unwrap();
+            fs::write(&path, &good[..cut]).unwrap();
             FileJournal::open(dir.path()).unwrap().keep(&[entry(3, b"c", Some(b"y"))]).unwrap();
             assert_eq!(replayed(dir.path(), None).0[2], 1, "cut at {cut}: what comes later is kept");
         }
         let lines: Vec<usize> = good.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
         let mut bad = good;
         bad[lines[0] + 20] ^= 1;
-        std::fs::write(&path, &bad).unwrap();
+        fs::write(&path, &bad).unwrap();
         assert_eq!(replayed(dir.path(), None).0, vec![0, 0, 0], "the deletion after it is made again");
     }
 }

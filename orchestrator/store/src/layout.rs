@@ -11,6 +11,8 @@ pub(super) const DATABASE: &str = "db";
 pub(super) const MARK: &str = "db.mark";
 /// Changes that hold whatever becomes of the database.
 pub(super) const JOURNAL: &str = "db.irrevocable";
+/// A journal that is being compacted.
+pub(super) const UNFINISHED_JOURNAL: &str = "db.irrevocable.new";
 /// A database that is being built.
 pub(super) const UNFINISHED: &str = "db.new";
 /// Where files of a backup lie until all of them are there.

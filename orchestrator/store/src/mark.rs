@@ -161,6 +161,14 @@ impl Mark {
     }
 }
 
+/// Makes the mark that of a boot before this one, after which only one commit was durable.
+#[cfg(test)]
+pub(super) fn mark_another_boot(dir: &Path) {
+    let reached = Reached { boot: [b'x'; BOOT_BYTES], durable: 1, ..Reached::read(dir).unwrap() };
+    let file = OpenOptions::new().write(true).open(dir.join(MARK)).unwrap();
+    file.write_all_at(&reached.encode(), reached.turn % 2 * SLOT).unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,9 @@ use super::backend::{Backend as _, BackendError};
 use super::build::{Built, build};
 use super::dump::{self, Restored};
 use super::journal::FileJournal;
-use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, numbered, sync_parent};
+use super::layout::{
+    DATABASE, MARK, STAGING, UNFINISHED, UNFINISHED_JOURNAL, create_private_dir, numbered, sync_parent,
+};
 use super::ledger::{CommitPoint, Ledger};
 use super::lock::DirLock;
 use super::mark::Reached;
@@ -142,13 +144,24 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     Ok((OpenedDatabase { backend, ledger, recovery }, lock))
 }
 
-/// Makes what is irrevocable again where a database that was put here by hand lacks it.
+/// Makes what is irrevocable again where a database that was put here by hand lacks it, and lets no later commit have the number of
+/// one that was lost with the power: a backup may hold that one, and would then count as newer than what is irrevocable.
 fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
     let mut journal = FileJournal::open(dir)?;
     let commit_point = CommitPoint { history: journal.history().to_owned(), commits: ledger.commits() };
     let replayed = journal.replay(Some(&commit_point), backend, ledger)?;
     if replayed > 0 {
         tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
+    }
+    let reached = Reached::read(dir).map(|reached| reached.highest());
+    let given = reached.into_iter().chain(newest_backup(dir, journal.history())).max().unwrap_or(0);
+    let is_behind = ledger.commits() < given;
+    if is_behind {
+        // Written now, since the mark will say so.
+        ledger.skip_to(given);
+        ledger.apply(backend, Vec::new()).map_err(BackendError::writing)?;
+    }
+    if replayed > 0 || is_behind {
         backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)?;
     }
     Ok(())
@@ -165,6 +178,8 @@ fn remove_unfinished(dir: &Path) {
             _ => {}
         }
     }
+    // Without it the journal itself is whole.
+    let _ = fs::remove_file(dir.join(UNFINISHED_JOURNAL));
 }
 
 /// Opens the database that is there, unless it is known or found to be bad.
@@ -202,11 +217,16 @@ fn try_open(
 /// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
 fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), StoreError> {
     let history = FileJournal::open(dir)?.history().to_owned();
-    let newest = backup_folder::list(dir).into_iter().next().and_then(|(_, path)| dump::moment_of(&path));
-    if newest.is_some_and(|newest| newest.history == history && newest.commits >= commits) {
+    if newest_backup(dir, &history).is_some_and(|newest| newest >= commits) {
         return Ok(());
     }
     dump_all(dir, backend, CommitPoint { history, commits })
+}
+
+/// How many commits the newest backup has, if it is of this data directory.
+fn newest_backup(dir: &Path, history: &str) -> Option<u64> {
+    let (_, path) = backup_folder::list(dir).into_iter().next()?;
+    dump::moment_of(&path).filter(|newest| newest.history == history).map(|newest| newest.commits)
 }
 
 /// Dumps a database into the directory of backups, and what is kept apart into its file.
@@ -242,7 +262,9 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
                 built = Some(found);
                 break;
             }
-            Err(error @ (StoreError::Backup { .. } | StoreError::NewerSchema { .. })) => {
+            Err(
+                error @ (StoreError::Backup { .. } | StoreError::NewerSchema { .. } | StoreError::NewerTable { .. }),
+            ) => {
                 unusable.push(error.to_string());
             }
             Err(error) => return Err(error),

@@ -24,6 +24,9 @@ const CLEAN_EVERY: Duration = Duration::from_secs(1);
 /// The thread in which sled cleans, as sled names it.
 const CLEANER: &str = "log flusher";
 
+/// The tree that sled makes in each database.
+const SLEDS_OWN: &[u8] = b"__sled__default";
+
 /// How long another database at the same place may take to let go of it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -70,6 +73,17 @@ impl SledBackend {
         File::open(path.join("conf"))?.sync_all()?;
         File::open(path)?.sync_all()?;
         Ok(Self { db, trees, file })
+    }
+
+    /// A table with rows that this release does not have, if there is one: a newer release wrote it. The ledger counts its rows.
+    pub(super) fn unknown_table(&self) -> Result<Option<String>, BackendError> {
+        for name in self.db.tree_names() {
+            let is_known = Table::ALL.iter().any(|table| table.name().as_bytes() == &*name) || &*name == SLEDS_OWN;
+            if !is_known && !self.db.open_tree(&name)?.is_empty() {
+                return Ok(Some(String::from_utf8_lossy(&name).into_owned()));
+            }
+        }
+        Ok(None)
     }
 
     fn tree(&self, table: Table) -> Result<&::sled::Tree, BackendError> {
@@ -216,6 +230,16 @@ fn is_system_fault(error: &io::Error) -> bool {
                 | io::ErrorKind::ReadOnlyFilesystem
                 | io::ErrorKind::OutOfMemory
         ),
+    }
+}
+
+#[cfg(test)]
+impl SledBackend {
+    /// Sets or removes a row of a table of any name.
+    pub(super) fn change_any(&self, table: &str, key: &[u8], value: Option<&[u8]>) {
+        let tree = self.db.open_tree(table).unwrap();
+        value.map_or_else(|| tree.remove(key), |value| tree.insert(key, value)).unwrap();
+        tree.flush().unwrap();
     }
 }
 

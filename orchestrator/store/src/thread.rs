@@ -90,11 +90,11 @@ fn run_barrier(mut durable: Durable, waiting: &std_mpsc::Receiver<Flushed>, cont
     while let Ok(first) = waiting.recv() {
         group.push(first);
         group.extend(waiting.try_iter().take(BARRIER_QUEUE));
-        let outcome = {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
             let _busy = context.monitor.busy(StoreThread::Barrier);
             durable.settle(&mut group, context).and_then(|()| context.mark.sync_if_due())
-        };
-        if let Err(error) = outcome {
+        }));
+        if let Err(error) = outcome.unwrap_or_else(|panic| Err(BackendError::panicked(panic.as_ref()))) {
             // After a failed sync the kernel may have dropped the pages: only a fresh process can find out.
             context.fatal(&error);
             return;

@@ -38,7 +38,12 @@ pub(super) fn open_and_verify(database: &Path, timeout: Duration) -> Result<Soun
         move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 let backend = SledBackend::open(&database)?;
-                match inspect(&backend, &progress) {
+                let unknown = backend.unknown_table().map_err(OpenError::from);
+                let sound = unknown.and_then(|unknown| match unknown {
+                    Some(table) => Err(OpenError::Error(StoreError::NewerTable { table })),
+                    None => inspect(&backend, &progress),
+                });
+                match sound {
                     Ok(ledger) => Ok((backend, ledger)),
                     Err(OpenError::GiveUp(cause)) => {
                         // Closing a damaged database may write to it, hang or panic.

@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    DataPath, DumpTarget, FileLine, Header, Op, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Trailer, change, read,
+    Change, DataPath, DumpTarget, FileLine, Header, Op, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Trailer, read,
 };
 
 #[derive(Default)]
@@ -63,8 +63,8 @@ pub(crate) fn sealed(lines: &[u8]) -> Vec<u8> {
             let content = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(1);
             rest = rest.get(content..).unwrap_or_default();
             files += 1;
-        } else if let Some(op) = change(line) {
-            *counts.entry(op.table.name().to_owned()).or_default() += 1;
+        } else if let Ok(Change { t, .. }) = serde_json::from_slice(line) {
+            *counts.entry(t).or_default() += 1;
         }
     }
     let trailer = Trailer { lines: counts, files, sha256: hex::encode(Sha256::digest(&dump)) };

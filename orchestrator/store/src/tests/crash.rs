@@ -9,6 +9,7 @@ use super::*;
 
 const VARIABLE: &str = "WARMPOOL_TEST_WRITER";
 const HALF: &str = "WARMPOOL_TEST_HALF_A_DUMP";
+const IRREVOCABLE: &str = "WARMPOOL_TEST_IRREVOCABLE_WRITER";
 const WINDOW: u64 = 8;
 
 fn value(number: u64) -> Vec<u8> {
@@ -73,6 +74,66 @@ async fn writer() {
     }
 }
 
+/// So large that the journal is compacted after some of them.
+fn large(number: u64) -> Vec<u8> {
+    [&number.to_be_bytes()[..], &[b'x'; 60_000]].concat()
+}
+
+/// The last irrevocable step, after checking that those before it are there.
+async fn last_irrevocable(store: &Store) -> u64 {
+    let rows = store.scan(Table::Keys, KeyRange::all(), usize::MAX).await.unwrap();
+    let number = |row: &Row| u64::from_be_bytes(row.value[..8].try_into().unwrap());
+    let last = rows.iter().map(number).max().unwrap_or(0);
+    for number in last.saturating_sub(2).max(1)..=last {
+        let row = rows.iter().find(|row| row.key == (number % 3).to_be_bytes());
+        assert!(row.is_some_and(|row| row.value == large(number)), "{number} of {last} is lost");
+    }
+    last
+}
+
+/// Run as a process of its own: takes irrevocable steps for ever and says so after each.
+#[tokio::test]
+async fn irrevocable_writer() {
+    let Some(dir) = std::env::var_os(IRREVOCABLE) else {
+        return;
+    };
+    let store = open_sled(Path::new(&dir));
+    let mut number = last_irrevocable(&store).await;
+    let mut out = std::io::stdout();
+    loop {
+        number += 1;
+        let mut batch = Batch::new();
+        batch.put(Table::Keys, (number % 3).to_be_bytes(), large(number)).irrevocable();
+        store.commit(batch, Durability::Process).await.unwrap();
+        out.write_all(format!("\nack {number}\n").as_bytes()).unwrap();
+        out.flush().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_kill_while_the_journal_is_compacted_loses_nothing_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random::seeded("WARMPOOL_CRASH_SEED");
+    let mut acked = 0;
+    open_sled(dir.path()).close().await.unwrap();
+    for round in 0..rounds("WARMPOOL_CRASH_ROUNDS", 8) {
+        let writer = Writer::start_as("crash::irrevocable_writer", IRREVOCABLE, dir.path());
+        let last = writer.run(Duration::from_millis(random.below(600)));
+        acked = writer.kill(last).unwrap_or(acked);
+        // Without the database there is the journal alone.
+        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        let store = Store::open(dir.path(), options()).unwrap().store;
+        let recovered = last_irrevocable(&store).await;
+        assert!(recovered == acked || recovered == acked + 1, "round {round}: {acked} answered, {recovered} recovered");
+        acked = recovered;
+        store.close().await.unwrap();
+        let length = std::fs::metadata(dir.path().join("db.irrevocable")).unwrap().len();
+        assert!(length < 2 << 20, "{length} bytes");
+        assert!(!dir.path().join("db.irrevocable.new").exists());
+    }
+    println!("{acked} steps");
+}
+
 /// Run as a process of its own: writes half a dump, and says so.
 #[test]
 fn half_a_dump() {
@@ -127,7 +188,11 @@ struct Writer {
 
 impl Writer {
     fn start(dir: &Path) -> Self {
-        let mut child = again_as("crash::writer", VARIABLE, dir).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_as("crash::writer", VARIABLE, dir)
+    }
+
+    fn start_as(test: &str, variable: &str, dir: &Path) -> Self {
+        let mut child = again_as(test, variable, dir).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::sync_channel(1 << 20);
         std::thread::spawn(move || {

@@ -130,6 +130,8 @@ async fn every_failure_ends_the_process() {
         (FaultPoint::Journal, Fault::Error(io::ErrorKind::Other)),
         (FaultPoint::Read, Fault::Damage),
         (FaultPoint::Apply, Fault::Panic),
+        (FaultPoint::Barrier, Fault::Panic),
+        (FaultPoint::Journal, Fault::Panic),
     ];
     for (point, fault) in cases {
         let (faults, fatal) = (Faults::default(), Fatal::default());
@@ -154,11 +156,13 @@ async fn every_failure_ends_the_process() {
 
 #[tokio::test]
 async fn a_thread_of_the_backends_that_ends_is_a_failure_before_anybody_asks() {
-    let (faults, fatal) = (Faults::default(), Fatal::default());
-    let store = Store::faulty(&faults, StoreOptions { on_fatal: fatal.hook(), ..options() });
-    faults.next(FaultPoint::Threads, Fault::Damage);
-    until("the hook is called", || !fatal.reasons().is_empty()).await;
-    assert_eq!((fatal.reasons().len(), store.health().state), (1, StoreState::Failed));
+    for fault in [Fault::Damage, Fault::Panic] {
+        let (faults, fatal) = (Faults::default(), Fatal::default());
+        let store = Store::faulty(&faults, StoreOptions { on_fatal: fatal.hook(), ..options() });
+        faults.next(FaultPoint::Threads, fault);
+        until("the hook is called", || !fatal.reasons().is_empty()).await;
+        assert_eq!((fatal.reasons().len(), store.health().state), (1, StoreState::Failed));
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use std::fs;
 
 use super::super::backend::Backend as _;
 use super::super::batch::Op;
-use super::super::layout::{DATABASE, MARK};
+use super::super::layout::{DATABASE, JOURNAL, MARK};
+use super::super::mark::mark_another_boot;
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
 use super::super::{backup_folder, record};
@@ -146,6 +147,90 @@ async fn a_database_that_went_back_is_noticed_and_its_content_carried_over() {
     assert_eq!(value(&opened.store, Table::Keys, b"key").await.as_deref(), Some("revoked"));
     opened.store.close().await.unwrap();
     open_sled(dir.path()).close().await.unwrap();
+}
+
+/// After loss of power a database has fewer commits than the backup that was made before it.
+#[tokio::test]
+async fn no_commit_gets_the_number_of_one_that_a_backup_has() {
+    for has_mark in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (database, mark, earlier) = (dir.path().join(DATABASE), dir.path().join(MARK), dir.path().join("earlier"));
+        let store = open_sled(dir.path());
+        put(&store, Table::Keys, b"key", b"active").await;
+        copy_dir(&database, &earlier);
+        for number in 0..20_u8 {
+            put(&store, Table::Sessions, &[number], b"x").await;
+        }
+        if !has_mark {
+            store.backup().await.unwrap();
+        }
+        store.close().await.unwrap();
+        fs::remove_dir_all(&database).unwrap();
+        fs::rename(&earlier, &database).unwrap();
+        match has_mark {
+            true => mark_another_boot(dir.path()),
+            false => fs::remove_file(&mark).unwrap(),
+        }
+        let store = open_sled(dir.path());
+        let mut batch = Batch::new();
+        batch.put(Table::Keys, *b"key", *b"revoked").irrevocable();
+        store.commit(batch, Durability::Process).await.unwrap();
+        store.close().await.unwrap();
+        // Twice: the first start has written what the second one finds.
+        open_sled(dir.path()).close().await.unwrap();
+        let journal = fs::read_to_string(dir.path().join(JOURNAL)).unwrap();
+        let (_, json) = journal.lines().last().unwrap().split_once(' ').unwrap();
+        let line: serde_json::Value = serde_json::from_str(json).unwrap();
+        assert!(line["n"].as_u64().unwrap() > 20, "{json}");
+        if !has_mark {
+            damage(dir.path());
+            let opened = Store::open(dir.path(), options()).unwrap();
+            assert!(opened.recovery.unwrap().restored.is_some());
+            assert_eq!(value(&opened.store, Table::Keys, b"key").await.as_deref(), Some("revoked"));
+            opened.store.close().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_journal_stays_small_and_is_made_again_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(JOURNAL);
+    let length = || fs::metadata(&path).unwrap().len();
+    let store = open_sled(dir.path());
+    let large = |number: u8| [vec![number], vec![b'x'; 60_000]].concat();
+    let mut batch = Batch::new();
+    batch.put(Table::Keys, *b"key", *b"revoked").irrevocable();
+    store.commit(batch, Durability::Process).await.unwrap();
+    for number in 0..60 {
+        let mut batch = Batch::new();
+        batch.put(Table::Worlds, [number % 2], large(number)).irrevocable();
+        store.commit(batch, Durability::Process).await.unwrap();
+    }
+    store.close().await.unwrap();
+    assert!(length() < 2 << 20, "{} bytes", length());
+
+    // As a release left it that keeps every line.
+    let small = fs::read_to_string(&path).unwrap();
+    let (head, lines) = small.split_once('\n').unwrap();
+    fs::write(&path, format!("{head}\n{}", lines.repeat(9))).unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+    let grown = length();
+    assert!(grown > 2 << 20, "numbers that go back are none of its own");
+    let last = lines.lines().next_back().unwrap();
+    fs::write(&path, format!("{small}{}", format!("{last}\n").repeat(40))).unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+    assert!(length() < 1 << 20, "{} bytes", length());
+
+    damage(dir.path());
+    let opened = Store::open(dir.path(), options()).unwrap();
+    assert!(opened.recovery.is_some());
+    assert_eq!(value(&opened.store, Table::Keys, b"key").await.as_deref(), Some("revoked"));
+    for number in [58, 59] {
+        let kept = opened.store.get(Table::Worlds, &[number % 2]).await.unwrap();
+        assert_eq!(kept, Some(large(number)));
+    }
+    opened.store.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -98,6 +98,42 @@ async fn a_newer_schema_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_table_of_a_newer_release_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path()).await;
+    let change = |value: Option<&[u8]>| {
+        let backend = SledBackend::open(&dir.path().join(DATABASE)).unwrap();
+        backend.change_any("newer", b"key", value);
+    };
+    change(Some(&record::seal(Table::Keys, b"key", b"value")));
+    for attempt in 0..5 {
+        match Store::open(dir.path(), options()) {
+            Err(StoreError::NewerTable { table }) => assert_eq!(table, "newer"),
+            other => panic!("attempt {attempt}: {other:?}"),
+        }
+    }
+    change(None);
+    let store = open_sled(dir.path());
+    assert_eq!(has(&store).await, (true, true), "a table without rows says nothing");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dump_with_a_table_of_a_newer_release_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dump");
+    let mut dump = dump::fuzzing::sealed(b"{\"t\":\"newer\",\"k\":\"AAE=\",\"v\":\"AgM=\"}\n");
+    fs::write(&file, &dump).unwrap();
+    let refused = restore(dir.path(), &file, &[]);
+    assert!(matches!(&refused, Err(StoreError::NewerTable { table }) if table == "newer"), "{refused:?}");
+    let at = dump.windows(5).position(|part| part == b"newer").unwrap();
+    dump[at] ^= 1;
+    fs::write(&file, &dump).unwrap();
+    let refused = restore(dir.path(), &file, &[]);
+    assert!(matches!(refused, Err(StoreError::Backup { .. })), "damage is no newer release: {refused:?}");
+}
+
+#[tokio::test]
 async fn a_wrong_record_is_found_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path()).await;
