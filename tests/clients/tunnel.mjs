@@ -46,6 +46,10 @@ assert.equal(await status('get', '/json/version/'), 200);
 assert.equal(await status('PUT', '/json/new?about:blank'), 200);
 assert.equal(await status('GET', '/json/version', { host: 'evil.example' }), 403);
 assert.equal(await status('GET', '/json/version', { origin: 'https://evil.example' }), 403);
+// A picture on a page of the user's own browser sends no origin.
+assert.equal(await status('PUT', '/json/new?about:blank', { 'sec-fetch-site': 'cross-site' }), 403);
+assert.equal(await status('GET', '/json/version', { 'sec-fetch-site': 'same-site' }), 403);
+assert.equal(await status('GET', '/json/new?about:blank'), 405);
 assert.equal(await status('GET', '/nowhere'), 404);
 
 // The whole browser, which ends the session and with it the tunnel.

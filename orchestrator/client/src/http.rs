@@ -23,6 +23,7 @@ use warmpool_core::error::Code;
 
 use super::arguments::Service;
 use super::error::ClientError;
+use super::show::control_free;
 
 const SECRET_KEY: HeaderName = HeaderName::from_static("service-secret-key");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -130,7 +131,7 @@ impl Caller {
             Ok(ErrorBody { error }) if error.code == Code::InvalidKey.as_str() => {
                 return Err(ClientError::Key(format!("the daemon at {} does not know this key", self.base)));
             }
-            Ok(ErrorBody { error }) => (error.message, error.field),
+            Ok(ErrorBody { error }) => (control_free(&error.message), error.field.as_deref().map(control_free)),
             Err(_) => (format!("the daemon answered {status}"), None),
         };
         Err(ClientError::Refused { status, message, field })
@@ -191,7 +192,7 @@ fn header(key: &str) -> Result<HeaderValue, ClientError> {
 
 /// The error of an answer that cannot be read to its end.
 pub(super) fn broken(error: &dyn std::fmt::Display) -> ClientError {
-    ClientError::Unreachable(format!("the answer broke off: {error}"))
+    ClientError::Unreachable(control_free(&format!("the answer broke off: {error}")))
 }
 
 async fn read(response: Response<Incoming>) -> Result<Bytes, ClientError> {

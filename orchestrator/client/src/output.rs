@@ -1,6 +1,7 @@
-//! What goes to standard output: on a terminal for people, elsewhere as JSON.
+//! What goes to standard output: on a terminal for people, elsewhere as JSON. Much of it is what pages said, so a terminal gets no
+//! control characters but ends of lines and tabs: pages could move its cursor, or worse.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 
 use serde_json::Value;
 
@@ -20,5 +21,70 @@ pub(super) fn tell(value: &Value, json: bool, text: impl FnOnce() -> String) {
 
 pub(super) fn write(text: &str) {
     // The reader may have closed the pipe.
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    let _ = writeln!(stdout(), "{text}");
+}
+
+/// Standard output, for what goes there as it comes.
+pub(super) fn stdout() -> Box<dyn Write> {
+    let stdout = io::stdout();
+    if stdout.is_terminal() { Box::new(ControlFree::new(stdout)) } else { Box::new(stdout) }
+}
+
+/// Passes text in UTF-8 on without its control characters, ends of lines and tabs excepted.
+struct ControlFree<W> {
+    to: W,
+    /// Whether the last byte is held back that began a character of two bytes, as the later control characters are.
+    is_begun: bool,
+}
+
+/// What the control characters from U+0080 to U+009F begin with.
+const BEGINNING: u8 = 0xc2;
+
+impl<W> ControlFree<W> {
+    const fn new(to: W) -> Self {
+        Self { to, is_begun: false }
+    }
+}
+
+impl<W: Write> Write for ControlFree<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let mut plain = Vec::with_capacity(text.len() + 1);
+        for &byte in text {
+            match (std::mem::take(&mut self.is_begun), byte) {
+                (true, 0x80..=0x9f) => continue,
+                (true, _) => plain.push(BEGINNING),
+                (false, _) => {}
+            }
+            match byte {
+                BEGINNING => self.is_begun = true,
+                b'\n' | b'\t' => plain.push(byte),
+                _ if byte.is_ascii_control() => {}
+                _ => plain.push(byte),
+            }
+        }
+        self.to.write_all(&plain)?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters_however_the_text_is_cut() {
+        let text = "a\u{1b}[2J\tb\r\n\u{9b}31mc\u{7f}\u{80}\u{9f}\u{a0}é世\u{85}¡\0\u{8}d\n".as_bytes();
+        for step in 1..=text.len() {
+            let mut plain = ControlFree::new(Vec::new());
+            for part in text.chunks(step) {
+                plain.write_all(part).unwrap();
+            }
+            plain.flush().unwrap();
+            assert_eq!(String::from_utf8(plain.to).unwrap(), "a[2J\tb\n31mc\u{a0}é世¡d\n", "cut every {step} bytes");
+        }
+    }
 }

@@ -229,7 +229,7 @@ pub(super) fn ended(session: &SessionView) -> String {
 }
 
 /// Text without control characters, which pages could use to move the terminal's cursor.
-fn control_free(text: &str) -> String {
+pub(super) fn control_free(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 

@@ -18,7 +18,7 @@ use super::error::ClientError;
 use super::http::{Caller, broken, read_lines, save};
 use super::list::ListArguments;
 use super::naming::SetBy;
-use super::output::{for_people, print, write};
+use super::output::{for_people, print, stdout, write};
 use super::submit::follow;
 use super::{show, values};
 use crate::exit::Exit;
@@ -185,7 +185,7 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
         TasksCommand::Results { format, task } => {
             let format = if format == ResultFormat::Csv { "csv" } else { "ndjson" };
             let reply = Caller::new(&task.service)?.open(&task.path(&format!("?format={format}"))).await?;
-            save(reply, &mut std::io::stdout().lock()).await?;
+            save(reply, &mut stdout()).await?;
         }
         TasksCommand::Items { id, status, json, service } => {
             let mut query = Serializer::new("/items?format=ndjson".to_owned());
@@ -194,7 +194,7 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
             if for_people(json) {
                 write(&show::items(&read_lines(reply).await?));
             } else {
-                save(reply, &mut std::io::stdout().lock()).await?;
+                save(reply, &mut stdout()).await?;
             }
         }
         TasksCommand::Artifacts { save, task } => artifacts(&task, save.as_deref()).await?,

@@ -17,6 +17,7 @@ use super::arguments::Service;
 use super::error::ClientError;
 use super::http::Caller;
 use super::output::write;
+use super::show::control_free;
 use crate::exit::Exit;
 use session::Session;
 
@@ -54,7 +55,7 @@ pub(super) async fn carry_out(arguments: TunnelArguments) -> Result<Exit, Client
     write(&format!("listening on http://{address}"));
     eprintln!("session {}: anybody on this machine may drive it until Ctrl-C or its end", session.id);
     tokio::select! {
-        reason = holder.run() => eprintln!("the session has ended: {reason}"),
+        reason = holder.run() => eprintln!("the session has ended: {}", control_free(&reason)),
         () = port::serve(&listener, &session) => {}
         _ = interrupt.recv() => session.end().await,
         _ = terminate.recv() => session.end().await,

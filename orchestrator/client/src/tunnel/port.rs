@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ::http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use ::http::{HeaderValue, Method, Request, Response, StatusCode};
+use ::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -19,6 +19,9 @@ use url::{Host, Url};
 use super::session::Session;
 use crate::error::ClientError;
 use warmpool_core::accept;
+
+/// Where browsers say from where they ask, whatever they ask for.
+const FETCH_SITE: &str = "sec-fetch-site";
 
 type Reply = Response<Full<Bytes>>;
 
@@ -44,7 +47,7 @@ pub(super) async fn serve(listener: &TcpListener, session: &Arc<Session>) {
 
 async fn answer(session: &Session, request: Request<Incoming>) -> Reply {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
-    if !is_local(&host, request.headers().get(ORIGIN)) {
+    if !is_local(&host, request.headers()) {
         let why = "this port serves programs of this machine, by its address or as localhost, and no web page";
         return plain(StatusCode::FORBIDDEN, why);
     }
@@ -61,7 +64,12 @@ async fn answer(session: &Session, request: Request<Incoming>) -> Reply {
     if ![Method::GET, Method::PUT, Method::POST].iter().any(|known| *known == method.as_str()) {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "this port answers GET, PUT and POST");
     }
-    let answered = match path.strip_prefix("/json").unwrap_or("/none") {
+    let rest = path.strip_prefix("/json").unwrap_or("/none");
+    // As in Chromium: a page of the user's own browser can send GET to any address.
+    if rest == "/new" && method != Method::PUT.as_str() {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "/json/new answers PUT alone");
+    }
+    let answered = match rest {
         "" | "/list" => targets(session, &host).await.map(|targets| Some(json!(targets))),
         "/version" => version(session, &host).await.map(Some),
         "/protocol" => session.caller.get("/json/protocol").await.map(Some),
@@ -75,9 +83,9 @@ async fn answer(session: &Session, request: Request<Incoming>) -> Reply {
     }
 }
 
-/// Whether a program of this machine asks: a page that a browser shows sends its origin, and one that reached this port by
-/// DNS rebinding sends its own name as host.
-fn is_local(host: &str, origin: Option<&HeaderValue>) -> bool {
+/// Whether a program of this machine asks: a page that a browser shows sends its origin, or says that it is of another site where it
+/// asks for a picture, and one that reached this port by DNS rebinding sends its own name as host.
+fn is_local(host: &str, headers: &HeaderMap) -> bool {
     let address = Url::parse(&format!("http://{host}/")).ok().and_then(|url| {
         Some(match url.host()? {
             Host::Domain(name) => name == "localhost",
@@ -87,7 +95,9 @@ fn is_local(host: &str, origin: Option<&HeaderValue>) -> bool {
     });
     // Python's websocket clients send the port's own origin.
     let own = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| origin == format!("http://{host}"));
-    address == Some(true) && origin.is_none_or(own)
+    // Every port of this machine is the same site.
+    let foreign = |site: &HeaderValue| !matches!(site.as_bytes(), b"none" | b"same-origin");
+    address == Some(true) && headers.get(ORIGIN).is_none_or(own) && !headers.get(FETCH_SITE).is_some_and(foreign)
 }
 
 /// What the session's own browser says of itself. The daemon describes the one that a new session would get, which may
@@ -186,11 +196,19 @@ fn reply(status: StatusCode, kind: &'static str, body: String) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use ::http::HeaderName;
+
     use super::*;
 
     #[test]
     fn only_programs_of_this_machine_are_answered() {
-        let local = |host, origin: Option<&'static str>| is_local(host, origin.map(HeaderValue::from_static).as_ref());
+        let from = |host, headers: &[(HeaderName, &'static str)]| {
+            let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            is_local(host, &headers.collect())
+        };
+        let local = |host, origin: Option<&'static str>| {
+            from(host, &origin.map(|origin| (ORIGIN, origin)).into_iter().collect::<Vec<_>>())
+        };
         for host in ["127.0.0.1:9222", "localhost:9222", "[::1]:9222", "localhost"] {
             assert!(local(host, None), "{host}");
         }
@@ -200,6 +218,11 @@ mod tests {
         assert!(local("127.0.0.1:9222", Some("http://127.0.0.1:9222")));
         for origin in ["http://localhost:3000", "https://evil.example", "null"] {
             assert!(!local("localhost:9222", Some(origin)), "{origin}");
+        }
+        let site = |site| from("localhost:9222", &[(HeaderName::from_static(FETCH_SITE), site)]);
+        assert!(site("none") && site("same-origin"), "a person, and a page of the port's own");
+        for foreign in ["cross-site", "same-site", "", "another"] {
+            assert!(!site(foreign), "{foreign}");
         }
     }
 }
