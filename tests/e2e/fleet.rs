@@ -63,7 +63,7 @@ async fn items_succeed_and_fail_each_for_itself(stage: Stage) -> Result<()> {
     let first = api.get(&format!("{path}/items?limit=2")).await?.ok()?;
     let rest = api.get(&format!("{path}/items?after={}", first["next"])).await?.ok()?;
     ensure!(rest["items"][0]["index"] == 2 && rest["next"].is_null(), "{first} {rest}");
-    for query in ["status=lost", "limit=0", "after=x", "colour=1"] {
+    for query in ["status=lost", "limit=0", "after=x", "colour=1", "format=csv"] {
         api.get(&format!("{path}/items?{query}")).await?.fault(400)?;
     }
     let retried = finished(&api, &format!("/lam/tasks/{}/retry", id(&fleet)?), json!({})).await?;

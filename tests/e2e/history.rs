@@ -242,6 +242,10 @@ async fn results_come_as_lines_and_tables(stage: Stage) -> Result<()> {
     ensure!(table == format!("{head}\r\n{}\r\n{}\r\n", row(0), row(1)), "{table}");
     let lines = api.get(&format!("/lam/tasks/{fleet}/items?format=ndjson")).await?.text();
     ensure!(lines.lines().count() == 2 && lines.contains("\"Tab 2\""), "{lines}");
+    let path = format!("/lam/tasks/{fleet}/items");
+    ensure!(api.get(&format!("{path}?format=csv")).await?.fault(400)?.field == "format", "items are no table");
+    let table = api.send(Method::GET, &path, accept("text/csv"), Bytes::new()).await?;
+    ensure!(table.fault(400)?.field == "format", "items are no table");
 
     // What failed has its row, too.
     let extract = json!({"url": "{{input.url}}", "schema": {"x": {"selector": "#none", "required": true}}});

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use warmpool_tests::api::{Api, Reply};
 use warmpool_tests::daemon::Daemon;
 use warmpool_tests::programs::Program;
-use warmpool_tests::{Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Group, Settings, Stage, eventually, group, poll};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new()
@@ -28,6 +28,7 @@ pub(crate) fn group() -> Group {
             the_inspector_finds_no_fault,
             a_program_starts_it,
             sessions_are_their_keys_own,
+            a_cancelled_tool_leaves_the_chosen_tab_chosen,
         ],
     )
 }
@@ -99,6 +100,9 @@ async fn the_client_for_python_finds_its_version(stage: Stage) -> Result<()> {
     let deep = json!({"html": "<p>tea", "addScriptTag": [{"content":
         "let at = document.body; for (let i = 0; i < 700; i++) at = at.appendChild(document.createElement('b'))"}]});
     ensure!(daemon.api().post("/read", &deep).await?.fault(500)?.code == "page_failed");
+    let attributes: String = (0..2000).map(|at| format!(" a{at}")).collect();
+    let wide = json!({"html": format!("<p{attributes}>tea")});
+    ensure!(daemon.api().post("/read", &wide).await?.fault(500)?.message.contains("attributes"));
     daemon.assert_idle().await
 }
 
@@ -187,6 +191,32 @@ impl Agent {
         let message: Value = serde_json::from_str(data.with_context(|| reply.to_string())?)?;
         Ok(message["result"].clone())
     }
+}
+
+/// A tool that looks at all tabs is given up while it looks at another one.
+async fn a_cancelled_tool_leaves_the_chosen_tab_chosen(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let agent = Agent::begin(daemon, daemon.key()).await?;
+    ensure!(agent.call("browser_navigate", json!({"url": format!("{site}/tab/1")})).await?["isError"] == false);
+    // Whoever looks at the other tab waits for its page.
+    let function = format!("() => {{ open('{site}/slow?ms=10000', '_blank', 'noopener') }}");
+    ensure!(agent.call("browser_evaluate", json!({"function": function})).await?["isError"] == false);
+    let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params":
+        {"name": "browser_tabs", "arguments": {"action": "list"}}});
+    let (api, headers) = (agent.api.clone(), agent.headers.clone());
+    let listing =
+        tokio::spawn(async move { api.send(Method::POST, "/mcp", headers, Bytes::from(list.to_string())).await });
+    for _ in 0..20 {
+        poll().await;
+    }
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    agent.send(Method::POST, cancelled).await?;
+    listing.abort();
+    let shown = agent.call("browser_snapshot", json!({})).await?;
+    ensure!(shown["isError"] == false && shown.to_string().contains("Tab 1"), "{shown}");
+    ensure!(agent.send(Method::DELETE, Value::Null).await?.status == 202);
+    daemon.assert_idle().await
 }
 
 async fn sessions_are_their_keys_own(stage: Stage) -> Result<()> {

@@ -88,11 +88,15 @@ async fn a_page_is_read_as_data(stage: Stage) -> Result<()> {
     ensure!(call(daemon, "/read", rows).await?.ok()?["data"].as_array().is_some_and(|rows| rows.len() == 1));
     let theirs = json!({"url": format!("{site}/brewing"), "robots": "TeaBot"});
     ensure!(daemon.api().post("/read", &theirs).await?.fault(403)?.message.contains("TeaBot"));
+    // More than all of a body may take together.
+    let patterns: serde_json::Map<_, _> =
+        (100..300).map(|at| (format!("f{at}"), json!({"type": "regex", "pattern": "\\w+"}))).collect();
     for (extract, field) in [
         (json!({"schema": {"a": {"type": "nonsense"}}}), "extract.schema.a.type"),
         (json!({"schema": {"a": "{{input.x}}"}}), "extract"),
         (json!({"schema": {"a": "h1"}, "next": "a"}), "extract.next"),
         (json!({"rows": "p", "builtins": ["article"]}), "extract.rows"),
+        (json!({"schema": patterns}), "extract.schema.f228.pattern"),
     ] {
         let fault = daemon.api().post("/read", &json!({"html": "x", "extract": extract})).await?.fault(400)?;
         ensure!(fault.field == field, "{extract}: {fault:?}");

@@ -13,6 +13,7 @@
 //! | `error`    | codes, statuses and messages: the trait that each crate's errors have |
 //! | `ids`      | identifiers of sessions, workers, requests and worlds, and random bytes |
 //! | `instance` | the daemon's id, and the secret that others are derived from |
+//! | `json`     | how much memory JSON takes once it is read |
 //! | `metadata` | labels that clients put on their sessions and tasks, with their limits |
 //! | `panics`   | work of the daemon's own that goes on after a panic, or contains it |
 //! | `secret`   | texts that no log shows, and the comparison of secrets |
@@ -44,6 +45,7 @@ pub mod drain;
 pub mod error;
 pub mod ids;
 pub mod instance;
+pub mod json;
 pub mod metadata;
 pub mod panics;
 pub mod secret;

@@ -154,7 +154,11 @@ impl Agent {
             *browser = Some(self.take_browser().await?);
         }
         // There is one now.
-        MutexGuard::try_map(browser, Option::as_mut).map_err(|_| ToolError::Ended { message: "it was lost".to_owned() })
+        let browsing = MutexGuard::try_map(browser, Option::as_mut);
+        let mut browsing = browsing.map_err(|_| ToolError::Ended { message: "it was lost".to_owned() })?;
+        // A call that was cancelled may have left it anywhere.
+        browsing.control.regain().await?;
+        Ok(browsing)
     }
 
     async fn take_browser(&self) -> Result<Browsing, ToolError> {

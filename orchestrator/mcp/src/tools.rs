@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::agent::{Agent, Browsing};
 use warmpool_core::error::{FieldError, closest, read_json};
+use warmpool_core::panics::{Panicked, contained};
 use warmpool_tasks::control::{ControlError, PageLocation, PageSnapshot};
 
 /// What a tool answers.
@@ -115,9 +116,10 @@ tools! {
     "save_profile", Acts, session::SaveProfile, session::save_profile, "Keep the logins of this browser as a profile, with which later sessions begin.";
 }
 
-/// Carries a tool call out.
+/// Carries a tool call out. A panic in it is that call's alone: whoever asks gets an answer.
 pub(crate) async fn call(agent: &Arc<Agent>, name: &str, arguments: JsonObject) -> Reply {
-    dispatch(agent, name, arguments).await
+    let done = contained(dispatch(agent, name, arguments)).await;
+    done.unwrap_or_else(|Panicked| Err(ToolError::failed("an internal error: the daemon's log has the cause")))
 }
 
 fn described<T: JsonSchema>(name: &'static str, effect: Effect, about: &'static str) -> Tool {

@@ -131,8 +131,9 @@ function (name, ...given) {
             width,
             height,
           };
-          size += result.text.length + result.html.length;
-          for (const { name, value } of result.attributes) size += name.length + value.length;
+          // With what the daemon needs for each: what is short here takes much more there.
+          size += 256 + result.text.length + result.html.length;
+          for (const { name, value } of result.attributes) size += 64 + name.length + value.length;
           if (size > most) throw { large: size };
           return result;
         }),

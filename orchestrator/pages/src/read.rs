@@ -28,9 +28,9 @@ pub trait Extract: fmt::Debug + Send + Sync {
     fn function(&self) -> String;
     /// What it takes; `limit` is the most bytes that are read.
     fn arguments(&self, limit: u64) -> Vec<Value>;
-    /// The data, of what the function answered.
+    /// The data, of what the function answered; at most so many bytes, and until then.
     /// Errors: what is wrong, in words.
-    fn results(&self, answer: Value) -> BoxFuture<'_, Result<Value, String>>;
+    fn results(&self, answer: Value, limit: u64, until: Instant) -> BoxFuture<'_, Result<Value, String>>;
 }
 
 /// What is wanted of a page beside what it says.
@@ -70,7 +70,7 @@ impl Read {
                 let answer =
                     tab.run(&extract.function(), extract.arguments(limit), left(until)).await.map_err(failed)?;
                 let unfit = |why| Error::Failed { message: format!("`extract`: {why}") };
-                Some(extract.results(answer).await.map_err(unfit)?)
+                Some(extract.results(answer, limit, until).await.map_err(unfit)?)
             }
             None => None,
         };

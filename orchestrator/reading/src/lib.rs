@@ -7,14 +7,16 @@
 //! - *A library finds the content*, `dom_smoothie`, as Mozilla's Readability does: others took years to get it right.
 //! - *It gets HTML, and never a page that runs.* The page is hostile, and nothing here runs what it has. The HTML is parsed in the
 //!   daemon, on a thread that may block, and what is nested deeper than any honest page is refused, since the library's functions
-//!   call themselves for each level. The parser itself takes longer the deeper an element is, so it is stopped on the way.
+//!   call themselves for each level. The parser itself takes longer the deeper an element is, and the more attributes it has, so it is
+//!   stopped on the way.
 //! - *`robots.txt` is read by a library*, `texting_robots`, which millions of real files were tried on.
 
 pub mod robots;
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
-use dom_query::Document;
+use dom_query::{Document, NodeData, NodeRef};
 use dom_smoothie::{Article, Config, Readability, ReadabilityError, TextMode};
 use html5ever::tendril::TendrilSink as _;
 use html5ever::tree_builder::TreeBuilderOpts;
@@ -26,10 +28,19 @@ use url::Url;
 
 /// Elements nested deeper are no page's.
 const DEEPEST: usize = 600;
+/// No element of an honest page has more attributes. What is done with one of them often looks at all others.
+const MOST_ATTRIBUTES: usize = 1000;
+/// The most bytes with which Markdown indents the lines of lists and quotations, each as often as they are nested.
+const MOST_INDENT: usize = 64 << 20;
 /// So many links are listed.
 const MOST_LINKS: usize = 500;
+/// The text of a link is cut here, in characters. Where links are nested, each has the text of all within.
+const LINK_TEXT: usize = 1000;
 /// HTML is parsed so many bytes at a time, and looked at in between: what a parser does for an element grows with how deep it is.
 const PIECE: usize = 16 << 10;
+/// How long parsing may take: many times what the largest honest page takes. What a parser does for an attribute grows with how many
+/// the tag has already, and it shows none of them before the tag ends.
+const PARSING: Duration = Duration::from_secs(10);
 /// So many pages are read at once, so that the rest of the daemon keeps its processors. The others wait.
 static READERS: Semaphore = Semaphore::const_new(2);
 /// The stack of the thread that reads: many times what the deepest page takes.
@@ -41,13 +52,20 @@ const STACK: usize = 64 << 20;
 pub enum ReadError {
     /// It is no page that anybody reads.
     #[error(
-        "the page cannot be read: it nests elements deeper than {DEEPEST} levels, or has more than {most} elements \
-         (`pages.max_elements`); ask for its HTML by `/content`"
+        "the page cannot be read: it nests elements deeper than {DEEPEST} levels, has more than {most} elements \
+         (`pages.max_elements`), or more than {MOST_ATTRIBUTES} attributes of one; ask for its HTML by `/content`"
     )]
     TooMuch {
         /// `pages.max_elements`.
         most: usize,
     },
+    /// It is made to take long, or to become long.
+    #[error(
+        "the page cannot be read: its HTML takes more than {} s to parse, or nests too many lines in lists and quotations; ask for its \
+         HTML by `/content`",
+        PARSING.as_secs()
+    )]
+    TooSlow,
     /// The library does not take it.
     #[error("the page cannot be read: {reason}")]
     Unread {
@@ -128,7 +146,7 @@ impl Reading {
     }
 
     fn parse(html: &str, url: String, most: usize) -> Result<Self, ReadError> {
-        let document = parse(html, most)?;
+        let document = parse(html, most, PARSING)?;
         let language = document.select_single("html").attr("lang").map(|lang| lang.to_string());
         let config = Config { max_elements_to_parse: most, text_mode: TextMode::Markdown, ..Config::default() };
         // A page without an address of its own has no links that lead on.
@@ -138,7 +156,7 @@ impl Reading {
         let reading = match reader.parse() {
             Ok(article) => Self::of_article(article, url),
             Err(ReadabilityError::GrabFailed) => {
-                let document = Document::from(html);
+                let document = parse(html, most, PARSING)?;
                 document.select("script, style, noscript, template").remove();
                 let title = document.select_single("title").text().trim().to_owned();
                 let whole = document.select_single("body");
@@ -182,14 +200,28 @@ fn links(document: &Document, base: Option<&Url>) -> Vec<ReadLink> {
         let href = anchor.attr("href")?;
         let url = base.map_or_else(|| Url::parse(&href), |base| base.join(&href)).ok()?;
         let is_new = matches!(url.scheme(), "http" | "https" | "mailto") && seen.insert(url.to_string());
-        let text = anchor.text().split_whitespace().collect::<Vec<_>>().join(" ");
-        is_new.then(|| ReadLink { text, url: url.into() })
+        is_new.then(|| ReadLink { text: link_text(anchor), url: url.into() })
     });
     links.take(MOST_LINKS).collect()
 }
 
+/// The words of a link, on one line.
+fn link_text(anchor: &NodeRef<'_>) -> String {
+    let mut text = String::new();
+    for node in anchor.descendants_it().filter(NodeRef::is_text) {
+        let part = node.text();
+        text.extend(part.chars().take(LINK_TEXT));
+        if text.len() > 8 * LINK_TEXT {
+            break;
+        }
+    }
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.chars().take(LINK_TEXT).collect()
+}
+
 /// Parses HTML, and stops where it is refused.
-fn parse(html: &str, most: usize) -> Result<Document, ReadError> {
+fn parse(html: &str, most: usize, time: Duration) -> Result<Document, ReadError> {
+    let until = Instant::now() + time;
     let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
     let mut parser = parse_document(Document::default(), ParseOpts { tree_builder, ..ParseOpts::default() });
     let mut rest = html;
@@ -198,9 +230,15 @@ fn parse(html: &str, most: usize) -> Result<Document, ReadError> {
         let (piece, others) = rest.split_at(end);
         parser.process(piece.into());
         check(&parser.tokenizer.sink.sink, most)?;
+        if Instant::now() > until {
+            return Err(ReadError::TooSlow);
+        }
         rest = others;
     }
-    Ok(parser.finish())
+    let document = parser.finish();
+    check(&document, most)?;
+    check_indent(&document)?;
+    Ok(document)
 }
 
 /// Refuses what would take the library's functions too deep, or too long.
@@ -210,10 +248,39 @@ fn check(document: &Document, most: usize) -> Result<(), ReadError> {
     while !level.is_empty() {
         depth += 1;
         elements += level.len();
-        if depth > DEEPEST || elements > most {
+        let attributes = |node: &NodeRef<'_>| node.query_or(0, |node| node.as_element().map_or(0, |it| it.attrs.len()));
+        if depth > DEEPEST || elements > most || level.iter().any(|node| attributes(node) > MOST_ATTRIBUTES) {
             return Err(ReadError::TooMuch { most });
         }
         level = level.iter().flat_map(|node| node.children()).collect();
+    }
+    Ok(())
+}
+
+/// Refuses what would become much longer as Markdown, where each line of a quotation in a quotation has the marks of both.
+fn check_indent(document: &Document) -> Result<(), ReadError> {
+    /// The longest mark: a number of nine digits, and what stands around it.
+    const MARK: usize = 12;
+    let mut level = vec![(document.root(), 0_usize)];
+    let mut indent = 0_usize;
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for (node, nested) in level {
+            let is_mark = ["blockquote", "ol", "ul"].iter().any(|name| node.has_name(name));
+            let nested = nested + usize::from(is_mark);
+            if node.is_text() && nested > 0 {
+                let lines = node.query_or(0, |node| match &node.data {
+                    NodeData::Text { contents } => contents.bytes().filter(|byte| *byte == b'\n').count() + 1,
+                    _ => 0,
+                });
+                indent = indent.saturating_add(lines.saturating_mul(nested * MARK));
+            }
+            next.extend(node.children_it(false).map(|child| (child, nested)));
+        }
+        if indent > MOST_INDENT {
+            return Err(ReadError::TooSlow);
+        }
+        level = next;
     }
     Ok(())
 }
@@ -258,6 +325,30 @@ mod tests {
         assert!(page.markdown.contains("Tea") && page.markdown.contains("Green"), "{page:?}");
         assert_eq!(page.links.len(), 1);
         read("").unwrap();
+    }
+
+    #[test]
+    fn nobody_takes_the_daemon_down_by_attributes() {
+        let many = |count: usize| (0..count).map(|at| format!(" a{at}=1")).collect::<String>();
+        assert!(matches!(read(&format!("<p{}>tea", many(1001))), Err(ReadError::TooMuch { .. })));
+        read(&format!("<p{}>tea", many(1000))).unwrap();
+        // Each of the tags adds to the one element.
+        let bodies: String = (0..1001).map(|at| format!("<body a{at}=1>")).collect();
+        assert!(matches!(read(&bodies), Err(ReadError::TooMuch { .. })));
+        // Within a tag there is nothing to be seen but the time. This would take an hour.
+        let endless = format!("<p x='>'{}>", many(1 << 20));
+        assert!(matches!(parse(&endless, 50_000, Duration::from_millis(100)), Err(ReadError::TooSlow)));
+    }
+
+    #[test]
+    fn what_is_nested_repeats_neither_its_text_nor_its_marks() {
+        let anchors: String = (0..100).map(|at| format!("<a href=/{at}><object>")).collect();
+        let page = read(&format!("<title>t</title>{anchors}{}", "tea ".repeat(10_000))).unwrap();
+        assert!(page.links.iter().all(|link| link.text.chars().count() <= LINK_TEXT), "a link has more");
+        let lines =
+            |depth: usize, count: usize| format!("{}<pre>{}", "<blockquote>".repeat(depth), "x\n".repeat(count));
+        assert!(matches!(read(&lines(500, 100_000)), Err(ReadError::TooSlow)));
+        read(&lines(3, 10_000)).unwrap();
     }
 
     #[test]

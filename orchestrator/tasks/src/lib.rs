@@ -16,7 +16,7 @@
 //!
 //! # Tasks
 //!
-//! A task is a record, a specification in parts of at most 60 KiB, a small row for the index, and, for a fleet, a row for
+//! A task is a record, a specification and encrypted secrets in parts of at most 60 KiB, a small row for the index, and, for a fleet, a row for
 //! each item that was begun. Ids are ULIDs made under the index's lock, so their order is the order of acceptance. One
 //! batch that survives loss of power has record, specification and encrypted secrets before the client gets its answer. A
 //! task that has not ended is an `ActiveTask` in `task::table`. Its end is on the disk before it leaves the table, so it is
@@ -29,7 +29,7 @@
 //!
 //! *Secrets* are encrypted (ChaCha20-Poly1305) with a key derived from the instance's secret and the task's id, deleted
 //! with the task's end, and never part of specification or record. The player fills them in at the last moment and takes
-//! them out of all that leaves. An HMAC tells whether an idempotency key came with the same request, so that nobody can
+//! them out of all that leaves, however they are percent-encoded there (`script::template`). An HMAC tells whether an idempotency key came with the same request, so that nobody can
 //! guess anything from what is stored.
 //!
 //! *Fairness.* Tasks hold at most `tasks.workers` workers, first come, first served; a fleet asks the pool only while no
@@ -95,7 +95,7 @@ pub mod fuzzing {
 pub use error::Error;
 /// Reading a page that somebody else has open.
 pub mod extraction {
-    pub use crate::player::extract::Extraction;
+    pub use crate::player::extract::{Extraction, Limit};
 }
 
 /// A browser that somebody drives step by step.

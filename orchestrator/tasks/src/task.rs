@@ -11,7 +11,7 @@
 //! | `idempotency` | requests that come again under the same idempotency key |
 //!
 //! `Tasks` has them all. `submit` checks what a client asks for and makes a `spec` of it. `accept` takes that, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
-//! session from item to item, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
+//! session from item to item, while `hosts` says when items may open their hosts, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
 //! `index_row` are a task's form on the disk, and `view` is its form for clients. `retry` says what of a task
 //! is tried again, `export` writes results as lines, `recover` resumes after a restart, and `retention` forgets the oldest
 //! tasks.
@@ -28,6 +28,7 @@ mod attempt;
 mod export;
 mod fleet;
 mod history;
+mod hosts;
 mod idempotency;
 mod index_row;
 mod lifecycle;

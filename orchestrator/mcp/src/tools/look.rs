@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use regex::RegexBuilder;
+use regex::{Regex, RegexBuilder};
 use rmcp::model::ContentBlock;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,6 +27,8 @@ use warmpool_tasks::extraction::Extraction;
 const LONGEST_WAIT: f64 = 30.0;
 /// How large a regular expression may become, in bytes.
 const FILTER: usize = 64 << 10;
+/// The longest regular expression, in bytes: reading one takes a hundred times as much memory.
+const LONGEST_FILTER: usize = 10_000;
 
 /// What is shown, and how.
 #[derive(Deserialize, JsonSchema)]
@@ -138,7 +140,7 @@ pub(super) struct NetworkRequests {
     /// Whether to list pictures, fonts, scripts and styles that came, too.
     #[serde(rename = "static")]
     with_static: Option<bool>,
-    /// A regular expression that addresses have to match.
+    /// A regular expression that addresses have to match, of 10,000 bytes at most.
     filter: Option<String>,
 }
 
@@ -259,8 +261,7 @@ const fn level_name(level: Level) -> &'static str {
 }
 
 pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests) -> Reply {
-    let filter = given.filter.map(|filter| RegexBuilder::new(&filter).size_limit(FILTER).build()).transpose();
-    let filter = filter.map_err(|error| FieldError::invalid("filter", format!("is no regular expression: {error}")))?;
+    let filter = given.filter.as_deref().map(expression).transpose()?;
     let mut browsing = agent.browser().await?;
     let tab = look_now(&mut browsing).await;
     let mut lines = Vec::new();
@@ -288,6 +289,15 @@ pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests)
     bounded(agent, browsing.log.latest(lines).join("\n"))
 }
 
+/// The regular expression that addresses have to match.
+fn expression(filter: &str) -> Result<Regex, FieldError> {
+    if filter.len() > LONGEST_FILTER {
+        return Err(FieldError::invalid("filter", format!("may have {LONGEST_FILTER} bytes at most")));
+    }
+    let built = RegexBuilder::new(filter).size_limit(FILTER).build();
+    built.map_err(|error| FieldError::invalid("filter", format!("is no regular expression: {error}")))
+}
+
 pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
     let mut browsing = agent.browser().await?;
     let document = browsing.control.pdf().await?;
@@ -296,7 +306,8 @@ pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
 }
 
 pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
-    let extraction = given.extract.map(|members| Extraction::parse("extract", members)).transpose()?;
+    let parse = |members| blocking::in_place(|| Extraction::parse("extract", members));
+    let extraction = given.extract.map(parse).transpose()?;
     let mut browsing = agent.browser().await?;
     if let Some(url) = &given.url {
         browsing.control.navigate(url).await?;

@@ -22,6 +22,8 @@ use warmpool_sessions::session::page_address;
 const MOST: usize = 100;
 /// How large a regular expression may become, in bytes.
 const EXPRESSION: usize = 64 << 10;
+/// The longest regular expression, in bytes: reading one takes a hundred times as much memory.
+const LONGEST_EXPRESSION: usize = 10_000;
 /// The largest side of a page, in CSS pixels.
 const LARGEST: u32 = 8192;
 /// The most pixels of a screen to a pixel of CSS.
@@ -293,6 +295,9 @@ fn types(types: Vec<String>) -> Result<Vec<String>, Error> {
 }
 
 fn expression(field: &str, pattern: &str) -> Result<Regex, Error> {
+    if pattern.len() > LONGEST_EXPRESSION {
+        return Err(Error::invalid(field, format!("may have {LONGEST_EXPRESSION} bytes at most")));
+    }
     RegexBuilder::new(pattern).size_limit(EXPRESSION).build().map_err(|error| {
         let reason = error.to_string().lines().last().unwrap_or_default().trim().to_owned();
         Error::invalid(field, format!("is no regular expression that is taken here: {reason}"))

@@ -86,6 +86,8 @@ pub struct Control {
     limits: ControlLimits,
     window: WindowHandle,
     references: References,
+    /// Whether keys may be held down.
+    holds_keys: bool,
     /// The file input whose chooser would be open in front of a person, by its reference.
     chooser: Option<Value>,
 }
@@ -100,9 +102,26 @@ impl Control {
         limits: ControlLimits,
     ) -> Result<Self, ControlError> {
         let browser = Browser::new(sessions.clone(), Arc::clone(session), Arc::clone(config)).watched();
-        let page = Page::open(&browser, limits.navigation, limits.max_answer).await?;
-        let window = page.client.window().await.map_err(StepError::from)?;
-        Ok(Self { browser, page, limits, window, references: References::default(), chooser: None })
+        let mut page = Page::open(&browser, limits.navigation, limits.max_answer).await?;
+        let window = page.window().await?;
+        Ok(Self { browser, page, limits, window, references: References::default(), holds_keys: false, chooser: None })
+    }
+
+    /// Goes back to the chosen tab, if something that was given up half-way has left the driver elsewhere or keys held down. Whoever
+    /// may give up what they do calls it before they do something else.
+    pub async fn regain(&mut self) -> Result<(), ControlError> {
+        if self.page.here.as_ref() != Some(&self.window) {
+            match self.page.switch_to(self.window.clone()).await {
+                // The page has closed it.
+                Err(error) if error.code == FailureCode::NoMatch => self.find_window().await?,
+                switched => switched?,
+            }
+        }
+        // A dialog may be in the way, and then the next call tries again.
+        if self.holds_keys && self.command(DriverCommand::delete("actions")).await.is_ok() {
+            self.holds_keys = false;
+        }
+        Ok(())
     }
 
     /// Opens an address, and waits until the page is there.

@@ -5,7 +5,7 @@ use fantoccini::error::{CmdError, ErrorStatus};
 use crate::script::{FailureCode, StepError};
 
 /// Browsers' words are cut here, in characters.
-const WORDS: usize = 600;
+pub(super) const WORDS: usize = 600;
 
 impl StepError {
     /// An error of the way to the browser, not of page or recording. The cause goes to the log.

@@ -16,6 +16,7 @@ use crate::script::work::Extract;
 use crate::script::{FailureCode, StepError};
 use crate::script::{TaskWork, Values};
 use warmpool_api::task::Progress;
+use warmpool_core::blocking;
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.
@@ -29,7 +30,7 @@ pub(crate) async fn execute(
 ) -> Outcome {
     let redactor = Redactor::new(values);
     let mut playback = Playback::new(&browser, limits, listener);
-    let error = match work.filled(values, limits.max_work) {
+    let error = match blocking::in_place(|| work.filled(values, limits.max_work)) {
         Ok(filled) => tokio::select! {
             biased;
             () = cancel.cancelled() => Some(StepError::new(FailureCode::Cancelled, "the task was cancelled")),
@@ -50,7 +51,8 @@ pub(crate) async fn execute(
     for artifact in &mut artifacts {
         artifact.name = redactor.text(&artifact.name);
     }
-    Outcome { output: playback.output.into_iter().map(|result| redactor.value(result)).collect(), failure, artifacts }
+    let output = playback.output.into_iter().map(|result| redactor.value(result));
+    Outcome { output: blocking::in_place(|| output.collect()), failure, artifacts }
 }
 
 /// Makes a failure of an error: with the page at that moment, and without secrets.

@@ -9,11 +9,13 @@ mod assemble;
 mod convert;
 
 pub use alone::Extraction;
+use assemble::Room;
 
 use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::navigation;
 use super::page::{DocumentState, Readiness, explain};
@@ -29,13 +31,15 @@ use warmpool_reading::Reading;
 /// The function that reads a page.
 const FUNCTION: &str = include_str!("extract/extract.js");
 
-/// How much of a page is read.
+/// How much of a page is read, and until when.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::player) struct Limit {
-    /// Bytes of what is read.
-    pub(in crate::player) bytes: u64,
+pub struct Limit {
+    /// Bytes of what is read, and of the results.
+    pub bytes: u64,
     /// Elements, where the page's main content is wanted.
-    pub(in crate::player) elements: usize,
+    pub elements: usize,
+    /// When the results have to be there.
+    pub until: Instant,
 }
 
 /// The results of one page.
@@ -169,7 +173,8 @@ async fn read(
     timeout: StepTimeout,
     must_match: bool,
 ) -> Result<ExtractedPage, StepError> {
-    let limit = Limit { bytes: playback.output_left(), elements: playback.limits.max_elements };
+    let (bytes, elements) = (playback.output_left(), playback.limits.max_elements);
+    let limit = Limit { bytes, elements, until: timeout.deadline };
     let request = plan_json(plan);
     let mut retry = Retry::until(timeout.deadline);
     let result = loop {
@@ -219,7 +224,8 @@ async fn results(plan: &Plan, mut answer: Answer, limit: Limit) -> Result<Extrac
             *html = article(html.take(), &answer.r#where.href, limit.elements).await?;
         }
     }
-    let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row).map(Value::Object));
+    let mut room = Room::new(limit);
+    let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row, &mut room).map(Value::Object));
     let rows = blocking::in_place(|| rows.collect::<Result<Vec<Value>, _>>())?;
     Ok(ExtractedPage { rows, place: answer.r#where })
 }
@@ -261,13 +267,22 @@ fn field_json(field: &Field) -> Value {
 fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
     let Some(check) = check else { return Ok(()) };
     let complain = |number: Option<usize>, value: &Value| {
-        // Asked for its errors, the library finds all of them first.
-        let Err(error) = check.validator.validate(value) else { return Ok(()) };
-        let place = error.instance_path().to_string();
-        let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+        if check.validator.is_valid(value) {
+            return Ok(());
+        }
         let which = number.map_or_else(|| "the output".to_owned(), |number| format!("result {number}"));
-        let reason: String = error.to_string().chars().take(500).collect();
-        Err(StepError::new(FailureCode::InvalidResult, format!("{which} does not fit `validate`{place}: {reason}")))
+        let mut message = format!("{which} does not fit `validate`");
+        // Where a schema refers to itself, the library remembers what is valid, but not while it looks for an error: that would take
+        // twice as long with each level of the value. Asked for its errors, it finds all of them first.
+        if !check.refers_to_itself
+            && let Err(error) = check.validator.validate(value)
+        {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+            let reason: String = error.to_string().chars().take(500).collect();
+            message = format!("{message}{place}: {reason}");
+        }
+        Err(StepError::new(FailureCode::InvalidResult, message))
     };
     blocking::in_place(|| {
         if check.whole {
@@ -280,11 +295,16 @@ fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::Allowance;
     use crate::script::schema;
+
+    fn plan(validate: Value) -> Plan {
+        let plan = json!({"schema": {"a": "h1"}, "validate": validate});
+        schema::parse("", &plan, &mut Allowance::default()).unwrap()
+    }
 
     #[test]
     fn results_are_checked_one_by_one_or_together() {
-        let plan = |validate: Value| schema::parse("", &json!({"schema": {"a": "h1"}, "validate": validate})).unwrap();
         let rows = [json!({"a": "x"}), json!({"a": 3})];
         let each = plan(json!({"properties": {"a": {"type": "string"}}}));
         let error = validate(each.validate.as_ref(), &rows).unwrap_err();
@@ -297,9 +317,18 @@ mod tests {
 
     #[test]
     fn patterns_of_a_json_schema_cannot_explode() {
-        let plan = json!({"schema": {"a": "h1"}, "validate": {"properties": {"a": {"pattern": "^(a+)+$"}}}});
-        let plan = schema::parse("", &plan).unwrap();
+        let plan = plan(json!({"properties": {"a": {"pattern": "^(a+)+$"}}}));
         let row = json!({"a": "a".repeat(50_000) + "!"});
         assert!(validate(plan.validate.as_ref(), &[row]).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_takes_no_longer_with_each_level() {
+        let both = json!({"additionalProperties": {"$ref": "#"}});
+        let plan = plan(json!({"allOf": [both, both], "not": {"const": 2}}));
+        let nested = |inner: i32| (0..100).fold(json!(inner), |value, _| json!({"a": value}));
+        assert!(validate(plan.validate.as_ref(), &[nested(1)]).is_ok());
+        let error = validate(plan.validate.as_ref(), &[nested(2)]).unwrap_err();
+        assert_eq!(error.message, "result 0 does not fit `validate`");
     }
 }

@@ -1,10 +1,11 @@
 //! The page of a task: scripts in it, its windows and frames.
 
+mod answer;
+
 use std::time::Duration;
 
 use fantoccini::Client;
 use fantoccini::elements::{Element, ElementRef};
-use fantoccini::error::CmdError;
 use fantoccini::wd::WindowHandle;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,6 +17,8 @@ use super::retry::Retry;
 use crate::script::selector::Selectors;
 use crate::script::step::Step;
 use crate::script::{FailureCode, StepError};
+pub(crate) use answer::explain;
+pub(super) use answer::{handle, understand};
 use warmpool_core::browser::Engine;
 
 /// The functions that scripts call.
@@ -87,7 +90,10 @@ pub(super) struct Page {
     pub(crate) client: Client,
     pub(crate) engine: Engine,
     pub(super) browser: Browser,
-    timeouts: Timeouts,
+    /// How long the driver waits; none while that is being changed, and after a change that was given up.
+    timeouts: Option<Timeouts>,
+    /// The window that the driver is in, where that is known. A switch may be given up half-way, and then it is not.
+    pub(super) here: Option<WindowHandle>,
     /// The first window, once that had to be known.
     main: Option<WindowHandle>,
     /// Windows that are not to be touched.
@@ -104,7 +110,27 @@ impl Page {
         let timeouts = Timeouts { page_load: timeout, script: timeout };
         let DriverContext { client, main, others } = browser.drive(timeouts, max_output).await?;
         let (engine, browser) = (browser.engine(), browser.clone());
-        Ok(Self { client, engine, browser, timeouts, main, others, in_main: true, in_frame: false, around: None })
+        Ok(Self {
+            client,
+            engine,
+            browser,
+            timeouts: Some(timeouts),
+            here: main.clone(),
+            main,
+            others,
+            in_main: true,
+            in_frame: false,
+            around: None,
+        })
+    }
+
+    /// The window that the driver is in, which it is asked for where nobody knows.
+    pub(super) async fn window(&mut self) -> Result<WindowHandle, StepError> {
+        let window = match self.here.take() {
+            Some(window) => window,
+            None => self.client.window().await?,
+        };
+        Ok(self.here.insert(window).clone())
     }
 
     /// The windows of this work.
@@ -121,9 +147,10 @@ impl Page {
 
     /// The same, where pages may take another time than scripts.
     pub(super) async fn set_each_timeout(&mut self, timeouts: Timeouts) -> Result<(), StepError> {
-        if timeouts != self.timeouts {
+        if self.timeouts != Some(timeouts) {
+            self.timeouts = None;
             self.client.issue_cmd(DriverCommand::timeouts(timeouts.value())).await?;
-            self.timeouts = timeouts;
+            self.timeouts = Some(timeouts);
         }
         Ok(())
     }
@@ -264,22 +291,27 @@ impl Page {
             if !self.in_frame {
                 self.around = Some(answer.r#where);
             }
-            self.element(&answer.element)?.enter_frame().await?;
-            self.in_frame = true;
+            self.enter_frame(&answer.element).await?;
         }
         Ok(())
     }
 
     /// Goes into a frame that a script gave.
     pub(super) async fn enter_frame(&mut self, frame: &Value) -> Result<(), StepError> {
-        self.element(frame)?.enter_frame().await?;
+        let frame = self.element(frame)?;
+        let here = self.here.take();
+        let entered = frame.enter_frame().await;
+        self.here = here;
+        entered?;
         self.in_frame = true;
         Ok(())
     }
 
-    /// Goes to a window.
+    /// Goes to a window, and out of all frames.
     pub(super) async fn switch_to(&mut self, window: WindowHandle) -> Result<(), StepError> {
-        self.client.switch_to_window(window).await?;
+        self.here = None;
+        self.client.switch_to_window(window.clone()).await?;
+        self.here = Some(window);
         (self.in_frame, self.around) = (false, None);
         Ok(())
     }
@@ -296,7 +328,7 @@ impl Page {
 
     async fn enter_main(&mut self) -> Result<(), StepError> {
         if let (false, Some(main)) = (self.in_main, &self.main) {
-            self.client.switch_to_window(main.clone()).await?;
+            self.switch_to(main.clone()).await?;
             self.in_main = true;
         }
         Ok(())
@@ -306,17 +338,20 @@ impl Page {
     async fn enter_target(&mut self, target: &str) -> Result<(), StepError> {
         let main = match &self.main {
             Some(main) => main.clone(),
-            None => self.main.insert(self.client.window().await?).clone(),
+            None => {
+                let main = self.window().await?;
+                self.main.insert(main).clone()
+            }
         };
         let windows = self.windows().await?;
         for window in windows.iter().filter(|window| **window != main) {
-            self.client.switch_to_window(window.clone()).await?;
             self.in_main = false;
+            self.switch_to(window.clone()).await?;
             if same_address(&self.any_document_state().await?.href, target) {
                 return Ok(());
             }
         }
-        self.client.switch_to_window(main).await?;
+        self.switch_to(main).await?;
         self.in_main = true;
         let here = self.any_document_state().await?;
         if same_address(&here.href, target) {
@@ -329,8 +364,7 @@ impl Page {
         }
         let frames: FrameElements = self.call("frame_elements", Vec::new()).await?;
         for frame in &frames.elements {
-            self.element(frame)?.enter_frame().await?;
-            self.in_frame = true;
+            self.enter_frame(frame).await?;
             if same_address(&self.any_document_state().await?.href, target) {
                 self.around = Some(here);
                 return Ok(());
@@ -349,7 +383,7 @@ impl Page {
             None => self.browser.another_window(&self.client).await?,
         };
         self.client.close_window().await?;
-        self.client.switch_to_window(next.clone()).await?;
+        self.switch_to(next.clone()).await?;
         if self.main.as_ref().is_none_or(|main| *main == this) {
             self.main = Some(next.clone());
         }
@@ -361,32 +395,4 @@ impl Page {
 /// Whether two addresses are the same, apart from how they are written.
 fn same_address(one: &str, other: &str) -> bool {
     one == other || url::Url::parse(other).is_ok_and(|other| other.as_str() == one)
-}
-
-/// Names the selectors that an error is about.
-pub(crate) fn explain(error: StepError, selectors: &Selectors) -> StepError {
-    match error.code {
-        FailureCode::NoMatch if error.message.is_empty() => error.about(&format!("nothing matches {selectors}")),
-        FailureCode::NotReady => error.about(&format!("what matches {selectors} cannot be used")),
-        FailureCode::InvalidSelector => error.about(&format!("{selectors} cannot be read")),
-        _ => error,
-    }
-}
-
-/// Reads a script's answer: its result or its error.
-pub(super) fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, StepError> {
-    #[derive(Deserialize)]
-    struct ScriptFailure {
-        code: FailureCode,
-        message: String,
-    }
-    let answer = answer?;
-    if let Some(error) = answer.get("fault") {
-        let answer = ScriptFailure::deserialize(error).map_err(|error| StepError::internal(&error))?;
-        let lasting =
-            matches!(answer.code, FailureCode::InvalidSelector | FailureCode::TooLarge | FailureCode::NotSupported);
-        return Err(StepError { code: answer.code, message: answer.message, is_passing: !lasting });
-    }
-    T::deserialize(answer)
-        .map_err(|_| StepError::passing(FailureCode::ScriptError, "the page changed a script's answer"))
 }

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::allowance::Allowance;
 use super::fields::{join, wrong};
 use super::step::{self, Step};
 use crate::Error;
-
-/// No recording has more steps.
-const MAX_STEPS: usize = 2_000;
 
 /// Steps to play, and how long each may take.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +20,7 @@ pub(crate) struct Recording {
 impl Recording {
     /// Reads an export. Members that a later Recorder may add are left alone.
     /// Errors: `Field`.
-    pub(crate) fn parse(at: &str, value: &Value) -> Result<Self, Error> {
+    pub(crate) fn parse(at: &str, value: &Value, allowance: &mut Allowance) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be a recording: an object with `title` and `steps`"));
         }
@@ -39,17 +37,16 @@ impl Recording {
                 Some(step::milliseconds(&field, number)?)
             }
         };
-        Ok(Self { timeout, steps: Self::steps(&join(at, "steps"), &value["steps"])? })
+        Ok(Self { timeout, steps: Self::steps(&join(at, "steps"), &value["steps"], allowance)? })
     }
 
     /// Reads steps that stand alone.
     /// Errors: `Field`.
-    pub(crate) fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
-        match value.as_array() {
-            Some(steps) if steps.is_empty() => Err(wrong(at, "has no step")),
-            Some(steps) if steps.len() > MAX_STEPS => Err(wrong(at, &format!("may have {MAX_STEPS} steps at most"))),
-            _ => step::parse_list(at, value, 0),
+    pub(crate) fn steps(at: &str, value: &Value, allowance: &mut Allowance) -> Result<Vec<Step>, Error> {
+        if value.as_array().is_some_and(Vec::is_empty) {
+            return Err(wrong(at, "has no step"));
         }
+        step::parse_list(at, value, 0, allowance)
     }
 }
 
@@ -72,7 +69,7 @@ mod tests {
             {"type": "keyDown", "target": "main", "key": "Enter"},
             {"type": "keyUp", "key": "Enter", "target": "main"},
         ]});
-        let recording = Recording::parse("recording", &export).unwrap();
+        let recording = Recording::parse("recording", &export, &mut Allowance::default()).unwrap();
         assert_eq!((recording.timeout, recording.steps.len()), (Some(Duration::from_secs(5)), 5));
     }
 
@@ -86,8 +83,35 @@ mod tests {
             (json!({"title": "x", "timeout": 0, "steps": []}), "recording.timeout"),
             (json!({"title": "x", "timeout": "1", "steps": []}), "recording.timeout"),
         ] {
-            assert_eq!(Recording::parse("recording", &value).unwrap_err().field(), Some(field), "{value}");
+            let error = Recording::parse("recording", &value, &mut Allowance::default()).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{value}");
         }
+    }
+
+    #[test]
+    fn steps_within_steps_count() {
+        let steps = |count: usize| vec![json!({"type": "close"}); count];
+        let read = |steps: Vec<Value>| Recording::steps("steps", &json!(steps), &mut Allowance::default());
+        let within = |steps: Vec<Value>| {
+            let parameters = json!({"selectors": "a", "steps": steps});
+            json!({"type": "customStep", "name": "lam:ifExists", "parameters": parameters})
+        };
+        assert!(read(steps(2000)).is_ok());
+        assert_eq!(read(steps(2001)).unwrap_err().field(), Some("steps"));
+        assert!(read(vec![within(steps(999)), within(steps(999))]).is_ok());
+        let error = read(vec![within(steps(999)), within(steps(1000))]).unwrap_err();
+        assert_eq!(error.field(), Some("steps[1].parameters.steps"));
+        assert!(error.to_string().contains("2000"), "{error}");
+    }
+
+    #[test]
+    fn the_regular_expressions_of_all_steps_count() {
+        let asserts = |count: usize| {
+            let step = json!({"type": "customStep", "name": "lam:assertText", "parameters": {"matches": "\\w+"}});
+            Recording::steps("steps", &json!(vec![step; count]), &mut Allowance::default())
+        };
+        assert!(asserts(128).is_ok());
+        assert_eq!(asserts(129).unwrap_err().field(), Some("steps[128].parameters.matches"));
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -127,8 +151,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_json_breaks_the_reader(value in any_json()) {
-            let _ = Recording::parse("recording", &value);
-            let _ = Recording::steps("steps", &json!([value]));
+            let _ = Recording::parse("recording", &value, &mut Allowance::default());
+            let _ = Recording::steps("steps", &json!([value]), &mut Allowance::default());
         }
     }
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::allowance::Allowance;
 use super::fields::{join, read, wrong};
 use super::selector::Selectors;
 use crate::Error;
@@ -176,10 +177,10 @@ struct FieldMembers {
 
 /// Reads what to extract: an object with [`MEMBERS`] alone.
 /// Errors: `Field`.
-pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
+pub(crate) fn parse(at: &str, value: &Value, allowance: &mut Allowance) -> Result<Plan, Error> {
     let given: PlanMembers = read(at, value)?;
-    let mut count = 0;
-    let mut fields = object(&join(at, "schema"), &given.schema.unwrap_or_default(), 0, &mut count)?;
+    let mut left = Left { fields: MAX_FIELDS, allowance };
+    let mut fields = object(&join(at, "schema"), &given.schema.unwrap_or_default(), 0, &mut left)?;
     for builtin in given.builtins.unwrap_or_default() {
         let name = json!(builtin).as_str().unwrap_or_default().to_owned();
         fields.push((
@@ -194,25 +195,31 @@ pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
     if rows.is_some() && fields.iter().any(|(_, field)| field.is_article()) {
         return Err(wrong(&join(at, "rows"), "cannot be given together with `article`, which is of the whole page"));
     }
-    let validate = given.validate.map(|schema| check(&join(at, "validate"), &schema)).transpose()?;
+    let validate = given.validate.map(|schema| check(&join(at, "validate"), &schema, allowance)).transpose()?;
     Ok(Plan { rows, fields, validate })
+}
+
+/// What is left for the fields that are still to be read.
+struct Left<'a> {
+    /// Of this schema.
+    fields: usize,
+    /// Of the whole body.
+    allowance: &'a mut Allowance,
 }
 
 fn object(
     at: &str,
     members: &Map<String, Value>,
     depth: usize,
-    count: &mut usize,
+    left: &mut Left<'_>,
 ) -> Result<Vec<(String, Field)>, Error> {
-    members.iter().map(|(name, value)| Ok((name.clone(), field(&join(at, name), value, depth, count)?))).collect()
+    members.iter().map(|(name, value)| Ok((name.clone(), field(&join(at, name), value, depth, left)?))).collect()
 }
 
 /// Reads a field: an object, or the selector of a text.
-fn field(at: &str, value: &Value, depth: usize, count: &mut usize) -> Result<Field, Error> {
-    *count += 1;
-    if *count > MAX_FIELDS {
-        return Err(wrong(at, &format!("is one field too many: {MAX_FIELDS} are the most")));
-    }
+fn field(at: &str, value: &Value, depth: usize, left: &mut Left<'_>) -> Result<Field, Error> {
+    let one_less = left.fields.checked_sub(1);
+    left.fields = one_less.ok_or_else(|| wrong(at, &format!("is one field too many: {MAX_FIELDS} are the most")))?;
     if depth >= MAX_DEPTH {
         return Err(wrong(at, &format!("is nested in more than {MAX_DEPTH} fields")));
     }
@@ -234,7 +241,7 @@ fn field(at: &str, value: &Value, depth: usize, count: &mut usize) -> Result<Fie
         (None, None) => "text",
     };
     check_members(at, kind, value)?;
-    let shape = shape(at, kind, &given, selectors.is_some(), depth, count)?;
+    let shape = shape(at, kind, &given, selectors.is_some(), depth, left)?;
     Ok(Field { selectors, shape, required: given.required, default: given.default })
 }
 
@@ -244,13 +251,13 @@ fn shape(
     given: &FieldMembers,
     has_selector: bool,
     depth: usize,
-    count: &mut usize,
+    left: &mut Left<'_>,
 ) -> Result<Shape, Error> {
     let source = |usual: Source| given.attribute.clone().map_or(usual, |name| Source::Attribute { name });
-    let fields = |count: &mut usize| {
+    let fields = |left: &mut Left<'_>| {
         let field = join(at, "fields");
         let members = given.fields.as_ref().filter(|members| !members.is_empty());
-        object(&field, members.ok_or_else(|| wrong(&field, "must name at least one field"))?, depth + 1, count)
+        object(&field, members.ok_or_else(|| wrong(&field, "must name at least one field"))?, depth + 1, left)
     };
     if matches!(kind, "list" | "nested_list") && !has_selector {
         return Err(wrong(at, &format!("needs a `selector`: a {kind} has an entry for each element that it matches")));
@@ -270,21 +277,22 @@ fn shape(
             Shape::Value(source(Source::Text), Conversion::Number { decimal: given.decimal })
         }
         "boolean" => {
-            let pattern = given.pattern.as_deref().map(|pattern| regex(&join(at, "pattern"), pattern)).transpose()?;
+            let compile = |pattern| regex(&join(at, "pattern"), pattern, left.allowance);
+            let pattern = given.pattern.as_deref().map(compile).transpose()?;
             Shape::Value(source(Source::State), Conversion::Boolean { pattern: pattern.flatten() })
         }
         "date" => Shape::Value(source(Source::Moment), Conversion::Date { format: given.format.clone() }),
-        "regex" => Shape::Value(source(Source::Text), finder(at, given)?),
+        "regex" => Shape::Value(source(Source::Text), finder(at, given, left.allowance)?),
         "list" => match &given.item {
             None => Shape::List(of_item(Shape::Value(source(Source::Text), Conversion::Keep))),
             Some(Value::String(kind)) => {
-                Shape::List(Box::new(field(&join(at, "item"), &json!({"type": kind}), depth + 1, count)?))
+                Shape::List(Box::new(field(&join(at, "item"), &json!({"type": kind}), depth + 1, left)?))
             }
-            Some(item) => Shape::List(Box::new(field(&join(at, "item"), item, depth + 1, count)?)),
+            Some(item) => Shape::List(Box::new(field(&join(at, "item"), item, depth + 1, left)?)),
         },
         "table" => Shape::Table { by_name: given.headers.unwrap_or(true) },
-        "nested" => Shape::Nested(fields(count)?),
-        "nested_list" => Shape::List(of_item(Shape::Nested(fields(count)?))),
+        "nested" => Shape::Nested(fields(left)?),
+        "nested_list" => Shape::List(of_item(Shape::Nested(fields(left)?))),
         "json_ld" => Shape::Builtin(Builtin::JsonLd),
         "open_graph" => Shape::Builtin(Builtin::OpenGraph),
         "meta" => Shape::Builtin(Builtin::Meta),
@@ -328,10 +336,10 @@ fn text() -> Shape {
     Shape::Value(Source::Text, Conversion::Keep)
 }
 
-fn finder(at: &str, given: &FieldMembers) -> Result<Conversion, Error> {
+fn finder(at: &str, given: &FieldMembers, allowance: &mut Allowance) -> Result<Conversion, Error> {
     let field = join(at, "pattern");
     let pattern = given.pattern.as_deref().ok_or_else(|| wrong(&field, "is missing: it is the expression to find"))?;
-    let pattern = regex(&field, pattern)?;
+    let pattern = regex(&field, pattern, allowance)?;
     let group = match &given.group {
         None => Group::First,
         Some(Value::String(name)) => Group::Name(name.clone()),
@@ -357,6 +365,10 @@ fn finder(at: &str, given: &FieldMembers) -> Result<Conversion, Error> {
 mod tests {
     use super::*;
     use warmpool_core::error::Fault as _;
+
+    fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
+        super::parse(at, value, &mut Allowance::default())
+    }
 
     fn field_of(plan: Value) -> String {
         parse("", &plan).unwrap_err().field().unwrap_or_default().to_owned()

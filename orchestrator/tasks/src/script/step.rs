@@ -17,6 +17,7 @@ pub(crate) use emulation::{Network, Viewport};
 pub(crate) use key::Key;
 pub(crate) use key::is_special;
 
+use super::allowance::Allowance;
 use super::fields::{join, read, wrong};
 use super::selector::Selectors;
 use super::template;
@@ -200,14 +201,18 @@ pub(super) fn milliseconds(field: &str, value: f64) -> Result<Duration, Error> {
 
 /// Reads a list of steps. `depth` is how deep they are nested in other steps.
 /// Errors: `Field`.
-pub(crate) fn parse_list(at: &str, value: &Value, depth: usize) -> Result<Vec<Step>, Error> {
+pub(crate) fn parse_list(at: &str, value: &Value, depth: usize, allowance: &mut Allowance) -> Result<Vec<Step>, Error> {
     let list = value.as_array().ok_or_else(|| wrong(at, "must be a list of steps"))?;
-    list.iter().enumerate().map(|(index, step)| Step::parse(&format!("{at}[{index}]"), step, depth)).collect()
+    allowance.take_steps(at, list.len())?;
+    list.iter()
+        .enumerate()
+        .map(|(index, step)| Step::parse(&format!("{at}[{index}]"), step, depth, allowance))
+        .collect()
 }
 
 impl Step {
     /// Reads one step at path `at`; `depth` is how deep it is nested in others.
-    fn parse(at: &str, value: &Value, depth: usize) -> Result<Self, Error> {
+    fn parse(at: &str, value: &Value, depth: usize, allowance: &mut Allowance) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be an object"));
         }
@@ -237,8 +242,8 @@ impl Step {
                 "lam:ifExists" if depth >= MAX_DEPTH => {
                     return Err(wrong(&join(at, "name"), &format!("is nested in more than {MAX_DEPTH} others")));
                 }
-                "lam:ifExists" => if_exists(&join(at, "parameters"), parameters, depth)?,
-                _ => Action::Custom(Custom::parse(at, name, parameters)?),
+                "lam:ifExists" => if_exists(&join(at, "parameters"), parameters, depth, allowance)?,
+                _ => Action::Custom(Custom::parse(at, name, parameters, allowance)?),
             };
         } else {
             step.action = action(kind, at, value)?;
@@ -247,7 +252,7 @@ impl Step {
     }
 }
 
-fn if_exists(at: &str, parameters: &Value, depth: usize) -> Result<Action, Error> {
+fn if_exists(at: &str, parameters: &Value, depth: usize, allowance: &mut Allowance) -> Result<Action, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct IfExistsParameters {
@@ -256,10 +261,11 @@ fn if_exists(at: &str, parameters: &Value, depth: usize) -> Result<Action, Error
         r#else: Option<Value>,
     }
     let given: IfExistsParameters = read(at, parameters)?;
-    let otherwise = given.r#else.map(|steps| parse_list(&join(at, "else"), &steps, depth + 1)).transpose()?;
+    let otherwise =
+        given.r#else.map(|steps| parse_list(&join(at, "else"), &steps, depth + 1, allowance)).transpose()?;
     Ok(Action::IfExists {
         selectors: Selectors::parse(&join(at, "selectors"), &given.selectors)?,
-        then: parse_list(&join(at, "steps"), &given.steps, depth + 1)?,
+        then: parse_list(&join(at, "steps"), &given.steps, depth + 1, allowance)?,
         otherwise: otherwise.unwrap_or_default(),
     })
 }
@@ -371,6 +377,10 @@ pub(crate) fn page(field: &str, text: String) -> Result<String, Error> {
 mod tests {
     use super::*;
     use warmpool_core::error::Fault as _;
+
+    fn parse_list(at: &str, value: &Value, depth: usize) -> Result<Vec<Step>, Error> {
+        super::parse_list(at, value, depth, &mut Allowance::default())
+    }
 
     fn field_of(step: Value) -> String {
         let error = parse_list("steps", &json!([step]), 0).unwrap_err();

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::allowance::Allowance;
 use super::failure::{FailureCode, StepError};
 use super::fields::{self, wrong};
 use super::recording::Recording;
@@ -73,7 +74,7 @@ impl TaskWork {
     /// Errors: `Field`, by the member's path.
     pub(crate) fn parse_run(body: &Value) -> Result<Run, Error> {
         only(body, Self::RUN_MEMBERS)?;
-        let recording = recording(body)?.ok_or_else(|| {
+        let recording = recording(body, &mut Allowance::default())?.ok_or_else(|| {
             wrong("steps", "is missing: send an exported recording as `recording`, or its steps as `steps`")
         })?;
         Ok(Run { source: body.clone(), recording })
@@ -88,7 +89,8 @@ impl TaskWork {
             Some(Value::String(url)) => Some(step::page("url", url.clone())?),
             Some(_) => return Err(wrong("url", "must be a string")),
         };
-        let recording = recording(body)?;
+        let mut allowance = Allowance::default();
+        let recording = recording(body, &mut allowance)?;
         if url.is_none() && recording.is_none() {
             return Err(wrong("url", "is missing: name the page to read, or the `steps` that lead to it"));
         }
@@ -100,7 +102,7 @@ impl TaskWork {
             url,
             recording: recording.unwrap_or_default(),
             wait_for: some("wait_for").map(|value| Selectors::parse("wait_for", value)).transpose()?,
-            plan: schema::parse("", &Value::Object(plan.collect()))?,
+            plan: schema::parse("", &Value::Object(plan.collect()), &mut allowance)?,
             next: some("next").map(next).transpose()?,
         })
     }
@@ -152,12 +154,14 @@ fn only(body: &Value, known: &[&str]) -> Result<(), Error> {
 }
 
 /// A whole export, or its steps alone.
-fn recording(body: &Value) -> Result<Option<Recording>, Error> {
+fn recording(body: &Value, allowance: &mut Allowance) -> Result<Option<Recording>, Error> {
     let some = |name: &str| body.get(name).filter(|value| !value.is_null());
     match (some("recording"), some("steps")) {
         (Some(_), Some(_)) => Err(wrong("steps", "and `recording` are two recordings: send one")),
-        (Some(export), None) => Recording::parse("recording", export).map(Some),
-        (None, Some(steps)) => Ok(Some(Recording { timeout: None, steps: Recording::steps("steps", steps)? })),
+        (Some(export), None) => Recording::parse("recording", export, allowance).map(Some),
+        (None, Some(steps)) => {
+            Ok(Some(Recording { timeout: None, steps: Recording::steps("steps", steps, allowance)? }))
+        }
         (None, None) => Ok(None),
     }
 }

@@ -190,9 +190,12 @@ fn shortened(text: &str) -> String {
 
 /// Checks the work, and that everything it needs is there and makes it no longer than `most` bytes.
 fn check_values(spec: &TaskSpec, secrets: &Map<String, Value>, most: u64) -> Result<(), Error> {
-    let work = spec.parse_work()?;
+    let Some(fleet) = &spec.fleet else {
+        return spec.parse_work()?.templates().check(&spec.values(None, secrets), most);
+    };
+    // Told by the body's own path, which the work does not know.
+    let work = spec.parse_work().map_err(|error| error.map_field(|error| error.within(spec.work_kind.as_str())))?;
     let templates = work.templates();
-    let Some(fleet) = &spec.fleet else { return templates.check(&spec.values(None, secrets), most) };
     for (index, item) in fleet.items.iter().enumerate() {
         let named = |path: &str| match path.strip_prefix("inputs") {
             Some(rest) => format!("inputs[{index}]{rest}"),

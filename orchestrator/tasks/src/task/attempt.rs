@@ -1,9 +1,11 @@
 //! One attempt at a piece of work: its session, the player's run in it, and the results on disk.
 
 use std::sync::Arc;
+use std::time::Duration;
 use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, task_error};
@@ -17,6 +19,9 @@ use warmpool_api::task::{Progress, ProgressEvent, TaskError};
 use warmpool_core::ids::SessionId;
 use warmpool_sessions::session::GivenState;
 use warmpool_sessions::session::{Ending, Session};
+
+/// How long to wait for the news of how a session ended.
+const VERDICT: Duration = Duration::from_secs(3);
 
 /// What came of one attempt.
 #[derive(Debug)]
@@ -117,7 +122,14 @@ impl Tasks {
         let listener = ProgressEvents { task, item: item.index };
         let outcome = execute(item.work, &item.values, browser.clone(), &limits, &listener, task.stop_token()).await;
         let lost = match &outcome.failure {
-            Some(failure) if failure.code == FailureCode::BrowserDied => Some(session.ended().await),
+            Some(failure) if failure.code == FailureCode::BrowserDied => {
+                tokio::select! {
+                    ending = session.ended() => Some(ending),
+                    () = task.stop_token().cancelled() => None,
+                    // The driver may know of no session where Warmpool still has one.
+                    () = sleep(VERDICT) => None,
+                }
+            }
             _ => None,
         };
         PlaybackResult { outcome, lost }

@@ -1,7 +1,7 @@
 //! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
 //! recorded as it ends, so that an interrupted fleet continues where it was.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::attempt::{Attempt, AttemptResults, WorkItem};
+use super::hosts::Hosts;
 use super::lifecycle::{TaskEnd, stop_error};
 use super::record::{ArtifactRecord, Item, Output, Record};
 use super::runner::Runner;
@@ -22,6 +23,7 @@ use crate::Error;
 use crate::script::TaskWork;
 use warmpool_api::task::Status;
 use warmpool_api::task::{ItemCounts, TaskError};
+use warmpool_core::blocking;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
@@ -45,10 +47,14 @@ struct Fleet<'a> {
 struct FleetState {
     queue: VecDeque<Item>,
     counts: ItemCounts,
-    /// When each host may be opened again.
-    hosts: HashMap<String, Instant>,
-    /// No further items are begun.
-    closed: bool,
+    hosts: Hosts,
+}
+
+impl FleetState {
+    /// Whether no further items are begun: as many have failed as may, in this process or in an earlier one.
+    const fn is_closed(&self, rules: &FleetRules) -> bool {
+        rules.stop_after_failures > 0 && self.counts.failure >= rules.stop_after_failures
+    }
 }
 
 impl Tasks {
@@ -57,7 +63,7 @@ impl Tasks {
         let spec = self.inner.storage.read(task, || self.inner.storage.spec(&record)).await?;
         let rules = spec.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
         let secrets = self.inner.storage.read(task, || self.inner.storage.secrets(task.id)).await?;
-        let work = spec.parse_work()?;
+        let work = blocking::in_place(|| spec.parse_work())?;
         let state = Mutex::new(self.restore(task, &spec, rules).await?);
         let fleet = Fleet { tasks: self, task, spec: &spec, rules, work: &work, secrets: &secrets, state };
         let runners = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
@@ -100,7 +106,7 @@ impl Tasks {
                 }
             }
         }
-        Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, hosts: HashMap::new(), closed: false })
+        Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, hosts: Hosts::default() })
     }
 }
 
@@ -130,52 +136,47 @@ impl Fleet<'_> {
             if self.task.stopped().is_some() || self.tasks.inner.drain.phase() >= Phase::Draining {
                 return Ok(());
             }
-            let (item, from) = {
+            let item = {
                 let mut state = self.state();
-                if state.closed {
+                if state.is_closed(self.rules) {
                     return Ok(());
                 }
                 let Some(item) = state.queue.pop_front() else { return Ok(()) };
-                let from = self.reserve_host(&mut state, &item);
-                (item, from)
+                item
             };
-            if let Some(item) = self.carry_out(&mut runner, item, from).await? {
+            if let Some(item) = self.carry_out(&mut runner, item).await? {
                 self.state().queue.push_front(item);
                 return Ok(());
             }
         }
     }
 
-    /// When the item may open its host. Later items come after it.
-    fn reserve_host(&self, state: &mut FleetState, item: &Item) -> Option<Instant> {
+    /// Waits until it is the item's turn to have a worker and, with the worker in hand, to open its host: how long a worker is waited
+    /// for is not known. Returns what came of the attempt where none could be had, and nothing where the fleet is interrupted before.
+    async fn turn(&self, runner: &mut Runner<'_>, item: &Item) -> Option<Result<(), Attempt>> {
         let delay = Duration::from_millis(self.rules.host_delay_ms);
-        if delay.is_zero() {
-            return None;
+        let host = if delay.is_zero() { None } else { self.spec.first_host(&item.inputs) };
+        let Some(host) = host else { return runner.turn().await.then_some(Ok(())) };
+        let mut until = self.state().hosts.claim(&host, delay);
+        loop {
+            if !runner.pause_until(until).await || !runner.turn().await {
+                return None;
+            }
+            if let Err(attempt) = runner.ready(self.secrets.state.as_ref()).await {
+                return Some(Err(attempt));
+            }
+            let opened = self.state().hosts.open(&host, delay);
+            match opened {
+                Ok(()) => return Some(Ok(())),
+                Err(free) => until = free,
+            }
         }
-        let host = self.spec.first_host(&item.inputs)?;
-        let now = Instant::now();
-        let free = state.hosts.entry(host).or_insert(now);
-        let from = (*free).max(now);
-        *free = from + delay;
-        Some(from)
     }
 
     /// Tries an item until it has an end; gives it back if the fleet is interrupted before.
-    async fn carry_out(
-        &self,
-        runner: &mut Runner<'_>,
-        mut item: Item,
-        from: Option<Instant>,
-    ) -> Result<Option<Item>, Error> {
-        if let Some(from) = from
-            && !runner.pause_until(from).await
-        {
-            return Ok(Some(item));
-        }
+    async fn carry_out(&self, runner: &mut Runner<'_>, mut item: Item) -> Result<Option<Item>, Error> {
         loop {
-            if !runner.turn().await {
-                return Ok(Some(item));
-            }
+            let Some(ready) = self.turn(runner, &item).await else { return Ok(Some(item)) };
             let begun = unix_ms();
             item.attempts += 1;
             if let Err(error) = self.write(&mut item, Status::Running).await {
@@ -192,7 +193,10 @@ impl Fleet<'_> {
             let values = self.spec.values(Some(&item.inputs), &self.secrets.values);
             let state = self.secrets.state.as_ref();
             let work = WorkItem { spec: self.spec, work: self.work, values, state, index: Some(item.index) };
-            let attempt = runner.attempt(&work).await?;
+            let attempt = match ready {
+                Ok(()) => runner.attempt(&work).await?,
+                Err(attempt) => attempt,
+            };
             item.execution_time = unix_ms().saturating_sub(begun);
             match attempt {
                 Attempt::Finished(results) => {
@@ -240,9 +244,6 @@ impl Fleet<'_> {
             return Ok(Some(pause));
         }
         self.write(item, Status::Failure).await?;
-        let mut state = self.state();
-        let limit = self.rules.stop_after_failures;
-        state.closed |= limit > 0 && state.counts.failure >= limit;
         Ok(None)
     }
 
@@ -307,7 +308,7 @@ impl Fleet<'_> {
     async fn end(&self) -> Result<(), Error> {
         let (left, closed) = {
             let mut state = self.state();
-            (std::mem::take(&mut state.queue), state.closed)
+            (std::mem::take(&mut state.queue), state.is_closed(self.rules))
         };
         let stop = self.task.stopped();
         let going_down = self.tasks.inner.drain.phase() >= Phase::Draining;

@@ -13,6 +13,7 @@ use super::tasks::Tasks;
 use crate::Error;
 use warmpool_api::task::TaskError;
 use warmpool_api::task::{Kind, Status};
+use warmpool_core::blocking;
 use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 use warmpool_core::panics::contained;
 use warmpool_core::trace::TRACES;
@@ -64,7 +65,7 @@ impl Tasks {
         let storage = &self.inner.storage;
         let spec = storage.read(task, || storage.spec(&record)).await?;
         let secrets = storage.read(task, || storage.secrets(task.id)).await?;
-        let work = spec.parse_work()?;
+        let work = blocking::in_place(|| spec.parse_work())?;
         let item = WorkItem {
             spec: &spec,
             work: &work,

@@ -78,6 +78,12 @@ impl<'a> Runner<'a> {
         true
     }
 
+    /// Gets a session with nothing left of an earlier item, and holds it for the attempt that comes.
+    pub(super) async fn ready(&mut self, state: Option<&GivenState>) -> Result<(), Attempt> {
+        self.held = Some(self.take_session(state).await?);
+        Ok(())
+    }
+
     /// One attempt at an item, with nothing left of an earlier one.
     pub(super) async fn attempt(&mut self, item: &WorkItem<'_>) -> Result<Attempt, Error> {
         let mut held = match self.take_session(item.state).await {
@@ -116,7 +122,8 @@ impl<'a> Runner<'a> {
                 Some(held) => held,
                 None => self.new_session(state).await?,
             };
-            if self.spec.per_session(&self.tasks.inner.config) == 1 {
+            // The runner may have got ready for the item before.
+            if self.spec.per_session(&self.tasks.inner.config) == 1 || held.browser.has_context().await {
                 return Ok(held);
             }
             let opened = tokio::select! {

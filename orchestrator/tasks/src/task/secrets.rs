@@ -13,8 +13,10 @@ use warmpool_sessions::session::GivenState;
 
 /// The most bytes that the values of secrets may have as JSON.
 const MAX_VALUES: usize = 32 << 10;
-/// The most bytes that a state may have as JSON: with the values, it must fit into one value of the store.
+/// The most bytes that a state may have as JSON.
 const MAX_STATE: usize = 64 << 10;
+/// The most bytes that both may have encrypted, with what stands around them.
+pub(super) const MAX_STORED: usize = MAX_VALUES + MAX_STATE + (1 << 10);
 
 /// What a task is given and nobody is shown. It prints as a placeholder.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::record::{ArtifactRecord, Item, Output, Record};
-use super::secrets::TaskSecrets;
+use super::secrets::{MAX_STORED, TaskSecrets};
 use super::spec::TaskSpec;
 use crate::Error;
 pub use files::FOLDER;
@@ -25,8 +25,10 @@ use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
 
-/// Bytes of a specification in one value of the store.
+/// Bytes of a specification, or of encrypted secrets, in one value of the store.
 const PART: usize = 60 << 10;
+/// In how many parts secrets are at most.
+const SECRET_PARTS: usize = MAX_STORED.div_ceil(PART);
 /// Rows read from the store at a time.
 const PAGE: usize = 4096;
 /// Items of a fleet read at a time: each may be as large as a value can be.
@@ -54,6 +56,18 @@ fn part_key(task: TaskId, part: u16) -> Vec<u8> {
     [&task.store_key()[..], &part.to_be_bytes()].concat()
 }
 
+/// Under which keys a task's secrets are, part after part. The first one is that of earlier releases, which had no parts.
+fn secret_keys(task: TaskId) -> impl Iterator<Item = Vec<u8>> {
+    let others = (1..).take(SECRET_PARTS - 1).map(move |part| part_key(task, part));
+    std::iter::once(task.store_key().to_vec()).chain(others)
+}
+
+fn delete_secrets(batch: &mut Batch, task: TaskId) {
+    for key in secret_keys(task) {
+        batch.delete(Table::TaskSecrets, key);
+    }
+}
+
 fn item_key(task: TaskId, index: u32) -> Vec<u8> {
     [&task.store_key()[..], &index.to_be_bytes()].concat()
 }
@@ -63,7 +77,7 @@ pub(super) fn put_record(batch: &mut Batch, record: &Record) -> Result<(), Error
     batch.put_json(Table::Tasks, record.task_id.store_key(), record)?;
     batch.put(Table::TaskIndex, record.task_id.store_key(), record.index_row().encode(&record.owner));
     if record.status.is_end() {
-        batch.delete(Table::TaskSecrets, record.task_id.store_key());
+        delete_secrets(batch, record.task_id);
         // A nearly full disk stops new tasks; the ends of old ones are still recorded.
         batch.essential();
     }
@@ -78,7 +92,8 @@ pub(super) fn put_item(batch: &mut Batch, task: TaskId, item: &Item) -> Result<(
 /// The changes that remove a task without items.
 fn delete(batch: &mut Batch, record: &Record) {
     let key = record.task_id.store_key();
-    batch.delete(Table::Tasks, key).delete(Table::TaskIndex, key).delete(Table::TaskSecrets, key);
+    batch.delete(Table::Tasks, key).delete(Table::TaskIndex, key);
+    delete_secrets(batch, record.task_id);
     for part in 0..record.body_parts {
         batch.delete(Table::TaskBodies, part_key(record.task_id, part));
     }
@@ -109,7 +124,13 @@ impl TaskStorage {
         }
         put_record(&mut batch, &record)?;
         if !secrets.is_empty() {
-            batch.put(Table::TaskSecrets, id.store_key(), secrets::encrypt(&self.instance, id, secrets)?);
+            let encrypted = secrets::encrypt(&self.instance, id, secrets)?;
+            if encrypted.len() > MAX_STORED {
+                return Err(Error::internal("secrets are larger than they were when they were checked"));
+            }
+            for (part, key) in encrypted.chunks(PART).zip(secret_keys(id)) {
+                batch.put(Table::TaskSecrets, key, part);
+            }
         }
         if let Some(IdempotencyKey { row, fingerprint }) = idempotency {
             batch.put_json(Table::TaskKeys, row, &KnownKey { task: id, fingerprint })?;
@@ -172,10 +193,12 @@ impl TaskStorage {
     }
 
     pub(super) async fn secrets(&self, task: TaskId) -> Result<TaskSecrets, Error> {
-        match self.store.get(Table::TaskSecrets, &task.store_key()).await? {
-            Some(encrypted) => secrets::decrypt(&self.instance, task, &encrypted),
-            None => Ok(TaskSecrets::default()),
+        let parts = self.store.get_many(Table::TaskSecrets, secret_keys(task).collect()).await?;
+        let encrypted = parts.into_iter().flatten().collect::<Vec<_>>().concat();
+        if encrypted.is_empty() {
+            return Ok(TaskSecrets::default());
         }
+        secrets::decrypt(&self.instance, task, &encrypted)
     }
 
     /// Items of a fleet from the one after `after` on, at most a hundred.
@@ -216,7 +239,7 @@ impl TaskStorage {
             if record.items.is_some() {
                 self.forget_items(record.task_id).await?;
             }
-            if batch.len() + usize::from(record.body_parts) + 4 > MAX_BATCH_OPS {
+            if batch.len() + usize::from(record.body_parts) + SECRET_PARTS + 3 > MAX_BATCH_OPS {
                 self.commit(std::mem::take(&mut batch), Durability::Process).await?;
             }
             delete(&mut batch, &record);

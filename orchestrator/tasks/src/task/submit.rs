@@ -68,8 +68,8 @@ impl SubmitRequest {
         self.common.wait
     }
 
-    /// Checks what is around the work and fills in the defaults; of a fleet, checks the work too. Other work is checked when
-    /// it is accepted. Returns by itself what nobody is shown.
+    /// Checks what is around the work and fills in the defaults. The work is checked when it is accepted, since that takes time.
+    /// Returns by itself what nobody is shown.
     /// Errors: `Field`, and `Session` when no upstream proxy is where `advanced.proxy` wants it.
     pub fn check(self, config: &Config) -> Result<(TaskSpec, TaskSecrets), Error> {
         let Self { kind, work, mut common } = self;
@@ -118,9 +118,6 @@ impl SubmitRequest {
             }
             (spec.work_kind, spec.work) = fleet_work(&mut common)?;
             spec.fleet = Some(rules(common, config)?);
-            // Told by the body's own path, which the work does not know.
-            let within = spec.work_kind.as_str();
-            spec.parse_work().map_err(|error| error.map_field(|error| error.within(within)))?;
         } else {
             spec.inputs = inputs("inputs", common.inputs.unwrap_or(Value::Null))?;
         }

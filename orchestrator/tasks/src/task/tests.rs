@@ -339,3 +339,61 @@ async fn cancelling_waits_for_a_limited_time() {
     let (_, had_ended) = bench.tasks.cancel(task.id, &bench.owner).await.unwrap();
     assert!(had_ended);
 }
+
+/// Secrets that are nearly as large as they may be.
+fn large_secrets() -> TaskSecrets {
+    let items = json!([{"name": "login", "value": "x".repeat(65_200)}]);
+    let state = json!({"origins": [{"origin": "https://shop.example", "localStorage": items}]});
+    let body = json!({"steps": [], "state": state, "secrets": {"pin": "y".repeat(32_700)}});
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+    let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+    let members = warmpool_core::error::read_json(body).unwrap();
+    SubmitRequest::read(Kind::Run, members).unwrap().check(&config).unwrap().1
+}
+
+#[tokio::test]
+async fn secrets_of_every_allowed_size_are_kept_until_the_end() {
+    let bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let secrets = large_secrets();
+    let mut spec = spec();
+    spec.launch.storage = true;
+    let options = SubmitOptions { secrets: secrets.clone(), ..SubmitOptions::default() };
+    let Task::Active(live) = bench.tasks.accept(bench.owner.clone(), spec, options).await.unwrap() else {
+        panic!("it has ended")
+    };
+    let kept = bench.tasks.inner.storage.secrets(live.id).await.unwrap();
+    assert!(kept.to_json().unwrap() == secrets.to_json().unwrap(), "they come back as they were");
+    bench.tasks.cancel(live.id, &bench.owner).await.unwrap();
+    let left = bench.store.scan(warmpool_store::Table::TaskSecrets, warmpool_store::KeyRange::all(), 9).await.unwrap();
+    assert!(left.is_empty(), "no part outlives its task");
+}
+
+#[tokio::test]
+async fn a_fleet_that_has_failed_often_enough_begins_nothing_after_a_restart() {
+    let mut bench = Bench::new().await;
+    let turns = bench.hold_turns().await;
+    let mut spec = spec();
+    spec.kind = Kind::Fleet;
+    spec.fleet = serde_json::from_value(json!({
+        "items": [{}, {}, {}], "concurrency": 1, "retries": 0, "backoff_ms": 0, "stop_after_failures": 1,
+    }))
+    .unwrap();
+    let Task::Active(live) = bench.tasks.accept(bench.owner.clone(), spec, SubmitOptions::default()).await.unwrap()
+    else {
+        panic!("it has ended")
+    };
+    // The first item was running when the process ended.
+    let running = json!({"index": 0, "status": "running"});
+    let mut batch = Batch::new();
+    super::storage::put_item(&mut batch, live.id, &serde_json::from_value(running).unwrap()).unwrap();
+    bench.store.commit(batch, Durability::Process).await.unwrap();
+    bench.restart().await;
+    drop(turns);
+    bench.tasks.resume();
+    until("it has ended", || bench.tasks.inner.table.active(live.id).is_none()).await;
+    let record = bench.on_disk(live.id).await;
+    assert_eq!((record.status, record.error.unwrap().code.as_str()), (Status::Failure, "stopped"));
+    let counts = record.items.unwrap();
+    assert_eq!((counts.failure, counts.cancelled), (1, 2));
+}

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use url::form_urlencoded;
 
 use super::App;
@@ -28,6 +29,7 @@ use super::reply::download;
 use super::route::{Policy, Traffic};
 use crate::dropin::browserless;
 use crate::http::error::Error;
+use warmpool_core::blocking;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_keys::KeyId;
@@ -35,7 +37,7 @@ use warmpool_pages::{
     AnswerBody, Call, ContentBody, Extract, PageCall, PdfBody, ReadAnswer, ReadBody, ScrapeBody, ScreenshotBody,
 };
 use warmpool_sessions::session::Options;
-use warmpool_tasks::extraction::Extraction;
+use warmpool_tasks::extraction::{Extraction, Limit};
 
 /// What a query may say. `dropin::browserless` reads what it has in common with a websocket's, and refuses all others.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -90,8 +92,8 @@ impl Extract for TaskLanguage {
         self.extraction.arguments(limit)
     }
 
-    fn results(&self, answer: Value) -> BoxFuture<'_, Result<Value, String>> {
-        Box::pin(self.extraction.data(answer, self.max_elements))
+    fn results(&self, answer: Value, bytes: u64, until: Instant) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(self.extraction.data(answer, Limit { bytes, elements: self.max_elements, until }))
     }
 }
 
@@ -257,7 +259,8 @@ pub(super) async fn carry_out_json<B: DeserializeOwned, C: Into<Call>>(
     let asked = CallParameters::read(app, query, parts)?;
     let most = app.config.pages.max_body.bytes();
     let mut text = body::json_text(app, &parts.headers, body, most, MAX_BODY).await?;
-    let call = call(text.parse::<B>()?, asked.engine)?;
+    // A body may be large, and the regular expressions in it take their time.
+    let call = blocking::in_place(|| call(text.parse::<B>()?, asked.engine))?;
     let response = asked.carry_out(app, call).await?;
     drop(text);
     Ok(response)

@@ -24,7 +24,7 @@ use super::task_reply::{events, stream_of, whole};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
 use warmpool_api::task::{ArtifactList, ItemPage, ItemView, OrderView, TaskPage, TaskView};
-use warmpool_core::error::Code;
+use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_tasks::task::{ExportFormat, Status, Task, TaskId, TaskQuery, artifacts_view, item_view, record_view};
 
 /// Media types that a browser shows and does not run.
@@ -53,7 +53,31 @@ pub(super) struct ItemQuery {
     limit: usize,
     /// The form of the answer; the header `Accept` may ask for it, too.
     #[schemars(extend("default" = "json"))]
-    format: Option<Format>,
+    format: Option<ItemFormat>,
+}
+
+/// The form of an answer with items, which are no rows of a table.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ItemFormat {
+    Json,
+    Ndjson,
+}
+
+impl ItemFormat {
+    /// The form that the parameter `format` asks for, or else the header `Accept`.
+    /// Errors: `Field` where that asks for a table.
+    fn of(headers: &HeaderMap, format: Option<Self>) -> Result<Self, Error> {
+        match (format, Format::export(headers, None)) {
+            (Some(format), _) => Ok(format),
+            (None, None) => Ok(Self::Json),
+            (None, Some(ExportFormat::Ndjson)) => Ok(Self::Ndjson),
+            (None, Some(ExportFormat::Csv)) => Err(Error::invalid(
+                "format",
+                "must be json or ndjson, and `Accept` asks for csv: `/lam/tasks/<id>?format=csv` has the results as a table",
+            )),
+        }
+    }
 }
 
 impl Default for ItemQuery {
@@ -208,7 +232,7 @@ pub(super) async fn items(
 ) -> Result<Response, Error> {
     let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
     let Query(ItemQuery { status, after, limit, format }) = query?;
-    if Format::export(&headers, format).is_some() {
+    if let ItemFormat::Ndjson = ItemFormat::of(&headers, format)? {
         return Ok(export::respond(app.tasks.export_items(record.task_id, status), ExportFormat::Ndjson));
     }
     let items = app.tasks.items_after(record.task_id, after);
@@ -241,4 +265,24 @@ pub(super) async fn artifact(
     let mut response = download(Body::from_stream(ReaderStream::new(file)), shown);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(artifact.bytes));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::ACCEPT;
+    use warmpool_core::error::Fault as _;
+
+    use super::*;
+
+    #[test]
+    fn items_are_no_table() {
+        let asked = |accept: &'static str, format: Option<ItemFormat>| {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            ItemFormat::of(&headers, format).map(|form| matches!(form, ItemFormat::Ndjson))
+        };
+        assert_eq!(asked("text/csv", None).unwrap_err().field(), Some("format"));
+        assert!(!asked("text/csv", Some(ItemFormat::Json)).unwrap());
+        assert!(asked("application/x-ndjson", None).unwrap() && !asked("*/*", None).unwrap());
+        assert!(serde_json::from_str::<ItemFormat>("\"csv\"").is_err());
+    }
 }

@@ -38,6 +38,7 @@ fn faults_name_their_field() {
         (json!({"url": url, "rejectResourceTypes": ["image", "pictures"]}), "rejectResourceTypes[1]"),
         (json!({"url": url, "rejectRequestPattern": ["("]}), "rejectRequestPattern[0]"),
         (json!({"url": url, "rejectRequestPattern": ["(?=a)"]}), "rejectRequestPattern[0]"),
+        (json!({"url": url, "rejectRequestPattern": ["a", "a".repeat(10_001)]}), "rejectRequestPattern[1]"),
         (
             json!({"url": url, "requestInterceptors": [{"pattern": "a", "response": {"status": 9}}]}),
             "requestInterceptors[0].response.status",

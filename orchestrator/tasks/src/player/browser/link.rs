@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use warmpool_core::error::Fault as _;
+use warmpool_core::json;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -32,6 +33,9 @@ pub(super) const ADDRESS: &str = "http://session.invalid/";
 
 /// Bytes under way in each direction.
 const PIPE: usize = 256 << 10;
+
+/// How many times as much as its text an answer of the largest size may take once it is read.
+const UNPACKED: usize = 4;
 
 /// Dials the driver of one session.
 #[derive(Clone)]
@@ -97,9 +101,12 @@ impl Dial {
         let response = webdriver::forward(&self.session, &self.config, id, command, request).await?;
         let (mut parts, body) = response.into_parts();
         let limited = Limited::new(body, self.max_answer).collect().await;
-        let bytes = limited
-            .map_err(|_| Error::BodyTooLarge { limit: self.max_answer as u64, setting: "tasks.max_output" })?
-            .to_bytes();
+        let too_large = || Error::BodyTooLarge { limit: self.max_answer as u64, setting: "tasks.max_output" };
+        let bytes = limited.map_err(|_| too_large())?.to_bytes();
+        // A page may have a script answer with whatever it likes.
+        if json::unpacked(&bytes) > self.max_answer.saturating_mul(UNPACKED) {
+            return Err(too_large());
+        }
         // fantoccini takes it for granted that an answer is UTF-8.
         let bytes = match std::str::from_utf8(&bytes) {
             Ok(_) => bytes,

@@ -136,7 +136,7 @@ impl Control {
     /// Data of the page as it is now. `elements` are the most of a page whose main content is wanted.
     pub async fn extract(&mut self, extraction: &Extraction, elements: usize) -> Result<Value, ControlError> {
         self.ready().await?;
-        let limit = Limit { bytes: self.limits.max_answer, elements };
+        let limit = Limit { bytes: self.limits.max_answer, elements, until: self.timeout().deadline };
         match extraction.read(&self.page, limit).await {
             Ok(data) => Ok(data),
             Err(error) => Err(self.why(error).await),

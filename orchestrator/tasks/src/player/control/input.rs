@@ -166,15 +166,17 @@ impl Control {
         }
     }
 
-    async fn hold(&self, held: &[Modifier], down: bool) -> Result<(), StepError> {
+    async fn hold(&mut self, held: &[Modifier], down: bool) -> Result<(), StepError> {
         if held.is_empty() {
             return Ok(());
         }
+        self.holds_keys = true;
         let keys = held.iter().fold(KeyActions::new("keyboard".to_owned()), |keys, modifier| {
             let value = modifier.key();
             keys.then(if down { KeyAction::Down { value } } else { KeyAction::Up { value } })
         });
         self.page.client.perform_actions(keys).await?;
+        self.holds_keys = down;
         Ok(())
     }
 

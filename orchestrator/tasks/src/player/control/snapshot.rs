@@ -6,11 +6,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Control, ControlError, PageLocation};
-use crate::player::page::DocumentState;
+use crate::player::page::{DocumentState, handle};
 use crate::script::{FailureCode, StepError};
 
 /// Frames in frames are shown so deep.
 const MAX_FRAMES: usize = 5;
+/// Elements of one document are shown so deep, as `control.js` does. A page may write anything into its answer.
+const DEEPEST: usize = 400;
 
 /// One line of what a script found.
 #[derive(Debug, Default, Deserialize)]
@@ -155,15 +157,16 @@ impl Control {
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + 'a>> {
         Box::pin(async move {
             drawing.elements += tree.elements.len();
+            let handles: Vec<Option<Value>> = tree.elements.iter().map(handle).collect();
             drawing.is_cut |= tree.cut;
             for (at, line) in tree.lines.iter().enumerate() {
                 if drawing.text.len() as u64 > self.limits.max_answer {
                     drawing.is_cut = true;
                     return Ok(());
                 }
-                let handle = tree.elements.get(line.element).filter(|_| line.role.is_some());
+                let handle = handles.get(line.element).and_then(Option::as_ref).filter(|_| line.role.is_some());
                 let number = handle.map(|handle| self.references.number(&self.window, frames, handle));
-                let depth = indent + line.depth;
+                let depth = depth_of(line, indent);
                 let is_entered = line.is_frame && frames.len() < MAX_FRAMES;
                 let has_below = is_entered || tree.lines.get(at + 1).is_some_and(|next| next.depth > line.depth);
                 write_line(&mut drawing.text, line, depth, number, has_below);
@@ -210,6 +213,11 @@ impl Drawing {
         }
         PageSnapshot { place: place.into(), snapshot: self.text }
     }
+}
+
+/// How deep a line of a document stands that itself stands so deep.
+fn depth_of(line: &Line, indent: usize) -> usize {
+    indent + line.depth.min(DEEPEST)
 }
 
 /// Writes one line, and what belongs to it below. A page can put nothing into it but quoted text: roles and states are
@@ -284,6 +292,14 @@ mod tests {
             assert_eq!(drawn(line, Some(7)), text);
         }
         assert_eq!(drawn(json!({"t": "Tea"}), None), "  - text: \"Tea\"\n");
+    }
+
+    #[test]
+    fn no_page_indents_a_line_further_than_it_can_be_written() {
+        let mut text = String::new();
+        let line: Line = serde_json::from_value(json!({"d": u64::MAX, "r": "button"})).unwrap();
+        write_line(&mut text, &line, depth_of(&line, MAX_FRAMES * (DEEPEST + 1)), None, true);
+        assert!(text.len() < 10_000, "{}", text.len());
     }
 
     proptest! {

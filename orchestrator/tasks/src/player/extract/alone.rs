@@ -7,7 +7,7 @@ use super::{FUNCTION, Limit, plan_json, read_now, results};
 use crate::Error;
 use crate::script::schema::{self, Plan};
 use crate::script::template::Templates;
-use crate::script::{FailureCode, StepError};
+use crate::script::{Allowance, FailureCode, StepError};
 use warmpool_api::Members;
 use warmpool_core::error::FieldFault as _;
 
@@ -23,7 +23,7 @@ impl Extraction {
         if let Some(slot) = Templates::of(&given).slot() {
             return Err(Error::invalid(at, format!("has the template `{slot}`, and no inputs: only tasks have them")));
         }
-        schema::parse(at, &given).map(Self)
+        schema::parse(at, &given, &mut Allowance::default()).map(Self)
     }
 
     /// The function that reads the page, in JavaScript.
@@ -38,16 +38,15 @@ impl Extraction {
         vec![plan_json(&self.0), json!(limit)]
     }
 
-    /// The data, of what the function answered: an object, or one for each of `rows`. `elements` are the most of a page whose
-    /// main content is wanted.
+    /// The data, of what the function answered: an object, or one for each of `rows`.
     /// Errors: what is wrong, in words.
-    pub async fn data(&self, answer: Value, elements: usize) -> Result<Value, String> {
+    pub async fn data(&self, answer: Value, limit: Limit) -> Result<Value, String> {
         let said = |error: StepError| match error.code {
             FailureCode::TooLarge => "the page has more than the answer may have".to_owned(),
             _ => error.message,
         };
         let answer = understand(Ok(answer)).map_err(said)?;
-        let rows = results(&self.0, answer, Limit { bytes: 0, elements }).await.map_err(said)?.rows;
+        let rows = results(&self.0, answer, limit).await.map_err(said)?.rows;
         self.checked(rows).map_err(said)
     }
 

@@ -7,6 +7,8 @@ use jiff::{Timestamp, Zoned};
 use regex::{Captures, Regex};
 use serde_json::{Number, Value};
 
+use super::assemble::Room;
+use crate::script::StepError;
 use crate::script::schema::{Conversion, Group};
 
 /// Texts that mean no.
@@ -33,14 +35,21 @@ const FORMS: [&str; 16] = [
 ];
 
 /// Converts a text to its type; `None` when it does not fit.
-pub(super) fn convert(how: &Conversion, read: &Value) -> Option<Value> {
-    match how {
+/// Errors: `TooLarge`, `Timeout`.
+pub(super) fn convert(how: &Conversion, read: &Value, room: &mut Room) -> Result<Option<Value>, StepError> {
+    let text = read.as_str();
+    let converted = match how {
         Conversion::Keep => Some(read.clone()),
-        Conversion::Number { decimal } => number(read.as_str()?, *decimal).map(Value::Number),
+        Conversion::Number { decimal } => text.and_then(|text| number(text, *decimal)).map(Value::Number),
         Conversion::Boolean { pattern } => Some(Value::Bool(boolean(read, pattern.as_ref()))),
-        Conversion::Date { format } => date(read.as_str()?, format.as_deref()).map(Value::String),
-        Conversion::Regex { pattern, group, all } => found(pattern.as_ref()?, group, *all, read.as_str()?),
-    }
+        Conversion::Date { format } => text.and_then(|text| date(text, format.as_deref())).map(Value::String),
+        Conversion::Regex { pattern, group, all } => match (pattern, text) {
+            (Some(pattern), Some(text)) => found(pattern, group, *all, text, room)?,
+            _ => None,
+        },
+    };
+    room.check_time()?;
+    Ok(converted)
 }
 
 fn boolean(read: &Value, pattern: Option<&Regex>) -> bool {
@@ -170,27 +179,43 @@ fn broken_down(parsed: &BrokenDownTime) -> Option<String> {
     parsed.to_date().ok().map(|day| day.to_string())
 }
 
-fn found(pattern: &Regex, group: &Group, all: bool, text: &str) -> Option<Value> {
+fn found(pattern: &Regex, group: &Group, all: bool, text: &str, room: &mut Room) -> Result<Option<Value>, StepError> {
     let pick = |captures: Captures<'_>| {
         let matched = match group {
             Group::First => captures.get(1).or_else(|| captures.get(0)),
             Group::Number(number) => captures.get(*number),
             Group::Name(name) => captures.name(name),
         };
-        matched.map(|matched| Value::from(matched.as_str()))
+        matched.map(|matched| matched.as_str().to_owned())
     };
-    if all {
-        return Some(Value::Array(pattern.captures_iter(text).filter_map(pick).collect()));
+    if !all {
+        return Ok(pattern.captures(text).and_then(pick).map(Value::String));
     }
-    pattern.captures(text).and_then(pick)
+    let mut matches = Vec::new();
+    for matched in pattern.captures_iter(text).filter_map(pick) {
+        // Each search takes time in proportion to the text, and there may be as many as the text has characters.
+        room.check_time()?;
+        room.take(matched.len() + 2)?;
+        matches.push(Value::String(matched));
+    }
+    Ok(Some(Value::Array(matches)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
     use serde_json::json;
+    use tokio::time::Instant;
 
     use super::*;
+    use crate::player::extract::Limit;
+
+    fn convert(how: &Conversion, read: &Value) -> Option<Value> {
+        let limit = Limit { bytes: 1 << 20, elements: 0, until: Instant::now() + Duration::from_secs(600) };
+        super::convert(how, read, &mut Room::new(limit)).unwrap()
+    }
 
     #[test]
     fn numbers_are_found_in_common_notations() {

@@ -8,6 +8,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::allowance::Allowance;
 use super::super::fields::{join, read, wrong};
 use super::super::schema::{self, Plan};
 use super::super::selector::Selectors;
@@ -152,7 +153,7 @@ struct WaitForDownloadParameters {
 
 impl Custom {
     /// Reads the custom step `name` with its parameters; `at` is the path of the step.
-    pub(super) fn parse(at: &str, name: &str, parameters: &Value) -> Result<Self, Error> {
+    pub(super) fn parse(at: &str, name: &str, parameters: &Value, allowance: &mut Allowance) -> Result<Self, Error> {
         let field = join(at, "name");
         let at = join(at, "parameters");
         let selectors = |value: &Value| Selectors::parse(&join(&at, "selectors"), value);
@@ -165,7 +166,7 @@ impl Custom {
                     Some(Value::String(member)) => Some(member),
                     Some(_) => return Err(wrong(&join(&at, "as"), "must be a string")),
                 };
-                Self::Extract { plan: Box::new(schema::parse(&at, &plan)?), member }
+                Self::Extract { plan: Box::new(schema::parse(&at, &plan, allowance)?), member }
             }
             "lam:screenshot" => {
                 let given: ScreenshotParameters = read(&at, parameters)?;
@@ -177,7 +178,7 @@ impl Custom {
             "lam:assertText" => {
                 let given: AssertTextParameters = read(&at, parameters)?;
                 let selectors = given.selectors.as_ref().map(selectors).transpose()?;
-                Self::AssertText { selectors, assertion: assertion(&at, given)? }
+                Self::AssertText { selectors, assertion: assertion(&at, given, allowance)? }
             }
             "lam:upload" => {
                 let given: UploadParameters = read(&at, parameters)?;
@@ -226,11 +227,13 @@ fn pdf(at: &str, parameters: &Value) -> Result<Pdf, Error> {
     Ok(pdf)
 }
 
-fn assertion(at: &str, given: AssertTextParameters) -> Result<Assertion, Error> {
+fn assertion(at: &str, given: AssertTextParameters, allowance: &mut Allowance) -> Result<Assertion, Error> {
     match (given.text, given.equals, given.matches) {
         (Some(text), None, None) => Ok(Assertion::Contains(text)),
         (None, Some(text), None) => Ok(Assertion::Equals(text)),
-        (None, None, Some(pattern)) => Ok(Assertion::Matches(schema::regex(&join(at, "matches"), &pattern)?)),
+        (None, None, Some(pattern)) => {
+            Ok(Assertion::Matches(schema::regex(&join(at, "matches"), &pattern, allowance)?))
+        }
         _ => Err(wrong(at, "must have one of `text`, `equals` and `matches`")),
     }
 }
@@ -267,7 +270,7 @@ mod tests {
     use super::*;
 
     fn parse(name: &str, parameters: Value) -> Result<Custom, Error> {
-        Custom::parse("s", name, &parameters)
+        Custom::parse("s", name, &parameters, &mut Allowance::default())
     }
 
     #[test]

@@ -42,5 +42,5 @@ pub fn check(bytes: &[u8]) {
 
 /// Whether the word that stands for a secret may make this one, together with what is around it.
 fn may_show(secret: &str) -> bool {
-    super::HIDDEN.contains(secret) || secret.contains(['[', ']'])
+    super::redactor::HIDDEN.contains(secret) || secret.contains(['[', ']'])
 }
