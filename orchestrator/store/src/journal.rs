@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
+use super::change::{Change, Place};
 use super::disk::free_bytes;
-use super::dump::{Change, Place};
 use super::layout::{JOURNAL, UNFINISHED_JOURNAL, sync_parent};
 use super::ledger::{CommitPoint, Ledger};
 use super::record::sealed;
@@ -311,8 +311,11 @@ mod tests {
         assert_eq!(replayed(dir.path(), None), (vec![1, 0, 1], 9));
     }
 
+    /// Key and value.
+    type RawRow = (Vec<u8>, Vec<u8>);
+
     /// Every row, and the number of the last commit, after a replay from so many commits on.
-    fn state(journal: &mut FileJournal, after: u64) -> (Vec<(Vec<u8>, Vec<u8>)>, u64) {
+    fn state(journal: &mut FileJournal, after: u64) -> (Vec<RawRow>, u64) {
         let (mut backend, mut ledger) = (MemoryBackend::default(), Ledger::default());
         let point = CommitPoint { history: journal.history().to_owned(), commits: after };
         for key in 0..6 {

@@ -76,6 +76,7 @@ mod backup_folder;
 mod batch;
 mod build;
 mod carry_out;
+mod change;
 mod commit;
 mod disk;
 pub mod dump;
