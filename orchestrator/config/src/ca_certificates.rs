@@ -185,7 +185,8 @@ mod tests {
 
     #[test]
     fn more_than_a_claim_has_room_for_is_refused() {
-        let of_size = |bytes| CaCertificates { source: String::new(), certificates: vec![vec![0; bytes]; 2], problem: None };
+        let of_size =
+            |bytes| CaCertificates { source: String::new(), certificates: vec![vec![0; bytes]; 2], problem: None };
         assert_eq!(check_size(&[of_size(CERTIFICATES_LIMIT / 2)]), Ok(()));
         let error = check_size(&[of_size(CERTIFICATES_LIMIT / 2), of_size(1)]).unwrap_err();
         assert!(error.contains("385 KiB of certificates are too many"), "{error}");

@@ -16,7 +16,7 @@ use super::page_error::PageError;
 use super::profile::SessionProfile;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
-use warmpool_config::{EgressRules, PoolPreset};
+use warmpool_config::EgressRules;
 use warmpool_core::clock::Now;
 use warmpool_dial::Policy;
 use warmpool_profiles::Writer;

@@ -215,7 +215,8 @@ mod tests {
         };
         full.captchas = vec![challenge; 32];
         let refused = RefusedCount { host: "a".repeat(255), port: 1, reason: "denied".to_owned(), count: 1 };
-        full.egress = Some(EgressSummary { bytes_in: 1, bytes_out: 2, refused_count: 300, refused: vec![refused; 300] });
+        full.egress =
+            Some(EgressSummary { bytes_in: 1, bytes_out: 2, refused_count: 300, refused: vec![refused; 300] });
         Journal::new(store.clone()).close(&full, Batch::new()).await.unwrap();
         let kept = kept(&store).await;
         assert_eq!(kept.ended, full.ended);

@@ -239,10 +239,10 @@ mod tests {
     use warmpool_runtime::AgentAddress;
 
     /// An agent that takes every action, and tells on which challenge it was.
-    async fn agent() -> (AgentAddress, mpsc::UnboundedReceiver<u64>) {
+    async fn agent() -> (AgentAddress, mpsc::Receiver<u64>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = AgentAddress::Tcp(listener.local_addr().unwrap());
-        let (tell, acts) = mpsc::unbounded_channel();
+        let (tell, acts) = mpsc::channel(9);
         tokio::spawn(async move {
             while let Ok((mut daemon, _)) = listener.accept().await {
                 let mut request = Vec::new();
@@ -252,7 +252,7 @@ mod tests {
                 let Some(id) = path.and_then(|id| id.parse().ok()) else { continue };
                 let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
                 daemon.write_all(answer).await.unwrap();
-                tell.send(id).unwrap();
+                tell.send(id).await.unwrap();
             }
         });
         (address, acts)

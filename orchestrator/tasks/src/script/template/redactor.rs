@@ -107,7 +107,7 @@ impl Finder {
     fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let begun = self.0.as_ref().and_then(|nfa| Some((nfa, nfa.start_state(Anchored::No).ok()?)));
         // Nothing is shown rather than a secret.
-        let Some((nfa, mut state)) = begun else { return vec![0..text.len()] };
+        let Some((nfa, mut state)) = begun else { return std::iter::once(0..text.len()).collect() };
         let mut places: Vec<Range<usize>> = Vec::new();
         for (at, byte) in text.iter().enumerate() {
             state = nfa.next_state(Anchored::No, state, *byte);

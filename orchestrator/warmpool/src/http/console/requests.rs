@@ -80,8 +80,16 @@ impl RequestLine {
 
 /// A method of the standard's. Any other is a text of the caller's, as long as a head may be.
 fn shown_method(method: &Method) -> String {
-    let known =
-        [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS, Method::TRACE];
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::TRACE,
+    ];
     if known.contains(method) { method.to_string() } else { "…".to_owned() }
 }
 

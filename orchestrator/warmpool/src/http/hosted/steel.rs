@@ -14,7 +14,7 @@ use serde_json::json;
 use super::super::App;
 use super::super::auth::Caller;
 use super::super::create::FAILURES;
-use super::super::files::{fetched, refused};
+use super::super::files::fetched;
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
 use super::super::query::Query;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use http_body_util::BodyExt as _;
 
 use super::super::App;
 use super::super::files::{LIMIT, refused};
@@ -46,12 +45,7 @@ async fn read(app: &App, session: &Session, form: Form) -> Result<StoredFile, Er
 }
 
 /// Reads a form to its end, and its file into `arrived`. Returns the name that the file is to have, which may stand behind it.
-async fn receive(
-    app: &App,
-    session: &Session,
-    mut form: Form,
-    arrived: &mut Option<Upload>,
-) -> Result<String, Error> {
+async fn receive(app: &App, session: &Session, mut form: Form, arrived: &mut Option<Upload>) -> Result<String, Error> {
     let limit = app.config.worker.file_limit.bytes();
     let (mut path, mut own_name) = (None, None);
     while let Some(part) = form.next().await? {
