@@ -50,6 +50,7 @@ async function sessions() {
   await page.route(/\/logs\?follow=true/, (route) => route.abort(), { times: 1 });
   await page.locator('#new-session-form button[type=submit]').click();
   await page.waitForSelector('#session-view', { state: 'visible' });
+  const id = page.url().split('/').at(-1);
   const view = page.frameLocator('#session-view');
   await view.locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
   assert.match(await page.inputValue('#session-code textarea'), /connectOverCDP\("ws:/);
@@ -70,7 +71,7 @@ async function sessions() {
   await page.click('#confirm-act');
   await says(page, '#sessions-rows', 'terminated');
   await until('its last picture', () => page.evaluate(() => document.querySelector('#sessions-rows [data-live=false] img.thumbnail')?.naturalWidth > 0));
-  await page.locator('#sessions-rows a.id').click();
+  await page.locator(`#sessions-rows a.id[title="${id}"]`).click();
   await until('its last picture, larger', () => page.evaluate(() => document.querySelector('#session-last').naturalWidth > 0));
   await says(page, '#session-ended', 'has ended');
   await look(page, 'session-ended');

@@ -155,7 +155,8 @@ async fn newcomer(release: &str) -> Result<()> {
     let root = bare(release).await?;
     let packages: Vec<String> = named_packages()?.into_iter().collect();
     let script = format!(
-        "cat > /usr/local/bin/apt-get << 'END'\n{APT}END\nchmod +x /usr/local/bin/apt-get\n({PREPARE}) 2>&1 || exit 1\n\
+        "cat > /usr/local/bin/apt-get << 'END'\n{APT}END\nchmod +x /usr/local/bin/apt-get\n\
+         cat > /prepare << 'END'\n{PREPARE}END\nbash /prepare 2>&1 || exit 1\n\
          echo named: $(cat /named)\necho called:\ncat /called\n\
          apt-cache policy {} | awk '/^[^ ]/ {{ name = $1 }} $1 == \"Candidate:\" && $2 ~ /^[0-9]/ {{ print \"known: \" name }}'",
         packages.join(" ")
