@@ -34,7 +34,7 @@ const MOST_ATTRIBUTES: usize = 1000;
 const MOST_INDENT: usize = 64 << 20;
 /// So many links are listed.
 const MOST_LINKS: usize = 500;
-/// The text of a link is cut here, in characters. Where links are nested, each has the text of all within.
+/// The longest text of a link, in characters. The text of a link has that of the links inside it, so nested ones would repeat it.
 const LINK_TEXT: usize = 1000;
 /// HTML is parsed so many bytes at a time, and looked at in between: what a parser does for an element grows with how deep it is.
 const PIECE: usize = 16 << 10;
@@ -257,7 +257,7 @@ fn check(document: &Document, most: usize) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Refuses what would become much longer as Markdown, where each line of a quotation in a quotation has the marks of both.
+/// Refuses a page that would become much longer as Markdown: each line of a nested quotation begins with the marks of all around it.
 fn check_indent(document: &Document) -> Result<(), ReadError> {
     /// The longest mark: a number of nine digits, and what stands around it.
     const MARK: usize = 12;

@@ -49,7 +49,7 @@ impl Allowance {
         Ok(())
     }
 
-    /// Gives memory back that was taken for what has not been compiled.
+    /// Returns memory to the allowance that no expression has used.
     pub(super) const fn return_pattern_bytes(&mut self, bytes: usize) {
         self.pattern_bytes += bytes;
     }

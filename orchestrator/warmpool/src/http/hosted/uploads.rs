@@ -85,7 +85,7 @@ impl Upload {
         }
     }
 
-    /// Gives it its name, in place of an earlier upload that has it.
+    /// Renames it to the name it was sent for. It replaces an earlier upload of that name.
     /// Errors: `Field` for a name that files do not have.
     pub(super) async fn name(self, app: &App, session: &Session, name: &str) -> Result<StoredFile, Error> {
         match session.worker.agent.rename_upload(&self.stored.name, name).await {

@@ -54,7 +54,7 @@ pub(super) fn measure(schema: &Value) -> Result<Size, &'static str> {
 
 struct Expanded<'a> {
     root: &'a Value,
-    /// The member that has the address of a document.
+    /// The member in which a schema says its own address: `$id`, or `id` in old drafts.
     id: &'static str,
     names: HashMap<&'a str, &'a Value>,
     /// How many parts a part has, by its address; none while they are being counted.
