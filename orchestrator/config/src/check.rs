@@ -31,6 +31,9 @@ const MAX_SCENE_SAMPLES: u32 = 1024;
 /// The most images, videos or belongings that a renderer takes for a scene.
 const MAX_SCENE_ITEMS: usize = 100;
 
+/// The most artifacts of a task: its record names all of them, and is one value of the store.
+const MAX_ARTIFACTS: usize = 200;
+
 /// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
 pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
@@ -174,6 +177,10 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
     let share = ("server.keyless_body_share", server.keyless_body_share);
     bounded(layers, share, ("server.keyless_body_memory", server.keyless_body_memory), size);
     bounded(layers, ("server.max_keyless_body", server.max_keyless_body), share, size);
+    let share = ("server.body_share", server.body_share);
+    bounded(layers, share, ("server.body_memory", server.body_memory), size);
+    let share = ("server.answer_share", server.answer_share);
+    bounded(layers, share, ("server.answer_memory", server.answer_memory), size);
     let memory = server.body_memory;
     let parsed = [
         ("server.max_body", config.server.max_body),
@@ -353,4 +360,6 @@ fn tasks(config: &Sections, layers: &mut Layers<'_>) {
     bounded(layers, longest, ("session.max_timeout", config.session.max_timeout), time);
     let most = ("pool.max_workers", config.pool.max_workers);
     bounded(layers, ("tasks.workers", tasks.workers), most, |workers| workers.to_string());
+    let wrong = (tasks.max_artifacts > MAX_ARTIFACTS).then(|| format!("{} are too many", tasks.max_artifacts));
+    faults(layers, "tasks.max_artifacts", &format!("write a number up to {MAX_ARTIFACTS}"), wrong);
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::host::{FoundEngine, Host, runtime_dir};
 use super::presets::Presets;
+use super::units::ByteSize;
 use super::value::Value;
 
 /// A default as text, and in words what it was computed from.
@@ -60,6 +61,21 @@ pub(super) fn docker_host(layers: &dyn Lookup) -> ComputedDefault {
 pub(super) fn max_workers(layers: &dyn Lookup) -> ComputedDefault {
     let fitting = layers.host().memory / 4 * 3 / (1 << 30);
     number(usize::try_from(fitting).unwrap_or(64).clamp(2, 64), "the host's memory")
+}
+
+fn size(size: u64, from: &'static str) -> ComputedDefault {
+    ComputedDefault { text: ByteSize(size).to_string(), from }
+}
+
+/// The rest holds another key's body of the largest size, as text and as what it is parsed into.
+pub(super) fn body_share(layers: &dyn Lookup) -> ComputedDefault {
+    let memory = value(layers, "server.body_memory").unwrap_or(ByteSize(0)).bytes();
+    size(memory / 4 * 3, "server.body_memory")
+}
+
+pub(super) fn answer_share(layers: &dyn Lookup) -> ComputedDefault {
+    let memory = value(layers, "server.answer_memory").unwrap_or(ByteSize(0)).bytes();
+    size(memory / 2, "server.answer_memory")
 }
 
 const WARM: usize = 2;

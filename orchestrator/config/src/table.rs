@@ -65,7 +65,10 @@ settings! {
         max_body: ByteSize = Is("1MiB"), min "1KiB";
         /// Memory for the bodies of all requests in progress, including what they are parsed into; when it is full, requests are
         /// refused.
-        body_memory: ByteSize = Is("128MiB"), min "1MiB";
+        body_memory: ByteSize = Is("160MiB"), min "1MiB";
+        /// Maximum part of `body_memory` that the bodies of one key's requests may take, or of one address or IPv6 /64 network where the
+        /// key is no service key; no body takes more.
+        body_share: ByteSize = Computed(default::body_share, "three quarters of body_memory", "120MiB"), min "64KiB";
         /// Maximum size of a request body where no key is needed: that of a sign-in to the console, and that of `/graphql`.
         max_keyless_body: ByteSize = Is("64KiB"), min "1KiB";
         /// Memory for the bodies of requests in progress whose key is not in a header, in addition to `body_memory`: those that need
@@ -73,6 +76,12 @@ settings! {
         keyless_body_memory: ByteSize = Is("64MiB"), min "1MiB";
         /// Maximum part of `keyless_body_memory` that bodies from one address or IPv6 /64 network may take; no such body is longer.
         keyless_body_share: ByteSize = Is("32MiB"), min "64KiB";
+        /// Memory for the responses that are in memory as a whole until the client has read them, such as states and pictures; when it
+        /// is full, requests for more are refused. Responses of up to 64 KiB do not count.
+        answer_memory: ByteSize = Is("256MiB"), min "1MiB";
+        /// Maximum part of `answer_memory` that the responses to one key may take, or to one address or IPv6 /64 network where no key is
+        /// needed; no such response is longer.
+        answer_share: ByteSize = Computed(default::answer_share, "half of answer_memory", "128MiB"), min "64KiB";
         /// Whether `/status` and `/metrics` require a key, and with them `/ping`, `/pressure`, `/graphql` and `/wd/hub/status`.
         status_needs_key: bool = Is("false");
         /// Failed sign-ins to the console allowed a minute from one address or IPv6 /64 network; further ones get 429 for the
@@ -230,8 +239,8 @@ settings! {
         queue_length: usize = Is("100");
         /// Maximum time that a client waits for a worker.
         queue_wait: Duration = Is("60s");
-        /// Maximum size of a state: what a create call gives a browser to begin with, and what one origin may have where a
-        /// session's state is read.
+        /// Maximum size of a state with all its origins: what a create call gives a browser to begin with, and what is read of a
+        /// session.
         max_state: ByteSize = Is("8MiB"), min "64KiB";
         /// Number of records of ended sessions kept.
         keep_records: usize = Is("10000");

@@ -75,7 +75,7 @@ settings! {
         max_items: usize = Is("10000"), min "1";
         /// Maximum size of the output of one run, extract or item, as JSON.
         max_output: ByteSize = Is("4MiB"), min "1KiB";
-        /// Maximum number of screenshots, documents and downloads of one run, extract or item.
+        /// Maximum number of screenshots, documents and downloads of one run, extract or item: up to 200.
         max_artifacts: usize = Is("50");
         /// Maximum total size of these artifacts.
         max_artifact_size: ByteSize = Is("64MiB");
@@ -198,6 +198,8 @@ settings! {
         /// Maximum total size of the worlds of one service key, by all of its integration keys. A world counts with its files and
         /// 64 KiB beside them.
         max_total: ByteSize = Is("20GiB"), min "1MiB";
+        /// Maximum number of patients of one service key, by all of its integration keys.
+        max_patients: usize = Is("50000"), min "1";
         /// Maximum number of integration keys of one service key, including revoked ones, whose worlds stay.
         max_keys: usize = Is("1000"), min "1";
         /// Width of a scene, in pixels; its height is half of that. A screen 1440 pixels wide shows a quarter of it at a time.
