@@ -21,6 +21,7 @@ pub(crate) fn group() -> Group {
             foreign_folders_are_found,
             downloads_of_one_name_are_all_kept,
             what_a_client_forbids_is_not_stored,
+            long_strings_of_a_page_end_nothing,
         ],
     )
 }
@@ -185,7 +186,7 @@ async fn a_full_worker_refuses_files(stage: Stage) -> Result<()> {
 }
 
 /// Clicks the link of `/downloads` in a new tab of a context.
-async fn click_download(cdp: &mut Cdp, site: &str, context: Option<&Value>) -> Result<()> {
+pub(crate) async fn click_download(cdp: &mut Cdp, site: &str, context: Option<&Value>) -> Result<()> {
     let mut params = json!({"url": format!("{site}/downloads")});
     if let Some(context) = context {
         params["browserContextId"] = context.clone();
@@ -265,6 +266,47 @@ async fn what_a_client_forbids_is_not_stored(stage: Stage) -> Result<()> {
     click_download(&mut cdp, &site, Some(&context)).await?;
     cdp.event("Browser.downloadProgress", |params| params["state"] == "canceled").await?;
     ensure!(session.get_file("").await?.ok()? == json!([]), "nothing is stored");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// DevTools tells the agent of a download by its whole address, and of a worker by its name, which may be no Unicode; and the log of what is logged.
+async fn long_strings_of_a_page_end_nothing(stage: Stage) -> Result<()> {
+    const LENGTH: usize = 34 << 20;
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let body =
+        json!({"headless": true, "logs": true, "url": format!("{site}/form"), "settings": {"user_agent": "long/1"}});
+    let session = daemon.session(body).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    eventually!("the page is there", 20, cdp.evaluate(&page, "location.pathname").await? == "/form")?;
+    let download = format!(
+        "(() => {{ const link = document.createElement('a');
+                   link.download = 'long.bin';
+                   link.href = 'data:application/octet-stream,' + 'x'.repeat({LENGTH});
+                   link.click(); }})()"
+    );
+    cdp.evaluate(&page, &download).await?;
+    eventually!("the download is complete", 60, {
+        let listed = session.get_file("").await?.ok()?;
+        let files = listed.as_array().context("a list")?;
+        files.iter().any(|file| file["name"] == "long.bin" && file["size"] == LENGTH && file["complete"] == true)
+    })?;
+    let worker = format!(
+        "(() => {{ const code = URL.createObjectURL(new Blob(['postMessage(navigator.userAgent)']));
+                   new Worker(code, {{name: '\\ud83d' + 'x'.repeat({LENGTH})}}).onmessage = event => {{ window.told = event.data; }}; }})()"
+    );
+    cdp.evaluate(&page, &worker).await?;
+    eventually!("the worker has the settings", 60, cdp.evaluate(&page, "window.told").await? == "long/1")?;
+    cdp.evaluate(&page, &format!("console.log('long' + 'x'.repeat({LENGTH})); console.log('what comes after')"))
+        .await?;
+    eventually!("the log has both", 60, {
+        let log = daemon.api().get(&format!("/sessions/{}/logs", session.id)).await?.ok()?.to_string();
+        log.contains("longxx") && log.contains("what comes after")
+    })?;
+    let tab = cdp.open("about:blank").await?;
+    ensure!(cdp.evaluate(&tab, "navigator.userAgent").await? == "long/1", "later tabs have the settings");
     session.delete().await?.ok()?;
     Ok(())
 }

@@ -11,7 +11,8 @@ pub(crate) fn group() -> Group {
 /// What a page does that its log tells.
 const SCRIPTS: [&str; 5] = [
     "fetch('/redirect?to=/form?moved=1').then(answer => answer.status)",
-    "console.warn('a word of', {of: 1}, 7)",
+    // With half a character, which is no Unicode.
+    "console.warn('a word of', {of: 1}, '\\ud83d', 7)",
     "setTimeout(() => { throw new Error('a fault of the page') }, 0)",
     "fetch('/nowhere', {method: 'POST', body: 'private', headers: {'x-api-key': 'hidden', authorization: 'Bearer hidden'}})
         .then(answer => answer.status)",

@@ -14,6 +14,8 @@ ChromeUtils.defineESModuleGetters(lazy, {
 const WINDOW = "navigator:browser";
 /** How long tabs may take to tell what they have, in milliseconds. */
 const FLUSH_TIME = 2000;
+/** Sentences of what is left out of one origin. */
+const MAX_SKIPPED = 20;
 
 const SAME_SITE = [
   ["None", Ci.nsICookie.SAMESITE_NONE],
@@ -37,7 +39,7 @@ export async function readStorage({ script, limit, time, path }) {
   const until = Date.now() + time;
   const warnings = [];
   const unread = [];
-  const sessions = await readSessions(until);
+  const { sessions, untold } = await readSessions(until);
   const origins = [];
   let left = limit;
   for (const origin of new Set([...(await storedOrigins()), ...visitedOrigins(), ...Object.keys(sessions)])) {
@@ -46,7 +48,8 @@ export async function readStorage({ script, limit, time, path }) {
       const own = sessions[origin] ?? [];
       const asked = JSON.stringify({ read: { session: false, limit: left - sizeOf(items) - sizeOf(own) } });
       const { origin: read, partly, skipped } = JSON.parse(await before(until, runInSandbox(origin, script, asked)));
-      const whole = { ...read, origin, localStorage: wellFormed(items), sessionStorage: wellFormed(own) };
+      const of = items => wellFormed(items, skipped);
+      const whole = { ...read, origin, localStorage: of(items), sessionStorage: of(own) };
       const size = JSON.stringify(whole).length;
       if (size > left) throw new Error("with it the state would be larger than it may be");
       left -= size;
@@ -58,6 +61,10 @@ export async function readStorage({ script, limit, time, path }) {
       warnings.push(`${origin}: left out: ${String(error.message ?? error).toWellFormed().slice(0, 300)}`);
       unread.push(origin);
     }
+  }
+  for (const origin of untold) {
+    warnings.push(`${origin}: left out: the session storage of its tab: it took too long`);
+    if (!unread.includes(origin)) unread.push(origin);
   }
   await IOUtils.writeJSON(path, { cookies: readCookies(), origins, warnings, unread });
 }
@@ -71,8 +78,15 @@ async function before(until, promised) {
   return Promise.race([promised, late]).finally(() => lazy.clearTimeout(timer));
 }
 
-/** Items that JSON carries: no text that ends in the middle of a character. */
-const wellFormed = items => items.filter(({ name, value }) => name.isWellFormed() && value.isWellFormed());
+/** Items that JSON carries: no text that ends in the middle of a character. Says what is left out; not of everything. */
+const wellFormed = (items, skipped) =>
+  items.filter(({ name, value }) => {
+    const isWellFormed = name.isWellFormed() && value.isWellFormed();
+    if (!isWellFormed && skipped.length < MAX_SKIPPED) {
+      skipped.push(`the item ${name.slice(0, 250).toWellFormed()}, which is no text of Unicode`);
+    }
+    return isWellFormed;
+  });
 
 /** {script, path}: puts the state in the file into the browser; gives sentences of what was left out. */
 export async function writeStorage({ script, path }) {
@@ -216,24 +230,28 @@ function visitedOrigins() {
     const frames = browsingContext.getAllBrowsingContextsInSubtree();
     return [...entries, ...frames.map(frame => frame.currentWindowGlobal?.documentURI?.spec ?? "")];
   });
-  return urls.map(url => URL.parse(url)?.origin).filter(origin => origin && isPlain(origin));
+  return originsOf(urls);
 }
+
+const originsOf = urls => urls.map(url => URL.parse(url)?.origin).filter(origin => origin && isPlain(origin));
 
 const isPlain = origin => /^https?:\/\/[^^]+$/.test(origin);
 
-/** Session storage of all tabs, by origin; of two tabs with the same origin the first counts. */
+/** Session storage of all tabs, by origin, and origins whose tab told nothing new; of two tabs with the same origin the first counts. */
 async function readSessions(until) {
   const read = {};
+  const silent = new Set(tabs().map(tab => tab.linkedBrowser));
   // A page that hangs tells nothing new, and what is known of it is taken.
-  const flushed = Promise.allSettled(tabs().map(tab => lazy.TabStateFlusher.flush(tab.linkedBrowser)));
-  await before(Math.min(until, Date.now() + FLUSH_TIME), flushed).catch(() => {});
+  const flushes = [...silent].map(browser => lazy.TabStateFlusher.flush(browser).then(() => silent.delete(browser)));
+  await before(Math.min(until, Date.now() + FLUSH_TIME), Promise.allSettled(flushes)).catch(() => {});
+  const untold = new Set(originsOf([...silent].map(browser => browser.currentURI.spec)));
   for (const tab of tabs()) {
     const { storage = {} } = JSON.parse(lazy.SessionStore.getTabState(tab));
     for (const [origin, items] of Object.entries(storage)) {
       if (isPlain(origin)) read[origin] ??= Object.entries(items).map(([name, value]) => ({ name, value }));
     }
   }
-  return read;
+  return { sessions: read, untold };
 }
 
 /** Gives the first tab its session storage. */

@@ -65,6 +65,7 @@ impl From<CdpError> for TabError {
     fn from(error: CdpError) -> Self {
         match error {
             CdpError::Silent(_) => Self::Late,
+            CdpError::TooLarge => Self::TooLarge,
             CdpError::Refused(reason) => Self::Refused(reason),
             CdpError::Gone | CdpError::Agent(_) => Self::Gone,
         }

@@ -24,7 +24,7 @@ use crate::tab::{FUNCTIONS, TabError, named};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
-use warmpool_core::json::unpacked;
+use warmpool_core::json::may_be_read;
 use warmpool_sessions::session::{Session, Sessions};
 use warmpool_sessions::webdriver::{self, Command};
 use warmpool_workers::worker::full;
@@ -33,8 +33,6 @@ use warmpool_workers::worker::full;
 const LOOK: Duration = Duration::from_millis(50);
 /// The standard's name of an element's id.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// How many times as much as its text an answer of the largest size may take once it is read.
-const UNPACKED: usize = 4;
 /// The longest reason of a driver that an error repeats, in characters.
 const WORDS: usize = 600;
 
@@ -114,7 +112,7 @@ impl DriverTab {
             let most = usize::try_from(self.limit.saturating_mul(3).saturating_add(1 << 20)).unwrap_or(usize::MAX);
             let body = Limited::new(body, most).collect().await.map_err(|_| TabError::TooLarge)?.to_bytes();
             // A page may have a script answer with whatever it likes.
-            if unpacked(&body) > most.saturating_mul(UNPACKED) {
+            if !may_be_read(&body, most) {
                 return Err(TabError::TooLarge);
             }
             let answer: Value = serde_json::from_slice(&body).map_err(|error| refused(&error))?;

@@ -1,6 +1,7 @@
 //! The daemon's own DevTools connection to a session's browser, through the same agent as the client's.
 
 mod backlog;
+mod connection;
 mod incoming;
 
 use std::collections::HashMap;
@@ -9,26 +10,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
-use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, join, split};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::client::generate_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_util::io::{ReaderStream, StreamReader};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::session::Session;
 use backlog::{Backlog, Queued};
+use connection::{READ_BUFFER, open, websocket};
+pub(crate) use connection::{handshake, refused};
 use incoming::{Incoming, read};
-use warmpool_core::error::Cause;
-use warmpool_protocol::ClientMessage;
-use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
+use warmpool_protocol::{OverlongMessages, with_whole_characters};
+use warmpool_workers::worker::{AgentError, AgentListener};
 
 /// How long the browser may take to answer one command.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,8 +43,6 @@ const MAX_MESSAGE: usize = 64 << 20;
 const MAX_BACKLOG: usize = MAX_MESSAGE;
 /// The same for a listener to all targets.
 const MAX_GENERAL_BACKLOG: usize = 8 << 20;
-/// Bytes to read from the browser at once.
-const READ_BUFFER: usize = 32 << 10;
 
 /// Why a command got no result.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +56,9 @@ pub enum CdpError {
     /// The browser did not answer in time.
     #[error("the browser did not answer {0}")]
     Silent(&'static str),
+    /// Read, the answer would take too much memory. A page may choose what its scripts answer.
+    #[error("the browser's answer takes too much memory")]
+    TooLarge,
     /// The browser refused.
     #[error("{0}")]
     Refused(String),
@@ -122,28 +124,36 @@ struct UnreadEvent {
 pub(crate) struct GeneralEvents {
     events: mpsc::Receiver<UnreadEvent>,
     missed: Arc<AtomicU64>,
+    longest: usize,
     closed: CancellationToken,
 }
 
 impl GeneralEvents {
     /// The next event; none once the connection has ended.
     pub(crate) async fn next(&mut self) -> Option<(String, CdpEvent)> {
-        let UnreadEvent { target, method, params, queued } = tokio::select! {
-            biased;
-            event = self.events.recv() => event?,
-            () = self.closed.cancelled() => return None,
-        };
-        Some((target, CdpEvent { method, params: read(params.as_deref()), _queued: queued }))
+        loop {
+            let UnreadEvent { target, method, params, queued } = tokio::select! {
+                biased;
+                event = self.events.recv() => event?,
+                () = self.closed.cancelled() => return None,
+            };
+            match read(params.as_deref(), self.longest) {
+                Some(params) => return Some((target, CdpEvent { method, params, _queued: queued })),
+                None => self.missed.fetch_add(1, Ordering::Relaxed),
+            };
+        }
     }
 
-    /// How many events came too fast since the last call.
+    /// How many events came too fast, or were too large, since the last call.
     pub(crate) fn take_missed(&self) -> u64 {
         self.missed.swap(0, Ordering::Relaxed)
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// Bytes of the longest message.
+    longest: usize,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     listeners: Mutex<HashMap<String, Listener>>,
     general: Mutex<Option<GeneralListener>>,
@@ -162,9 +172,32 @@ impl Cdp {
     /// The same, where the browser's messages may have this many bytes. A longer one ends the connection.
     /// Errors: `Agent`.
     pub async fn connect_within(session: &Session, max_message: usize) -> Result<Self, CdpError> {
-        let (socket, listener) = open(session, max_message).await?;
+        let (stream, early, listener) = open(session).await?;
+        let socket = websocket(stream, early, max_message).await;
+        Ok(Self::over(socket, listener, max_message))
+    }
+
+    /// The same, but of a longer message the strings are cut. That ends the connection only if it is not enough.
+    /// Errors: `Agent`.
+    pub(crate) async fn connect_cutting(session: &Session, max_message: usize) -> Result<Self, CdpError> {
+        let (stream, early, listener) = open(session).await?;
+        let mut messages = OverlongMessages::of_open(max_message);
+        let early = messages.cut(&early);
+        let (from_browser, to_browser) = split(stream);
+        let cut =
+            ReaderStream::with_capacity(from_browser, READ_BUFFER).map_ok(move |sent| Bytes::from(messages.cut(&sent)));
+        let socket = websocket(join(StreamReader::new(cut), to_browser), early, max_message).await;
+        Ok(Self::over(socket, listener, max_message))
+    }
+
+    fn over(
+        socket: WebSocketStream<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>,
+        listener: Option<Box<AgentListener>>,
+        max_message: usize,
+    ) -> Self {
         let (commands, to_send) = mpsc::channel(COMMANDS);
-        let (shared, closed, end) = (Arc::<Shared>::default(), CancellationToken::new(), CancellationToken::new());
+        let (shared, closed, end) =
+            (Arc::new(Shared::new(max_message)), CancellationToken::new(), CancellationToken::new());
         let work = run(socket, to_send, Arc::clone(&shared));
         let (ended, told) = (end.clone(), closed.clone());
         tokio::spawn(async move {
@@ -175,7 +208,7 @@ impl Cdp {
             }
             told.cancel();
         });
-        Ok(Self { commands, shared, last: AtomicU64::new(0), closed, _end: end.drop_guard() })
+        Self { commands, shared, last: AtomicU64::new(0), closed, _end: end.drop_guard() }
     }
 
     /// Sends a command and waits for its result.
@@ -230,7 +263,7 @@ impl Cdp {
     }
 
     /// Subscribes to some of the events of one attached target, of which `most` may wait to be read. Who falls further
-    /// behind gets no more of them: the receiver ends.
+    /// behind, or is sent one that takes too much memory, gets no more of them: the receiver ends.
     pub fn listen_for(
         &self,
         session: &str,
@@ -250,7 +283,7 @@ impl Cdp {
         let missed = Arc::<AtomicU64>::default();
         *self.shared.general.lock() =
             Some(GeneralListener { events, wanted, missed: Arc::clone(&missed), backlog: Backlog::default() });
-        GeneralEvents { events: receiver, missed, closed: self.closed.clone() }
+        GeneralEvents { events: receiver, missed, longest: self.shared.longest, closed: self.closed.clone() }
     }
 
     /// Waits until a tab is opened, closed or changed.
@@ -268,7 +301,11 @@ impl Cdp {
     }
 }
 
-async fn run(socket: WebSocketStream<PortStream>, mut commands: mpsc::Receiver<String>, shared: Arc<Shared>) {
+async fn run(
+    socket: WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
+    mut commands: mpsc::Receiver<String>,
+    shared: Arc<Shared>,
+) {
     let (mut to, mut from) = socket.split();
     let send = async {
         while let Some(command) = commands.recv().await {
@@ -291,14 +328,26 @@ async fn run(socket: WebSocketStream<PortStream>, mut commands: mpsc::Receiver<S
 }
 
 impl Shared {
+    fn new(longest: usize) -> Self {
+        Self {
+            longest,
+            waiting: Mutex::default(),
+            listeners: Mutex::default(),
+            general: Mutex::default(),
+            backlog: Backlog::default(),
+            targets: Notify::new(),
+        }
+    }
+
     fn hear(&self, text: &str) {
-        let Ok(message) = serde_json::from_str::<Incoming<'_>>(text) else { return };
+        let text = with_whole_characters(text);
+        let Ok(message) = serde_json::from_str::<Incoming<'_>>(&text) else { return };
         if let Some(id) = message.id {
             let waiting = self.waiting.lock().remove(&id);
             if let Some(waiting) = waiting {
                 let _ = waiting.send(match message.error {
                     Some(error) => Err(CdpError::Refused(error.message)),
-                    None => Ok(read(message.result)),
+                    None => read(message.result, self.longest).ok_or(CdpError::TooLarge),
                 });
             }
             return;
@@ -324,7 +373,10 @@ impl Shared {
         let Some(session) = message.session.as_deref() else { return };
         let mut listeners = self.listeners.lock();
         let Some(listener) = listeners.get(session) else { return };
-        let params = read(message.params);
+        let Some(params) = read(message.params, self.longest) else {
+            listeners.remove(session);
+            return;
+        };
         if (listener.wanted)(method, &params) {
             let queued = self.backlog.add(text.len(), MAX_BACKLOG);
             let event = queued.map(|queued| CdpEvent { method: method.to_owned(), params, _queued: queued });
@@ -336,57 +388,20 @@ impl Shared {
     }
 }
 
-/// The headers by which the daemon opens a websocket. It asks for no extension.
-/// Errors: never, as long as a key of a handshake is a header.
-pub(crate) fn handshake() -> Result<HeaderMap, Cause> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-    headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::try_from(generate_key())?);
-    Ok(headers)
-}
-
-/// A DevTools connection of the daemon's own, with what ends when it does.
-async fn open(
-    session: &Session,
-    max_message: usize,
-) -> Result<(WebSocketStream<PortStream>, Option<Box<AgentListener>>), AgentError> {
-    let headers = handshake().map_err(AgentError::Unreadable)?;
-    let (stream, early, mut listener) = match session.worker.agent.attach("/devtools", headers).await? {
-        Attachment::Open { stream, early, listener, .. } => (stream, early, listener),
-        Attachment::Declined(status) => return Err(refused(status)),
-    };
-    if let Some(listener) = listener.as_mut().filter(|listener| listener.listen_rules().first_page) {
-        listener.tell(&ClientMessage::default()).await?;
-    }
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(max_message))
-        .max_frame_size(Some(max_message))
-        .read_buffer_size(READ_BUFFER);
-    Ok((WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Client, Some(config)).await, listener))
-}
-
-/// The agent declined an upgrade.
-pub(crate) fn refused(status: StatusCode) -> AgentError {
-    let is_missing = status == StatusCode::NOT_FOUND;
-    let message = if is_missing { "there is no such thing in this worker" } else { "the upgrade was declined" };
-    AgentError::Refused { status, message: message.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
     async fn events_that_nobody_reads_take_a_limited_memory() {
-        let shared = Shared::default();
+        let shared = Shared::new(MAX_MESSAGE);
         let (events, receiver) = mpsc::channel(4096);
         let missed = Arc::<AtomicU64>::default();
         let wanted = |method: &str| method == "Runtime.consoleAPICalled";
         let general = GeneralListener { events, wanted, missed: Arc::clone(&missed), backlog: Backlog::default() };
         *shared.general.lock() = Some(general);
-        let mut events = GeneralEvents { events: receiver, missed, closed: CancellationToken::new() };
+        let longest = shared.longest;
+        let mut events = GeneralEvents { events: receiver, missed, longest, closed: CancellationToken::new() };
         let params = json!({"args": vec![0; 500_000]});
         let event = json!({"method": "Runtime.consoleAPICalled", "sessionId": "s", "params": params}).to_string();
         for _ in 0..20 {
@@ -404,15 +419,15 @@ mod tests {
 
     #[tokio::test]
     async fn answers_and_events_find_who_waits_for_them() {
-        let shared = Shared::default();
+        let shared = Shared::new(MAX_MESSAGE);
         let (sender, answer) = oneshot::channel();
         shared.waiting.lock().insert(7, sender);
         shared.hear(r#"{"id":7,"result":{"value":1},"sessionId":"s"}"#);
         assert_eq!(answer.await.unwrap().unwrap(), json!({"value": 1}));
         let (sender, answer) = oneshot::channel();
         shared.waiting.lock().insert(8, sender);
-        shared.hear(r#"{"id":8,"error":{"code":-32000,"message":"no \"such\" thing"}}"#);
-        assert_eq!(answer.await.unwrap().unwrap_err().to_string(), r#"no "such" thing"#);
+        shared.hear(r#"{"id":8,"error":{"code":-32000,"message":"no \"such\" \ud800"}}"#);
+        assert_eq!(answer.await.unwrap().unwrap_err().to_string(), "no \"such\" \u{fffd}");
         let (events, mut receiver) = mpsc::channel(2);
         let wanted = |method: &str, params: &Value| method == "Page.x" && params["a"] == 1;
         shared.listeners.lock().insert("s".to_owned(), Listener { events, wanted: Box::new(wanted) });
@@ -426,5 +441,19 @@ mod tests {
         }
         assert_eq!(receiver.recv().await.unwrap().params, json!({"a": 1}));
         assert!(receiver.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn messages_that_take_much_memory_once_read_are_refused() {
+        let shared = Shared::new(1 << 20);
+        let (sender, answer) = oneshot::channel();
+        shared.waiting.lock().insert(1, sender);
+        let short_values = "[],".repeat(300_000);
+        shared.hear(&format!(r#"{{"id":1,"result":[{short_values}0]}}"#));
+        assert!(matches!(answer.await.unwrap(), Err(CdpError::TooLarge)));
+        let (events, mut receiver) = mpsc::channel(2);
+        shared.listeners.lock().insert("s".to_owned(), Listener { events, wanted: Box::new(|_, _| true) });
+        shared.hear(&format!(r#"{{"method":"Page.x","params":[{short_values}0],"sessionId":"s"}}"#));
+        assert!(receiver.recv().await.is_none());
     }
 }

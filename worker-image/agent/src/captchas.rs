@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use warmpool_protocol::{
     Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL,
+    with_whole_characters,
 };
 
 use crate::status::Status;
@@ -84,7 +85,7 @@ impl Captchas {
     /// Reports the challenges of a document, one after the other, until it has gone.
     pub(crate) async fn watch(self: Arc<Self>, document: impl Document) {
         while let Some(found) = document.call("next", None).await {
-            let Ok(found) = serde_json::from_str::<Found>(&found) else {
+            let Ok(found) = serde_json::from_str::<Found>(&with_whole_characters(&found)) else {
                 return tracing::debug!("a document told of a challenge that cannot be read");
             };
             let (kind, site_key) = (found.kind, found.site_key.clone());

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::{SinkExt, StreamExt};
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,14 +13,20 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_util::io::{ReaderStream, StreamReader};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use warmpool_protocol::{OverlongMessages, with_whole_characters};
 
 use crate::ports::LocalPort;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 256;
-/// Largest message taken from the browser, in bytes. A larger one ends the connection.
+/// Largest message taken from the browser, in bytes. The strings of a larger one are cut; if that is not enough, it ends the
+/// connection.
 pub(crate) const MAX_MESSAGE: usize = 32 << 20;
+
+/// Bytes to read from the browser at once.
+const READ_BUFFER: usize = 32 << 10;
 
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +110,11 @@ impl Cdp {
         handle: impl Fn(&Self, CdpEvent) + Send + 'static,
     ) -> Result<Self, CdpError> {
         let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
+        let (from_browser, to_browser) = stream.into_split();
+        let mut messages = OverlongMessages::new(MAX_MESSAGE);
+        let cut =
+            ReaderStream::with_capacity(from_browser, READ_BUFFER).map_ok(move |sent| Bytes::from(messages.cut(&sent)));
+        let stream = tokio::io::join(StreamReader::new(cut), to_browser);
         let (socket, _) = tokio_tungstenite::client_async_with_config(url, stream, Some(config))
             .await
             .map_err(|e| CdpError::Connect(e.to_string()))?;
@@ -122,7 +134,7 @@ impl Cdp {
         let read = async move {
             while let Some(Ok(message)) = source.next().await {
                 let Message::Text(text) = message else { continue };
-                let Ok(incoming) = serde_json::from_str::<Incoming>(&text) else { continue };
+                let Ok(incoming) = serde_json::from_str::<Incoming>(&with_whole_characters(&text)) else { continue };
                 if let Some(event) = settle(&reader.pending, incoming) {
                     handle(&reader, event);
                 }
@@ -232,6 +244,21 @@ mod tests {
         until_closed(browser).await;
         cdp.closed().await;
         assert!(matches!(cdp.call(None, "Browser.getVersion", json!({})).await, Err(CdpError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_long_string_of_a_page_ends_no_connection() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (heard, mut events) = mpsc::channel(1);
+        let hear = move |_: &Cdp, event: CdpEvent| heard.try_send(event).unwrap();
+        let (cdp, browser) =
+            tokio::join!(Cdp::over(ours, "ws://127.0.0.1/devtools", hear), tokio_tungstenite::accept_async(theirs));
+        let (_cdp, mut browser) = (cdp.unwrap(), browser.unwrap());
+        let params = json!({"guid": "g", "url": "x".repeat(MAX_MESSAGE), "suggestedFilename": "a.bin"});
+        let event = json!({"method": "Browser.downloadWillBegin", "params": params});
+        browser.send(Message::text(event.to_string())).await.unwrap();
+        let heard = events.recv().await.unwrap();
+        assert_eq!((&heard.params["guid"], &heard.params["suggestedFilename"]), (&json!("g"), &json!("a.bin")));
     }
 
     #[tokio::test]

@@ -273,7 +273,7 @@ impl Chromium {
     }
 
     pub(crate) async fn watch_captchas(&self, found: Arc<Captchas>) -> Result<(), ApiError> {
-        captchas::watch(&*self.browser()?, &found).await.map_err(gone)?;
+        captchas::watch(&self.browser()?, &found).await.map_err(gone)?;
         let _ = self.captchas.set(found);
         Ok(())
     }

@@ -13,6 +13,8 @@
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
 //! | `log` | what happens in a browser, for the log of its session |
+//! | `overlong` | messages of a browser that are longer than any may be |
+//! | `unicode` | JSON of browsers whose strings may not be Unicode |
 //! | `playwright` | Playwright's own server beside the browser |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
 //! | [`extension`] | what a browser extension may be, and how its archive is read |
@@ -41,6 +43,7 @@ pub mod fuzzing {
     pub use crate::switches::fuzzing as switches;
 }
 mod log;
+mod overlong;
 mod pages;
 mod playwright;
 mod ports;
@@ -51,6 +54,7 @@ pub mod socks;
 mod state;
 mod storage;
 pub mod switches;
+mod unicode;
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +63,7 @@ pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DEVTOOLS_COMMANDS, DriverMode, NewDriverSession, Window, passes_agent};
 pub use files::{File, FileSource, Rename, StoredFile};
 pub use log::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
+pub use overlong::OverlongMessages;
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
 pub use playwright::{PlaywrightLaunch, PlaywrightProxy, playwright_minor};
 pub use ports::{
@@ -75,6 +80,7 @@ pub use storage::{
     Cookie, Database, Entry, Index, Item, ObjectStore, OriginStorage, PrivateFile, PrivateFileKind, SameSite,
     StorageError, StorageQuery, StorageState, longest_state,
 };
+pub use unicode::with_whole_characters;
 
 /// The number of a worker's user, and of that user's group, in its image and in its container.
 ///

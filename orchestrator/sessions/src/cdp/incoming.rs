@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use warmpool_core::json::may_be_read;
 
 /// A message of the browser, of which only what somebody wants is read.
 #[derive(Deserialize)]
@@ -27,7 +28,8 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-/// Reads a part of a message.
-pub(super) fn read(part: Option<&RawValue>) -> Value {
-    part.and_then(|part| serde_json::from_str(part.get()).ok()).unwrap_or_default()
+/// Reads a part of a message; nothing where it would take much more memory than a message of `longest` bytes does.
+pub(super) fn read(part: Option<&RawValue>, longest: usize) -> Option<Value> {
+    let Some(part) = part else { return Some(Value::Null) };
+    may_be_read(part.get().as_bytes(), longest).then(|| serde_json::from_str(part.get()).unwrap_or_default())
 }

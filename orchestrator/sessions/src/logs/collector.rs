@@ -16,7 +16,7 @@ use warmpool_core::clock::unix_ms;
 
 /// Events that may wait to be read; further ones are counted and dropped.
 const WAITING: usize = 4096;
-/// The longest message of the browser that is read, in bytes. A longer one ends the connection, and another begins.
+/// The longest message of the browser that is read whole, in bytes. A page may have a longer one sent; its strings are cut.
 const MAX_MESSAGE: usize = 16 << 20;
 /// Pause before another connection.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ async fn follow(session: &Session, buffer: &LogBuffer, reader: &mut Reader) -> R
     if session.worker.ready().await.is_err() {
         return Err(CdpError::Gone);
     }
-    let cdp = Cdp::connect_within(session, MAX_MESSAGE).await?;
+    let cdp = Cdp::connect_cutting(session, MAX_MESSAGE).await?;
     let mut events = cdp.listen_to_all(WAITING, |method| method == ATTACHED || EVENTS.contains(&method));
     attach(&cdp, None).await?;
     let mut has_begun = false;

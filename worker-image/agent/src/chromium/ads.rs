@@ -78,21 +78,10 @@ pub(super) async fn block(
     if filtered_by == FilteredBy::Browser {
         browser.targets.filter_ads(&browser.cdp, blocker).await?;
     }
-    let mut connection = connect(browser, blocker, filtered_by).await?;
+    let connection = connect(browser, blocker, filtered_by).await?;
     let (browser, blocker) = (Arc::clone(browser), Arc::clone(blocker));
-    tokio::spawn(async move {
-        loop {
-            connection.closed().await;
-            if !browser.process.running() {
-                return;
-            }
-            // A request whose body is longer than any message may be. The browser let it go on when the connection ended.
-            match connect(&browser, &blocker, filtered_by).await {
-                Ok(another) => connection = another,
-                Err(error) => return tracing::warn!(%error, "ads are no longer blocked"),
-            }
-        }
-    });
+    // When a connection ends, the browser lets the requests go on that waited for an answer over it.
+    tokio::spawn(async move { browser.keep_connected(connection, || connect(&browser, &blocker, filtered_by)).await });
     Ok(())
 }
 

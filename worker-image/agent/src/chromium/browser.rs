@@ -38,6 +38,8 @@ const STORAGE_FILE: &str = "storage.json";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a browser may still run that has closed the agent's connection: as it does before it ends, with what it has to write.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two attempts to connect again to a browser that refuses.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two looks for the first page, which no event announces to a new connection.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -234,6 +236,27 @@ impl Browser {
         let bounds = json!({"left": 0, "top": 0, "width": size.width, "height": size.height});
         let params = json!({"windowId": window["windowId"], "bounds": bounds});
         self.cdp.call(None, "Browser.setWindowBounds", params).await.map(drop)
+    }
+
+    /// Makes an extra connection of the agent's anew each time it ends, until the browser ends. A message that is longer than
+    /// any may be ends one, and pages can have the browser send such messages.
+    pub(super) async fn keep_connected<F>(&self, mut connection: Cdp, connect: impl Fn() -> F)
+    where
+        F: Future<Output = Result<Cdp, CdpError>>,
+    {
+        loop {
+            connection.closed().await;
+            connection = loop {
+                if !self.process.running() {
+                    return;
+                }
+                match connect().await {
+                    Ok(another) => break another,
+                    Err(error) => tracing::debug!(%error, "an extra connection to the browser is not there yet"),
+                }
+                sleep(RECONNECT_PAUSE).await;
+            };
+        }
     }
 
     /// Makes the first tab's window as large as its page.

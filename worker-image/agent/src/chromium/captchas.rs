@@ -15,15 +15,21 @@ use super::browser::Browser;
 const WORLD: &str = "captchas";
 
 /// Watches every document of a browser until it ends.
-pub(super) async fn watch(browser: &Browser, captchas: &Arc<Captchas>) -> Result<(), CdpError> {
+pub(super) async fn watch(browser: &Arc<Browser>, captchas: &Arc<Captchas>) -> Result<(), CdpError> {
+    let connection = connect(browser, captchas).await?;
+    let (browser, captchas) = (Arc::clone(browser), Arc::clone(captchas));
+    tokio::spawn(async move { browser.keep_connected(connection, || connect(&browser, &captchas)).await });
+    Ok(())
+}
+
+async fn connect(browser: &Browser, captchas: &Arc<Captchas>) -> Result<Cdp, CdpError> {
     let captchas = Arc::clone(captchas);
     let handle = move |cdp: &Cdp, event: CdpEvent| handle(&captchas, cdp, event);
     let cdp = Cdp::connect(browser.port, &browser.path, handle).await?;
     // Not by attaching automatically: with that, a page that opens a window would wait for someone to let it go.
     let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
     cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true, "filter": kinds})).await?;
-    tokio::spawn(async move { cdp.closed().await });
-    Ok(())
+    Ok(cdp)
 }
 
 /// Handles an event. Never waits: replies come over the same socket.

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
-use warmpool_protocol::CaptchaSolver;
+use warmpool_protocol::{CaptchaSolver, with_whole_characters};
 
 use crate::captchas::{Captchas, DOCUMENT_SCRIPT, Document, PAGE_SCRIPT};
 
@@ -85,7 +85,7 @@ pub(super) async fn watch(
     let documents = Arc::new(Documents { commands, captchas, rows: Mutex::default(), last: AtomicU64::new(0) });
     tokio::spawn(async move {
         while let Some(Message { number, text }) = messages.recv().await {
-            let Ok(told) = serde_json::from_str(&text) else {
+            let Ok(told) = serde_json::from_str(&with_whole_characters(&text)) else {
                 tracing::debug!("a document sent something that is not understood");
                 continue;
             };

@@ -34,9 +34,6 @@ pub(super) const ADDRESS: &str = "http://session.invalid/";
 /// Bytes under way in each direction.
 const PIPE: usize = 256 << 10;
 
-/// How many times as much as its text an answer of the largest size may take once it is read.
-const UNPACKED: usize = 4;
-
 /// Dials the driver of one session.
 #[derive(Clone)]
 pub(super) struct Dial {
@@ -104,7 +101,7 @@ impl Dial {
         let too_large = || Error::BodyTooLarge { limit: self.max_answer as u64, setting: "tasks.max_output" };
         let bytes = limited.map_err(|_| too_large())?.to_bytes();
         // A page may have a script answer with whatever it likes.
-        if json::unpacked(&bytes) > self.max_answer.saturating_mul(UNPACKED) {
+        if !json::may_be_read(&bytes, self.max_answer) {
             return Err(too_large());
         }
         // fantoccini takes it for granted that an answer is UTF-8.

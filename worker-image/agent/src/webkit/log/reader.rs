@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
-use warmpool_protocol::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
+use warmpool_protocol::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming, with_whole_characters};
 
 use crate::log::now;
 
@@ -57,7 +57,7 @@ impl PageReader {
 
     /// Reads a message.
     pub(super) fn hear(&mut self, message: &str) -> Vec<LogLine> {
-        let Ok(message) = serde_json::from_str::<Value>(message) else { return Vec::new() };
+        let Ok(message) = serde_json::from_str::<Value>(&with_whole_characters(message)) else { return Vec::new() };
         let params = &message["params"];
         match message["method"].as_str().unwrap_or_default() {
             "Target.targetCreated" => {
@@ -77,7 +77,9 @@ impl PageReader {
                 Vec::new()
             }
             "Target.dispatchMessageFromTarget" => {
-                let Ok(inner) = serde_json::from_str::<Value>(text(&params["message"])) else { return Vec::new() };
+                let Ok(inner) = serde_json::from_str::<Value>(&with_whole_characters(text(&params["message"]))) else {
+                    return Vec::new();
+                };
                 if self.awaited.is_some() && inner["id"].as_u64() == self.awaited {
                     self.tells = true;
                 }
