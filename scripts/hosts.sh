@@ -103,7 +103,13 @@ rust_command() {
   install=$(install_command rustup)
   case $(package_manager) in
     dnf | apk) printf '%s && rustup-init -y\n' "$install" ;;
-    apt-get | pacman | zypper) printf '%s && rustup default stable\n' "$install" ;;
+    # A package since Ubuntu 24.04 and Debian 13.
+    apt-get) if apt_knows rustup; then
+      printf '%s && rustup default stable\n' "$install"
+    else
+      printf "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y\n"
+    fi ;;
+    pacman | zypper) printf '%s && rustup default stable\n' "$install" ;;
     *) printf 'rustup, as https://rustup.rs shows\n' ;;
   esac
 }

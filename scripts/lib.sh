@@ -143,9 +143,11 @@ packages() {
   exec {lock}>&-
 }
 
-# apt_has NAME: whether apt knows where to get this package.
-apt_has() {
-  update_apt
+# apt_has NAME: whether apt knows where to get this package, by its sources as they are now.
+apt_has() { update_apt && apt_knows "$1"; }
+
+# apt_knows NAME: the same by the lists that apt has here, which takes no rights.
+apt_knows() {
   [ -n "$(apt-cache policy "$1" 2> /dev/null | sed -n 's/^ *Candidate: *\([0-9].*\)/\1/p')" ]
 }
 

@@ -183,8 +183,11 @@ async fn newcomer(release: &str) -> Result<()> {
     Ok(())
 }
 
+/// Knows the package rustup, but not on Ubuntu 22.04.
+const APT_CACHE: &str = "#!/bin/sh\ngrep -q 'Ubuntu 22' /os-release || echo '  Candidate: 1.26.0-5'\n";
+
 /// Systems by what their os-release says, and what a newcomer has to be told there.
-const ELSEWHERE: [(&str, &[&str]); 9] = [
+const ELSEWHERE: [(&str, &[&str]); 10] = [
     (
         "PRETTY_NAME=\"Fedora Linux 43 (Server Edition)\"\nID=fedora\nVERSION_ID=43",
         &[
@@ -224,6 +227,10 @@ const ELSEWHERE: [(&str, &[&str]); 9] = [
             "  apt-get install rustup && ",
         ],
     ),
+    (
+        "PRETTY_NAME=\"Ubuntu 22.04.5 LTS\"\nID=ubuntu\nID_LIKE=debian",
+        &["  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y    # Rust "],
+    ),
     ("PRETTY_NAME='Linux Mint 22'\nID=linuxmint\nID_LIKE=\"ubuntu debian\"", &["  apt-get install curl docker.io "]),
     ("PRETTY_NAME=\"Debian GNU/Linux 11 (bullseye)\"\nID=debian\nVERSION_ID=\"11\"", &["  apt-get install curl "]),
     (
@@ -247,7 +254,8 @@ async fn elsewhere_the_scripts_name_what_is_missing(_: Stage) -> Result<()> {
     // Whatever installs anything would leave a trace.
     let script = format!(
         "for name in apt-get dnf pacman zypper apk sudo; do printf '#!/bin/sh\\ntouch /installed\\n' > /usr/local/bin/$name; \
-         chmod +x /usr/local/bin/$name; done\ncd /tree\nexport SCRIPTS_OS_RELEASE=/os-release\n{systems}\
+         chmod +x /usr/local/bin/$name; done\ncat > /usr/local/bin/apt-cache << 'END'\n{APT_CACHE}END\n\
+         chmod +x /usr/local/bin/apt-cache\ncd /tree\nexport SCRIPTS_OS_RELEASE=/os-release\n{systems}\
          if [ -e /installed ]; then echo something was installed; fi\n"
     );
     let (_, said) = enter(&root, &script).await?;

@@ -91,11 +91,11 @@ async fn clear() -> Result<()> {
     Ok(())
 }
 
-/// The guide's line that writes down, for every call of Compose, which group owns the engine's socket.
+/// The guide's line that writes down, for every call of Compose, which group owns the engine's socket; with the image of this test.
 fn group_line() -> Result<String> {
     let guide = std::fs::read_to_string(root().join("orchestrator/docs/operations.md"))?;
     let line = guide.lines().find(|line| line.contains("DOCKER_GROUP=")).context("a line of the guide")?;
-    Ok(line.to_owned())
+    Ok(line.replace("warmpool/daemon", &format!("{REPOSITORY}/daemon")))
 }
 
 /// `docker compose`, or the command of that name where the plugin is not there, on the files in `deploy` of this folder.

@@ -16,7 +16,9 @@ pub(crate) fn group() -> Group {
         quick: [
             a_detached_daemon_holds_nothing_of_its_callers,
             a_new_member_of_the_group_has_the_script_go_on,
+            a_pushed_image_goes_by_the_digest_of_its_registry,
             an_archive_is_there_or_the_packing_failed,
+            behind_a_proxy_up_finds_its_daemon,
             every_step_has_the_rust_that_is_new_enough,
             elsewhere_up_goes_on_with_what_is_there,
             scripts_help_from_any_folder,
@@ -216,6 +218,65 @@ async fn elsewhere_up_goes_on_with_what_is_there(_stage: Stage) -> Result<()> {
     }
     up_and_down(folder.path(), &tree, &[("SCRIPTS_OS_RELEASE", &release)]).await?;
     ensure!(!asked.exists(), "it ran {}", fs::read_to_string(&asked)?);
+    Ok(())
+}
+
+/// A proxy of the environment is no way to this machine itself.
+async fn behind_a_proxy_up_finds_its_daemon(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    // Nothing listens at the port of discards.
+    let (proxy, none) = (Path::new("http://127.0.0.1:9"), Path::new(""));
+    up_and_down(folder.path(), &tree, &[("http_proxy", proxy), ("no_proxy", none), ("NO_PROXY", none)]).await?;
+    Ok(())
+}
+
+/// The engine knows the image by another digest, or its repository by a shorter name.
+async fn a_pushed_image_goes_by_the_digest_of_its_registry(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let (known, pushed) = (digest("1"), digest("2"));
+    let inspect = format!(r#""image inspect") echo "somebody/chromium@{known}" ;;"#);
+    let docker = format!(
+        r#"case "$1 $2" in {inspect} "push "*) echo "0123456789ab: Pushed"; echo "1.0: digest: {pushed} size: 7" ;; esac"#
+    );
+    // One that says it by its socket, and one that says it to its own command alone.
+    let podman = |by_socket: bool| {
+        let help = if by_socket { r#"[ "$1" = --url ] || exit 1"# } else { r#"[ "$1" != --url ] || exit 0"# };
+        format!(
+            r#"case "$*" in
+              *"image inspect"*) echo "registry.example/somebody/chromium@{known}" ;;
+              *"push --help") {help}; echo "  --digestfile string" ;;
+              *"push --digestfile"*) {help}; while [ "$1" != --digestfile ]; do shift; done; echo {pushed} > "$2" ;;
+            esac"#
+        )
+    };
+    let engines = [
+        ("docker", docker, "docker=(docker)"),
+        ("podman", podman(true), "docker=(podman --url unix:///engine.sock)"),
+        ("podman", podman(false), "docker=(podman --url unix:///engine.sock)"),
+    ];
+    for (name, script, engine) in engines {
+        program(&tree.programs.join(name), &format!("#!/bin/bash\n{script}\n"))?;
+        let workspace = TempDir::new()?;
+        let call = format!(
+            r#". scripts/lib.sh; {engine}; repository=warmpool push=registry.example/somebody workspace={}
+            eval "$(sed -n '/^push_engine() {{/,/^}}/p' scripts/images)"
+            : > "$images_log"; push_engine chromium > /dev/null; echo "$pushed""#,
+            workspace.path().display()
+        );
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &call]).current_dir(&tree.root);
+        tree.prepare(&mut shell)?;
+        let output = shell.output().await?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            said.trim() == format!("registry.example/somebody/chromium@{pushed}"),
+            "{name}: {said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error as Bollard;
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use super::{EngineKind, RuntimeError};
@@ -21,6 +22,7 @@ use warmpool_config::Config;
 pub(super) struct Client {
     connection: Docker,
     kind: EngineKind,
+    labels_containers: Arc<OnceCell<bool>>,
     limits: Arc<Limits>,
 }
 
@@ -112,12 +114,17 @@ impl Client {
         let connection = connection.map_err(CallError::unreachable)?;
         let version = within(limits.look, "report its version", connection.version()).await;
         let kind = EngineKind::of(&version.map_err(CallError::unreachable)?, config)?;
-        Ok(Self { connection, kind, limits: Arc::new(limits) })
+        Ok(Self { connection, kind, labels_containers: Arc::default(), limits: Arc::new(limits) })
     }
 
     /// Which engine it is.
     pub(super) const fn kind(&self) -> EngineKind {
         self.kind
+    }
+
+    /// Whether it labels its containers for SELinux, once it was asked.
+    pub(super) fn labels_containers(&self) -> &OnceCell<bool> {
+        &self.labels_containers
     }
 
     /// Asks the engine to do `action`, which only reads or changes a record, within `docker.timeout`.

@@ -25,7 +25,6 @@ use bollard::query_parameters::{
 };
 use ipnet::Ipv4Net;
 use parking_lot::RwLock;
-use tokio::sync::OnceCell;
 use warmpool_protocol::PORT;
 
 pub use control_group::may_page_out;
@@ -37,7 +36,7 @@ use control_group::MemoryGroup;
 use seccomp::Seccomp;
 
 use super::agent_folder::AgentFolders;
-use super::client::{Answer, CallError, Client, unless};
+use super::client::{Answer, Client, unless};
 use super::container::{container_name, with_gateway};
 use super::engine_kind::podman::{self, PodmanFacts};
 use super::labels::{self, Labels};
@@ -65,8 +64,6 @@ pub(super) struct Docker {
     folders: AgentFolders,
     seccomp: Seccomp,
     client: RwLock<Option<Client>>,
-    /// Whether the engine labels its containers for SELinux.
-    labels_containers: OnceCell<bool>,
 }
 
 impl Docker {
@@ -82,7 +79,6 @@ impl Docker {
             folders,
             seccomp,
             client: RwLock::new(None),
-            labels_containers: OnceCell::new(),
         }
     }
 
@@ -117,12 +113,15 @@ impl Docker {
     }
 
     /// Whether the engine labels its containers, where that makes a difference: Podman is told the same in both cases.
-    async fn ask_for_labels(&self, kind: EngineKind) -> Result<bool, RuntimeError> {
-        if kind == EngineKind::Podman || !self.config.shares_folders() {
+    async fn labels_containers(&self, client: &Client) -> Result<bool, RuntimeError> {
+        if client.kind() == EngineKind::Podman || !self.config.shares_folders() {
             return Ok(false);
         }
-        let info = self.look("describe itself", async move |engine| engine.info().await).await?;
-        Ok(profile::labels_containers(&info))
+        let ask = async {
+            let info = client.look("describe itself", async move |engine| engine.info().await).await?;
+            Ok::<_, RuntimeError>(profile::labels_containers(&info))
+        };
+        Ok(*client.labels_containers().get_or_try_init(|| ask).await?)
     }
 
     /// Returns what the engine says of an image.
@@ -224,8 +223,12 @@ fn no_socket(labels_containers: bool) -> String {
 #[async_trait]
 impl ContainerRuntime for Docker {
     async fn ping(&self) -> Result<(), RuntimeError> {
-        let answer = self.look("answer", async move |engine| engine.ping().await).await;
-        answer.map(drop).map_err(CallError::unreachable)
+        let answer = self.client().await?.ping().await;
+        if answer.is_err() {
+            // Another engine may be the next to answer there, of another version or kind.
+            *self.client.write() = None;
+        }
+        answer
     }
 
     /// Only agents on TCP need a network.
@@ -241,8 +244,8 @@ impl ContainerRuntime for Docker {
             self.folders.make(&spec.worker).map_err(unusable)?;
         }
         // A conflict: our own earlier call made it, and its reply was lost.
-        let kind = self.client().await?.kind();
-        let labels = *self.labels_containers.get_or_try_init(|| self.ask_for_labels(kind)).await?;
+        let client = self.client().await?;
+        let (kind, labels) = (client.kind(), self.labels_containers(&client).await?);
         let profile = self.worker_container(kind, spec, self.worker_network().await?, labels)?;
         match self.create_container(name, profile).await {
             Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),

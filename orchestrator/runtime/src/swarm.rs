@@ -214,7 +214,7 @@ impl ContainerRuntime for Swarm {
         }
         let image = self.host.inspect_image(name).await?;
         let digests = image.repo_digests.unwrap_or_default();
-        let digest = digests.into_iter().find(|digest| digest.split('@').next() == Some(repository(name)));
+        let digest = digest_of(repository(name), digests);
         Ok(digest.or(image.id).unwrap_or_default())
     }
 
@@ -281,6 +281,19 @@ impl ContainerRuntime for Swarm {
     }
 }
 
+/// What names an image by digest in this repository. Engines leave out the registry that they take for granted, and its folder
+/// `library`.
+fn digest_of(repository: &str, digests: Vec<String>) -> Option<String> {
+    let before = |digest: &String| repository.strip_suffix(digest.split_once('@')?.0);
+    let is_registry = |before: &str| {
+        let before = before.strip_suffix("/library/").or_else(|| before.strip_suffix('/'));
+        before.is_some_and(|registry| !registry.contains('/'))
+    };
+    let known = |digest: &&String| before(digest).is_some_and(str::is_empty);
+    let shortened = |digest: &&String| before(digest).is_some_and(is_registry);
+    digests.iter().find(known).or_else(|| digests.iter().find(shortened)).cloned()
+}
+
 /// A name without its tag.
 fn repository(name: &str) -> &str {
     match name.rsplit_once(':') {
@@ -303,6 +316,22 @@ mod tests {
             ("chromium", "chromium"),
         ] {
             assert_eq!(repository(name), wanted);
+        }
+    }
+
+    #[test]
+    fn an_engine_may_leave_out_a_registry() {
+        for (name, digest, is_of) in [
+            ("registry.example/somebody/chromium", "registry.example/somebody/chromium@sha256:1", true),
+            ("registry.example/somebody/chromium", "somebody/chromium@sha256:1", true),
+            ("registry.example/library/chromium", "chromium@sha256:1", true),
+            ("somebody/chromium", "somebody/chromium@sha256:1", true),
+            ("registry.example/somebody/chromium", "chromium@sha256:1", false),
+            ("somebody/chromium", "other/chromium@sha256:1", false),
+            ("chromium", "ium@sha256:1", false),
+        ] {
+            let found = digest_of(name, vec!["other@sha256:2".to_owned(), digest.to_owned()]);
+            assert_eq!(found, is_of.then(|| digest.to_owned()), "{name}");
         }
     }
 }

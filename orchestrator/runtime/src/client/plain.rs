@@ -26,6 +26,16 @@ enum AskError {
 }
 
 impl Client {
+    /// Whether the engine answers, and still speaks the version that it was first asked for: most other calls name none.
+    /// Errors: `Unreachable`.
+    pub(crate) async fn ping(&self) -> Result<(), RuntimeError> {
+        let (status, body) = self.ask(self.request(Method::GET, "/_ping"), Bytes::new()).await?;
+        if status == StatusCode::OK {
+            return Ok(());
+        }
+        Err(RuntimeError::Unreachable(format!("{status}: {}", String::from_utf8_lossy(&body).trim())))
+    }
+
     /// A request for a path of the version of the engine's interface that this client speaks.
     pub(crate) fn request(&self, method: Method, path: &str) -> Builder {
         let version = self.connection.client_version();

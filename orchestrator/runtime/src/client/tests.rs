@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::{NodeFacts, NodeState, NodeUse, RendererId, Runtime, RuntimeError, WorkerSpec};
@@ -121,5 +122,69 @@ async fn every_call_ends_though_the_answer_does_not() {
                 assert!(is_told, "{name}, swarm: {swarm}: {outcome:?}");
             });
         join_all(ended).await;
+    }
+}
+
+/// An engine that speaks these versions of the interface, as Docker does: the newest, and the oldest. It is a swarm's manager, without
+/// tasks.
+fn engine(listener: UnixListener, newest: &'static str, oldest: &'static str) -> JoinHandle<()> {
+    let minor = |version: &str| version.rsplit('.').next().and_then(|minor| minor.parse::<u32>().ok()).unwrap();
+    tokio::spawn(async move {
+        let mut clients = JoinSet::new();
+        while let Ok((mut client, _)) = listener.accept().await {
+            clients.spawn(async move {
+                let mut request = vec![0; 1 << 16];
+                while let Ok(read @ 1..) = client.read(&mut request).await {
+                    let text = String::from_utf8_lossy(&request[..read]);
+                    let path = text.split(' ').nth(1).unwrap_or_default();
+                    let named =
+                        path.strip_prefix("/v").and_then(|rest| rest.split_once('/')).map(|(version, _)| version);
+                    let spoken = named.is_none_or(|named| (minor(oldest)..=minor(newest)).contains(&minor(named)));
+                    let (status, body) = match path {
+                        _ if !spoken => (400, r#"{"message":"client version is too old"}"#.to_owned()),
+                        "/version" => {
+                            (200, format!(r#"{{"ApiVersion":"{newest}","MinAPIVersion":"{oldest}","Version":"1"}}"#))
+                        }
+                        _ if path.contains("/_ping") => (200, "OK".to_owned()),
+                        _ if path.ends_with("/swarm") => (200, "{}".to_owned()),
+                        _ => (200, "[]".to_owned()),
+                    };
+                    let head = format!(
+                        "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                        body.len()
+                    );
+                    if client.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    })
+}
+
+#[tokio::test]
+async fn an_engine_of_another_version_is_used_in_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("engine.sock");
+    let (socket, data_dir) = (format!("unix://{}", path.display()), data.path().display().to_string());
+    let flags = [
+        ("docker.host", socket.as_str()),
+        ("swarm.enabled", "true"),
+        ("store.data_dir", &data_dir),
+        ("docker.timeout", "5s"),
+    ];
+    let flags = flags.into_iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, text));
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+    let runtime = Runtime::new(Arc::new(Config::resolve(None, [], &flags, &host).unwrap()), "test".to_owned());
+    // Each speaks none of the versions of the one before.
+    for (newest, oldest) in [("1.41", "1.12"), ("1.53", "1.44"), ("1.40", "1.12")] {
+        let running = engine(UnixListener::bind(&path).unwrap(), newest, oldest);
+        // The first tells at the latest that it is another one.
+        let _ = runtime.ping().await;
+        runtime.ping().await.unwrap();
+        assert!(runtime.list_containers().await.unwrap().is_empty(), "{newest}");
+        running.abort();
+        let _ = running.await;
+        std::fs::remove_file(&path).unwrap();
     }
 }

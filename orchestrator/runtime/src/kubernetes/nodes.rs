@@ -121,6 +121,11 @@ pub(super) fn names_registry(name: &str) -> bool {
     name.split_once('/').is_some_and(|(host, _)| host.contains(['.', ':']) || host == "localhost")
 }
 
+/// Whether nodes may pull an image: its name, or its digest, says which one it is wherever they get it from.
+pub(super) fn is_pullable(image: &str) -> bool {
+    image.contains("@sha256:") || names_registry(image)
+}
+
 /// A name's repository, and the name with its tag.
 fn tagged(name: &str) -> (&str, String) {
     match name.rsplit_once(':') {

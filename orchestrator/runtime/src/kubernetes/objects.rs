@@ -1,9 +1,12 @@
 //! What the daemon reads of the cluster's objects. What it writes, `pod` and `lease` say.
+//!
+//! The API server is written in Go, which writes a list or map that nobody made as `null`: each of them is read by [`or_empty`], so
+//! that no object spoils a list of others.
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use super::pod::CONTAINER;
 
@@ -24,16 +27,24 @@ pub(crate) struct Meta {
     pub resource_version: String,
     pub creation_timestamp: Option<String>,
     pub deletion_timestamp: Option<String>,
+    #[serde(deserialize_with = "or_empty")]
     pub labels: HashMap<String, String>,
+    #[serde(deserialize_with = "or_empty")]
     pub annotations: HashMap<String, String>,
+}
+
+/// Reads a list or a map, of which `null` says that it is empty.
+fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Several objects, as of one version.
 #[derive(Debug, Deserialize)]
+#[serde(bound = "T: Deserialize<'de>")]
 pub(crate) struct List<T> {
     #[serde(default)]
     pub metadata: Meta,
-    #[serde(default = "Vec::new")]
+    #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
 
@@ -58,6 +69,7 @@ pub(crate) struct Status {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct StatusDetails {
+    #[serde(deserialize_with = "or_empty")]
     pub causes: Vec<StatusCause>,
 }
 
@@ -101,7 +113,9 @@ pub(crate) struct PodStatus {
     pub message: String,
     #[serde(rename = "podIP")]
     pub pod_ip: Option<std::net::IpAddr>,
+    #[serde(deserialize_with = "or_empty")]
     pub conditions: Vec<Condition>,
+    #[serde(deserialize_with = "or_empty")]
     pub container_statuses: Vec<ContainerStatus>,
 }
 
@@ -147,6 +161,7 @@ pub(crate) struct Node {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct NodeSpec {
     pub unschedulable: bool,
+    #[serde(deserialize_with = "or_empty")]
     pub taints: Vec<Taint>,
     #[serde(rename = "podCIDR")]
     pub pod_cidr: Option<String>,
@@ -163,8 +178,10 @@ pub(crate) struct Taint {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct NodeStatus {
+    #[serde(deserialize_with = "or_empty")]
     pub conditions: Vec<Condition>,
     pub node_info: NodeInfo,
+    #[serde(deserialize_with = "or_empty")]
     pub images: Vec<NodeImage>,
 }
 
@@ -181,6 +198,7 @@ pub(crate) struct NodeInfo {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeImage {
+    #[serde(deserialize_with = "or_empty")]
     pub names: Vec<String>,
 }
 
@@ -267,5 +285,35 @@ impl Node {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.ready().is_some_and(|ready| ready.status == "True")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read<T: DeserializeOwned>(object: Value) -> T {
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn a_list_or_map_that_nobody_made_is_empty() {
+        // An image without tag and digest has such names.
+        let node: Node = read(json!({
+            "metadata": { "name": "n1", "labels": null, "annotations": null },
+            "spec": { "taints": null },
+            "status": { "conditions": null, "images": [{ "names": null }, { "names": ["i:1"] }] },
+        }));
+        assert_eq!(node.status.images.iter().map(|image| image.names.len()).collect::<Vec<_>>(), [0, 1]);
+        let bare: Node = read(json!({ "status": { "images": null } }));
+        assert!(bare.status.images.is_empty());
+        let pod: Pod = read(json!({ "status": { "conditions": null, "containerStatuses": null } }));
+        assert!(pod.container().is_none());
+        let details: StatusDetails = read(json!({ "causes": null }));
+        assert!(details.causes.is_empty());
+        let list: List<Pod> = read(json!({ "metadata": { "resourceVersion": "7" }, "items": null }));
+        assert!(list.items.is_empty());
     }
 }

@@ -10,7 +10,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Kubernetes;
+use super::{Kubernetes, nodes};
 use crate::cluster::probe::RUN_TIMEOUT;
 use crate::container::hex_name;
 use crate::docker::{LEAVE_NETWORK, NO_NAME_SERVER};
@@ -33,8 +33,11 @@ const LABEL_LEASED: &str = "warmpool.leased";
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 /// What keeps autoscalers from ending a Pod; only workers that sessions have ask for it.
 const KEEP: [(&str, &str); 2] = [("karpenter.sh/do-not-disrupt", "true"), (SAFE_TO_EVICT, "false")];
-/// Where the kubelet takes the last words of a container from.
+/// Where the kubelet takes the last words of a probe from.
 pub(super) const LAST_WORDS: &str = "/dev/termination-log";
+/// The same of every other container, which has none: the kubelet mounts a file of the node's disk there that everybody may write to
+/// without limit, and a worker's user does not get into this folder of the image's.
+const NO_LAST_WORDS: &str = "/var/cache/ldconfig/termination-log";
 /// The container of a Pod. Others may inject more beside it.
 pub(super) const CONTAINER: &str = "worker";
 /// More than there ever are Pods: none may be evicted.
@@ -249,6 +252,8 @@ pub(super) fn pod(
 /// The container of a Pod. With `reserved` cores it requests these and its memory, otherwise nothing.
 pub(super) fn container(config: &Config, image: &str, sizes: &Sizes, reserved: Option<f64>) -> Value {
     let policy = match config.kubernetes.pull_policy {
+        // A node without it would pull whatever a public registry has under the name.
+        _ if !nodes::is_pullable(image) => "Never",
         PullPolicy::Always => "Always",
         PullPolicy::IfNotPresent => "IfNotPresent",
         PullPolicy::Never => "Never",
@@ -268,6 +273,7 @@ pub(super) fn container(config: &Config, image: &str, sizes: &Sizes, reserved: O
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": policy,
+        "terminationMessagePath": NO_LAST_WORDS,
         "env": [{ "name": "HOME", "value": WORKER_HOME }, { "name": leave, "value": yes }],
         "resources": { "limits": limits, "requests": requested },
         "securityContext": {
@@ -336,16 +342,14 @@ mod tests {
     }
 
     fn worker(settings: &[(&str, &str)], left_out: &[&str]) -> Value {
+        worker_of(settings, "registry.example/i@sha256:1", left_out)
+    }
+
+    fn worker_of(settings: &[(&str, &str)], image: &str, left_out: &[&str]) -> Value {
         let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
         let spec = WorkerSpec { worker: WorkerId::from("wAb_-9"), key, image: "i".to_owned() };
         let left_out: Vec<String> = left_out.iter().map(|node| (*node).to_owned()).collect();
-        cluster(settings).worker_pod(
-            &name(&spec.worker, 0),
-            &spec,
-            "registry.example/i@sha256:1",
-            &left_out,
-            Some(&owner()),
-        )
+        cluster(settings).worker_pod(&name(&spec.worker, 0), &spec, image, &left_out, Some(&owner()))
     }
 
     #[test]
@@ -411,6 +415,27 @@ mod tests {
         let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
         let fields = required["nodeSelectorTerms"][0]["matchFields"].as_array().unwrap();
         assert!(fields.len() == 2 && fields.iter().all(|field| field["values"].as_array().unwrap().len() == 1));
+    }
+
+    #[test]
+    fn what_has_neither_registry_nor_digest_is_never_pulled() {
+        for (image, setting, policy) in [
+            ("warmpool/chromium:latest", "if_not_present", "Never"),
+            ("warmpool/chromium:latest", "always", "Never"),
+            ("warmpool/chromium@sha256:1", "if_not_present", "IfNotPresent"),
+            ("registry.example/chromium:1", "if_not_present", "IfNotPresent"),
+            ("registry.example/chromium:1", "always", "Always"),
+        ] {
+            let pod = worker_of(&[("kubernetes.pull_policy", setting)], image, &[]);
+            assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}, {setting}");
+        }
+    }
+
+    #[test]
+    fn only_a_probe_has_last_words() {
+        let path = |pod: &Value| pod["spec"]["containers"][0]["terminationMessagePath"].clone();
+        assert_eq!(path(&worker(&[], &[])), NO_LAST_WORDS);
+        assert_eq!(path(&cluster(&[]).probe_pod("p", "i", "n1", &[], None)), LAST_WORDS);
     }
 
     #[test]

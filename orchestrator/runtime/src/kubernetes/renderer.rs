@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::slice;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::{sleep, timeout};
 
 use super::Kubernetes;
+use super::objects::Node;
 use super::pod::{self, Owner};
 use super::start::Start;
 use super::{access, nodes};
@@ -43,7 +45,9 @@ impl Kubernetes {
         let named = &self.config.world.image;
         let image = self.image_id(named).await?;
         let all = self.list_nodes().await?;
-        let away = all.iter().filter(|node| self.kept_away(node).is_some());
+        // One that is not pulled runs where it is.
+        let lacks_image = |node: &Node| !nodes::is_pullable(&image) && !nodes::is_there(slice::from_ref(node), named);
+        let away = all.iter().filter(|node| self.kept_away(node).is_some() || lacks_image(node));
         let away: Vec<String> = away.map(|node| node.metadata.name.clone()).collect();
         let secret = hex::encode(random_bytes::<32>());
         let name = name(renderer);

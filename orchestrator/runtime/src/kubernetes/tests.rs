@@ -202,6 +202,30 @@ async fn an_image_that_no_node_has_and_no_registry_is_named_for_is_not_pulled() 
 }
 
 #[tokio::test]
+async fn a_renderer_that_no_node_may_pull_goes_where_its_image_is() {
+    let asked = Arc::new(Mutex::new(Value::Null));
+    let heard = Arc::clone(&asked);
+    let server = start_reading(move |method, path, body| {
+        if method == "POST" {
+            *heard.lock() = serde_json::from_slice(body).unwrap();
+            return Reply::refusal(403, "pods is forbidden: exceeded quota: q");
+        }
+        let mut second = node();
+        second["metadata"]["name"] = "n2".into();
+        second["status"]["images"] = json!([{ "names": null }]);
+        if path.contains("/pods") { Reply::list(json!([])) } else { Reply::list(json!([node(), second])) }
+    })
+    .await;
+    let (config, _folder) = config(&server, &[("world.image", "warmpool/chromium:latest")]);
+    let runtime = Kubernetes::new(config, "0a1b".to_owned());
+    assert!(matches!(runtime.start_renderer(&RendererId::from("r1")).await, Err(RuntimeError::QuotaUsedUp { .. })));
+    let spec = asked.lock()["spec"].clone();
+    assert_eq!(spec["containers"][0]["imagePullPolicy"], "Never");
+    let left_out = spec["affinity"].to_string();
+    assert!(left_out.contains("n2") && !left_out.contains("n1"), "{left_out}");
+}
+
+#[tokio::test]
 async fn a_webhook_may_take_longer_than_other_answers() {
     let said = "Internal error occurred: failed calling webhook \"slow.example\": context deadline exceeded";
     let (runtime, _folder) =
