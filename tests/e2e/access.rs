@@ -1,16 +1,23 @@
 //! Access: keys, tokens, pages of other origins, and other hosts' names.
 
 use anyhow::{Context, Result, ensure};
-use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use warmpool_tests::api::KEY_HEADER;
-use warmpool_tests::{Api, Group, Session, Settings, Stage, group, webdriver, wire};
+use warmpool_tests::{Api, Daemon, Group, Session, Settings, Stage, group, webdriver, wire};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
         quick: [a_key_is_needed, a_wrong_token_opens_nothing, a_foreign_page_is_refused],
-        full: [another_keys_session_is_404, a_key_may_come_as_bearer, an_ended_session_takes_no_socket],
+        full: [
+            another_keys_session_is_404,
+            a_key_may_come_as_bearer,
+            an_ended_session_takes_no_socket,
+            probes_take_the_key_as_their_clients_send_it,
+        ],
     )
 }
 
@@ -40,6 +47,40 @@ async fn a_key_may_come_as_bearer(stage: Stage) -> Result<()> {
     api.send(Method::GET, "/sessions", bearer, bytes::Bytes::new()).await?.ok()?;
     // In the URL it counts for websockets only, because URLs are logged.
     ensure!(api.get(&format!("/sessions?token={}", daemon.key())).await?.fault(400)?.field == "token");
+    Ok(())
+}
+
+/// Where the operator wants a key for them.
+async fn probes_take_the_key_as_their_clients_send_it(_: Stage) -> Result<()> {
+    let daemon = Daemon::start_cold(Settings::on_demand().set("SERVER_STATUS_NEEDS_KEY", "true")).await?;
+    let api = daemon.api().without_key();
+    let basic = |user: &str| header(AUTHORIZATION, &format!("Basic {}", STANDARD.encode(user)));
+    let own = header(HeaderName::from_static(KEY_HEADER), daemon.key())?;
+    let right = [basic(&format!("{}:", daemon.key()))?, basic(&format!("any:{}", daemon.key()))?, own];
+    for (method, path) in [
+        (Method::GET, "/status"),
+        (Method::GET, "/metrics"),
+        (Method::GET, "/ping"),
+        (Method::GET, "/pressure"),
+        (Method::GET, "/wd/hub/status"),
+        (Method::POST, "/graphql"),
+    ] {
+        let status = async |mut headers: HeaderMap| {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            let body = bytes::Bytes::from(if method == Method::POST { "{}" } else { "" });
+            anyhow::Ok(api.send(method.clone(), path, headers, body).await?.status)
+        };
+        for headers in &right {
+            ensure!(status(headers.clone()).await? == 200, "{path} {headers:?}");
+        }
+        for headers in [HeaderMap::new(), basic("any:wp_0_x")?, basic(":")?] {
+            ensure!(status(headers.clone()).await? == 401, "{path} {headers:?}");
+        }
+    }
+    // Only the address that clients of browserless ask has the key in its query.
+    ensure!(api.get(&format!("/pressure?token={}", daemon.key())).await?.status == 200);
+    api.get("/pressure?token=wp_0_x").await?.fault(401)?;
+    ensure!(api.get(&format!("/status?token={}", daemon.key())).await?.fault(400)?.field == "token");
     Ok(())
 }
 

@@ -23,7 +23,7 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
 
 /// The first byte of an input sets whose client it is.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let inputs: [(u8, &str); 9] = [
+    let inputs: [(u8, &str); 10] = [
         (
             0,
             "token=k&timeout=60000&launch=%7B%22headless%22%3Afalse%2C%22args%22%3A%5B%22--lang%3Dde%22%5D%7D&blockAds&trackingId=a",
@@ -41,6 +41,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         (
             1,
             r#"{"desiredCapabilities":{"browserName":"Chrome","platform":"ANY","enableVideo":true,"moon:options":{"sessionTimeout":"5m"},"warmpool:options":{"headless":true}}}"#,
+        ),
+        (
+            1,
+            r#"{"desiredCapabilities":{"browserName":"chrome","enableVideo":true,"name":"n"},"capabilities":{"firstMatch":[{"browserName":"chrome"}]}}"#,
         ),
         (
             2,

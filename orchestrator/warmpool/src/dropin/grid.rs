@@ -2,7 +2,8 @@
 //!
 //! Of the alternatives that a client offers the first that matches by the W3C standard is taken; where none does, the first
 //! that fits as on a grid, which cares little for upper and lower case. What concerns the service and not the browser is
-//! taken out, because drivers refuse it.
+//! taken out, because drivers refuse it. Clients from before the standard send `desiredCapabilities` beside the alternatives,
+//! with the service's options in their plain form, and those count as well.
 
 mod vendor;
 
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 use warmpool_protocol::Size;
 
 use super::{CreateBody, switches};
+use vendor::VendorOptions;
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::Error;
@@ -92,6 +94,7 @@ enum Matching {
 /// refused.
 pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
     let mut candidates = candidates(body)?;
+    let desired = body.get("capabilities").and(body.get("desiredCapabilities")).and_then(Value::as_object);
     // Asked once for each engine, however many alternatives there are.
     let mut versions = HashMap::new();
     let mut version_of = |engine| -> Option<String> { versions.entry(engine).or_insert_with(|| known(engine)).clone() };
@@ -100,7 +103,7 @@ pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Re
         mismatch = None;
         for index in 0..candidates.len() {
             match fits(&candidates[index], matching, &mut version_of) {
-                Ok(engine) => return translate(candidates.swap_remove(index), engine),
+                Ok(engine) => return translate(candidates.swap_remove(index), engine, desired),
                 Err(error) => mismatch = mismatch.or(Some(error)),
             }
         }
@@ -142,8 +145,12 @@ fn fits(
     Ok(engine)
 }
 
-/// The alternative that is taken, in the words of this service.
-fn translate(mut caps: Map<String, Value>, engine: Engine) -> Result<NewSession, Error> {
+/// The alternative that is taken, in the words of this service. `desired` is what a client wrote for a grid of earlier days.
+fn translate(
+    mut caps: Map<String, Value>,
+    engine: Engine,
+    desired: Option<&Map<String, Value>>,
+) -> Result<NewSession, Error> {
     let version = version(&caps).map(str::to_owned);
     caps.remove("browserVersion");
     caps.remove("platformName");
@@ -152,7 +159,11 @@ fn translate(mut caps: Map<String, Value>, engine: Engine) -> Result<NewSession,
     }
     let mut create_body = CreateBody::default();
     own(&mut create_body, &mut caps, engine)?;
-    let asked = vendor::read(&mut create_body, &mut caps)?;
+    let mut asked = VendorOptions::default();
+    if let Some(desired) = desired {
+        vendor::read_desired(&mut create_body, &mut asked, desired)?;
+    }
+    vendor::read(&mut create_body, &mut asked, &mut caps)?;
     if headless(&mut caps) {
         create_body.set_default("headless", json!(true));
     }
@@ -215,12 +226,14 @@ fn version(caps: &Map<String, Value>) -> Option<&str> {
 
 /// `warmpool:options`: the fields of a create call, as they are.
 fn own(create_body: &mut CreateBody, caps: &mut Map<String, Value>, engine: Engine) -> Result<(), Error> {
-    let fields = match caps.remove(WARMPOOL_OPTIONS) {
+    let mut fields = match caps.remove(WARMPOOL_OPTIONS) {
         None => return Ok(()),
         Some(Value::Object(fields)) => fields,
         Some(_) => return Err(refused(WARMPOOL_OPTIONS, "must be an object")),
     };
-    if fields.get("browser_type").is_some_and(|named| !named.is_null() && *named != json!(engine)) {
+    // A create call takes null for a field that is left out, so it must not stand in the way of a default.
+    fields.retain(|_, value| !value.is_null());
+    if fields.get("browser_type").is_some_and(|named| *named != json!(engine)) {
         let message = format!("names another browser than `browserName`, which is {engine}");
         return Err(refused(format!("{WARMPOOL_OPTIONS}.browser_type"), message));
     }

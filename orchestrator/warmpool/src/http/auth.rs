@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::App;
 use super::credential::Credential;
 use super::headers::{authorization, bearer, text};
+use super::query::Query;
 use super::reply::{AuthMethod, note_caller};
 use super::sign_in::SignedIn;
 use crate::dropin::hosted;
@@ -95,7 +96,8 @@ impl FromRequestParts<App> for Scope {
     }
 }
 
-/// The key for `/status` and `/metrics`, where the operator demands one.
+/// The key for `/status`, `/metrics` and their like, where the operator demands one: also as user or password of basic
+/// authentication, or in the query of a route that declares a [`KeyToken`].
 pub(super) struct StatusCaller;
 
 impl FromRequestParts<App> for StatusCaller {
@@ -103,7 +105,12 @@ impl FromRequestParts<App> for StatusCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         if app.config.server.status_needs_key {
-            Caller::from_request_parts(parts, app).await?;
+            let Query(KeyToken { token }) = Query::from_request_parts(parts, app).await?;
+            match verify(app, &parts.headers, token.as_deref()) {
+                // A page of the console has a sign-in instead.
+                Err(Error::MissingKey) => drop(Caller::from_request_parts(parts, app).await?),
+                verified => drop(verified?),
+            }
         }
         Ok(Self)
     }
@@ -193,6 +200,8 @@ fn missing_key(headers: &HeaderMap) -> Error {
     let scheme = scheme.split(' ').next().unwrap_or_default();
     match scheme {
         "" => Error::MissingKey,
+        // One without a user and a password holds no key.
+        _ if scheme.eq_ignore_ascii_case("basic") && basic_parts(headers).is_empty() => Error::MissingKey,
         _ if scheme.eq_ignore_ascii_case("basic") => {
             Error::MisplacedKey { place: "basic authentication (a user or password in the URL)" }
         }
@@ -230,6 +239,7 @@ mod tests {
         assert!(said("authorization", "wp_1_2").contains("as `Bearer KEY`"));
         assert!(said("x-api-key", "wp_1_2").contains("`x-api-key`"));
         assert!(matches!(missing_key(&HeaderMap::new()), Error::MissingKey));
+        assert!(!said("authorization", "Basic Og==").contains("basic authentication"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use schemars::JsonSchema;
@@ -137,6 +137,7 @@ pub(super) fn routes() -> Routes {
                 .fails(&[Code::UnknownSession, Code::SessionEnded])
                 .fails(devtools::SOCKET_FAILURES),
         )
+        .undescribed("/devtools/{kind}/", get(selenoid), by_key)
         .get(
             "/devtools/{kind}/{target}",
             target,

@@ -65,7 +65,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
                     "It speaks what `protocol` of the create call says: DevTools in Chromium, WebDriver BiDi in Firefox, \
                      WebKit's inspector in WebKit. The daemon relays it frame by frame. It closes with 1000 when the client \
                      finished, 1001 after a request, a time-out or its task, 1008 after the key was revoked, 1011 when the \
-                     browser was lost, and 1012 when the daemon shut down.",
+                     browser was lost, and 1012 when the daemon shut down. While the session goes on, it closes with 1001 when \
+                     the browser closed this connection, and with 1011 when the browser stopped reading it.",
                 ),
         )
         .get(

@@ -8,8 +8,11 @@ use std::fmt::Write as _;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use axum::routing::get;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::auth::GridKey;
 use super::files::{FILE, fetched, refused};
@@ -31,16 +34,27 @@ const ID: Segment =
     Segment::secret("id", "The session's id, as the answer to the new session has it. It opens the session.");
 /// Calls about a session.
 const POLICY: Policy = Policy::rest(Access::Grid, &[ID, FILE]);
+/// Lists of a session.
+const LIST: Policy = POLICY.takes::<ListQuery>();
+
+/// What stands behind the address of a list.
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct ListQuery {
+    /// Asks for JSON, which every list is.
+    json: Option<String>,
+}
 
 pub(super) fn routes() -> Routes {
-    let operation =
-        |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownSession, Code::SessionEnded]);
+    let of_policy =
+        |id, summary, policy| Operation::new(id, summary, policy).fails(&[Code::UnknownSession, Code::SessionEnded]);
+    let operation = |id, summary| of_policy(id, summary, POLICY);
     let worker = [Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
     video::routes(Routes::new("Selenium Grid"))
         .get(
             "/download/{id}",
             list,
-            operation("list_selenoid_downloads", "List downloads, where Selenoid has them")
+            of_policy("list_selenoid_downloads", "List downloads, where Selenoid has them", LIST)
                 .writes::<Vec<String>>("The names of the files.")
                 .fails(&worker),
         )
@@ -56,7 +70,7 @@ pub(super) fn routes() -> Routes {
             "/download/{id}/{name}",
             remove,
             operation("delete_selenoid_download", "Remove a download, where Selenoid has it")
-                .writes_nothing("The file is gone.")
+                .empty(200, "The file is gone.")
                 .fails(&[Code::UnknownFile, Code::Conflict])
                 .fails(&worker),
         )
@@ -87,6 +101,10 @@ pub(super) fn routes() -> Routes {
                 .writes_text("text/plain", "The log.")
                 .fails(&[Code::Conflict]),
         )
+        // Selenoid takes a slash behind the id, and Selenide writes one.
+        .undescribed("/download/{id}/", get(list), LIST)
+        .undescribed("/clipboard/{id}/", get(clipboard).post(set_clipboard), POLICY)
+        .undescribed("/logs/{id}/", get(log), POLICY)
 }
 
 /// `GET /download/<id>`
@@ -112,7 +130,7 @@ async fn fetch(
     fetched(&app, &session, &name).await
 }
 
-/// `DELETE /download/<id>/<name>`
+/// `DELETE /download/<id>/<name>`: 200 as from Selenoid, since its clients take any other status for a failure.
 async fn remove(
     State(app): State<App>,
     key: GridKey,
@@ -121,7 +139,7 @@ async fn remove(
     let (session, _) = driven(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.remove_file(&name).await {
-        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Ok(()) => Ok(StatusCode::OK),
         Err(error) => Err(refused(&app, &session, &name, error).await),
     }
 }
@@ -212,6 +230,20 @@ fn line(entry: &LogEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Method;
+
+    #[test]
+    fn lists_are_where_selenoids_clients_look_for_them() {
+        let table = super::super::routes().table();
+        for path in ["/download/{id}", "/download/{id}/", "/video", "/video/"] {
+            let (route, serves) = table.at(path, &Method::GET).unwrap();
+            assert!(serves && route.parameters.check("json").is_ok(), "{path}");
+            assert!(route.parameters.check("xml").is_err(), "{path}");
+        }
+        for path in ["/clipboard/{id}/", "/logs/{id}/", "/devtools/{kind}/"] {
+            assert!(table.at(path, &Method::GET).is_some(), "{path}");
+        }
+    }
 
     #[test]
     fn an_entry_is_one_line() {

@@ -130,6 +130,75 @@ fn options_without_a_prefix_and_old_bodies_are_understood() {
 }
 
 #[test]
+fn old_options_beside_the_standards_count_as_well() {
+    let both = |desired: Value, caps: Value| {
+        read(&json!({"desiredCapabilities": desired, "capabilities": {"firstMatch": [caps]}}), |_| None)
+    };
+    let desired = json!({
+        "browserName": "firefox", "version": "12", "platform": "WINDOWS", "colour": "red", "javascriptEnabled": true,
+        "name": "shop", "enableVideo": true, "enableLog": null, "screenResolution": "800x600x24", "sessionTimeout": "2m",
+        "moon:options": {"timeZone": "Europe/Berlin"}, "selenoid:options": null,
+    });
+    let caps = json!({
+        "browserName": "chrome", "selenoid:options": {"sessionTimeout": "3m"},
+        "warmpool:options": {"settings": {"locales": ["de"]}},
+    });
+    let session = both(desired, caps).unwrap();
+    let fields = json!({
+        "app_name": "shop", "recording": true, "idle_timeout": 180, "browser_type": "chromium", "url": "about:blank",
+        "settings": {"timezone": "Europe/Berlin", "locales": ["de"]},
+    });
+    assert_eq!(Value::Object(session.create_body.fields.clone()), fields);
+    assert_eq!(session.screen, Some(Size { width: 800, height: 600 }));
+    assert_eq!(session.body, json!({"capabilities": {"alwaysMatch": {"browserName": "chrome"}}}));
+    for (desired, name) in [
+        (json!({"env": ["A=b"]}), "env"),
+        (json!({"sessionTimeout": "soon"}), "sessionTimeout"),
+        (json!({"selenoid:options": {"colour": 1}}), "selenoid:options.colour"),
+        (json!({"moon:options": []}), "moon:options"),
+    ] {
+        match both(desired, json!({})) {
+            Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert!(both(json!("chrome"), json!({})).is_ok());
+}
+
+#[test]
+fn null_leaves_an_option_out() {
+    let session = ask(json!({
+        "browserName": "firefox",
+        "selenoid:options": {"timeZone": "Europe/Berlin"},
+        "moz:firefoxOptions": {"args": ["-headless"]},
+        "warmpool:options": {
+            "browser_type": null, "headless": null, "url": null, "session_timeout": null, "idle_timeout": null, "settings": null,
+        },
+    }));
+    let fields = json!({
+        "browser_type": "firefox", "headless": true, "url": "about:blank", "settings": {"timezone": "Europe/Berlin"},
+    });
+    assert_eq!(Value::Object(session.unwrap().create_body.fields.clone()), fields);
+}
+
+#[test]
+fn a_grids_own_flags_may_be_words() {
+    for (value, wanted) in [
+        (json!(true), true),
+        (json!("true"), true),
+        (json!("True"), true),
+        (json!(false), false),
+        (json!("FALSE"), false),
+    ] {
+        let session = ask(json!({"se:recordVideo": value, "se:downloadsEnabled": value})).unwrap();
+        assert_eq!((&session.create_body.fields["recording"], session.downloads), (&json!(wanted), wanted), "{value}");
+    }
+    for value in [json!("yes"), json!(""), json!(1), json!([])] {
+        assert_eq!(refusal(json!({"se:recordVideo": value})), "se:recordVideo");
+    }
+}
+
+#[test]
 fn what_cannot_be_had_is_refused_by_name() {
     for (caps, name) in [
         (json!({"selenoid:options": {"env": ["LANG=de"]}}), "selenoid:options.env"),

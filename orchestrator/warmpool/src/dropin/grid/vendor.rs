@@ -12,6 +12,9 @@ use warmpool_sessions::webdriver::is_known;
 /// The sides of a screen, in pixels.
 const SCREEN: std::ops::RangeInclusive<u32> = 200..=10_000;
 
+/// Capabilities that hold Selenoid's or Moon's options.
+const OBJECTS: [&str; 2] = ["selenoid:options", "moon:options"];
+
 /// Selenoid's options that may stand among the plain capabilities of `desiredCapabilities` too.
 const BARE: [&str; 22] = [
     "additionalNetworks",
@@ -48,26 +51,59 @@ pub(super) struct VendorOptions {
 }
 
 /// Takes the capabilities that concern the service out of `caps` and into the create call's body.
-pub(super) fn read(create_body: &mut CreateBody, caps: &mut Map<String, Value>) -> Result<VendorOptions, Error> {
-    let mut asked = VendorOptions::default();
+pub(super) fn read(
+    create_body: &mut CreateBody,
+    asked: &mut VendorOptions,
+    caps: &mut Map<String, Value>,
+) -> Result<(), Error> {
     for (name, value) in std::mem::take(caps) {
-        if matches!(name.as_str(), "selenoid:options" | "moon:options") {
-            let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
-            for (option, value) in options {
-                let place = format!("{name}.{option}");
-                read_option(create_body, &mut asked, &option, place, value)?;
-            }
+        if is_selenoids(&name) {
+            read_selenoids(create_body, asked, name, value)?;
         } else if let Some(option) = name.strip_prefix("se:") {
-            read_grid(create_body, &mut asked, option, &name, value)?;
+            read_grid(create_body, asked, option, &name, value)?;
         } else if is_known(&name) {
             caps.insert(name, value);
-        } else if BARE.contains(&name.as_str()) {
-            read_option(create_body, &mut asked, &name.clone(), name, value)?;
         } else {
             return Err(refused(name, "is not a capability of the W3C standard: leave it out"));
         }
     }
-    Ok(asked)
+    Ok(())
+}
+
+/// Reads Selenoid's and Moon's options in the `desiredCapabilities` that stand beside `capabilities`: some clients send what has
+/// no prefix only there. Everything else in them is said by the standard's way as well.
+pub(super) fn read_desired(
+    create_body: &mut CreateBody,
+    asked: &mut VendorOptions,
+    desired: &Map<String, Value>,
+) -> Result<(), Error> {
+    for (name, value) in desired.iter().filter(|(name, value)| is_selenoids(name) && !value.is_null()) {
+        read_selenoids(create_body, asked, name.clone(), value.clone())?;
+    }
+    Ok(())
+}
+
+/// Whether a capability holds Selenoid's or Moon's options, or is one of them.
+fn is_selenoids(name: &str) -> bool {
+    OBJECTS.contains(&name) || BARE.contains(&name)
+}
+
+/// A capability for which [`is_selenoids`] holds.
+fn read_selenoids(
+    create_body: &mut CreateBody,
+    asked: &mut VendorOptions,
+    name: String,
+    value: Value,
+) -> Result<(), Error> {
+    if !OBJECTS.contains(&name.as_str()) {
+        return read_option(create_body, asked, &name.clone(), name, value);
+    }
+    let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
+    for (option, value) in options {
+        let place = format!("{name}.{option}");
+        read_option(create_body, asked, &option, place, value)?;
+    }
+    Ok(())
 }
 
 /// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.
@@ -79,11 +115,11 @@ fn read_grid(
     value: Value,
 ) -> Result<(), Error> {
     match option {
-        "downloadsEnabled" => asked.downloads = flag(name, &value)?,
+        "downloadsEnabled" => asked.downloads = grid_flag(name, &value)?,
         "screenResolution" => asked.screen = Some(screen(name.to_owned(), &value)?),
         "timeZone" => time_zone(create_body, name, value)?,
         "name" => create_body.set("app_name", name, text(name, value)?),
-        "recordVideo" => create_body.set("recording", name, json!(value == true)),
+        "recordVideo" => create_body.set("recording", name, json!(grid_flag(name, &value)?)),
         _ => {}
     }
     Ok(())
@@ -175,6 +211,15 @@ fn screen(place: String, value: &Value) -> Result<Size, Error> {
 
 fn flag(place: &str, value: &Value) -> Result<bool, Error> {
     value.as_bool().ok_or_else(|| refused(place, "must be true or false"))
+}
+
+/// A flag of the grid's own, whose nodes also read it as a word in upper or lower case.
+fn grid_flag(place: &str, value: &Value) -> Result<bool, Error> {
+    match value.as_str() {
+        Some(word) if word.eq_ignore_ascii_case("true") => Ok(true),
+        Some(word) if word.eq_ignore_ascii_case("false") => Ok(false),
+        _ => flag(place, value),
+    }
 }
 
 fn text(place: &str, value: Value) -> Result<Value, Error> {

@@ -10,7 +10,8 @@ use warmpool_core::error::Code;
 pub(crate) enum Access {
     /// Anybody.
     Open,
-    /// Anybody, unless `server.status_needs_key` asks for a service key.
+    /// Anybody, unless `server.status_needs_key` asks for a service key; basic authentication may carry it, since clients of a
+    /// grid send it so.
     Status,
     /// Who has a service key.
     Key,
@@ -36,8 +37,8 @@ impl Access {
         let schemes: &[&str] = match self {
             Self::Open | Self::Address => &[],
             Self::Key | Self::Hosted(Service::Kernel) => &["serviceKey", "bearer"],
-            // The empty object: none of them is needed.
-            Self::Status => return json!([{}, {"serviceKey": []}, {"bearer": []}]),
+            // The empty object: none of them is needed. A route that reads the key in the query has it among its parameters.
+            Self::Status => return json!([{}, {"serviceKey": []}, {"bearer": []}, {"basic": []}]),
             Self::Hosted(Service::Steel) => &["steelKey", "serviceKey", "bearer"],
             Self::Hosted(Service::Browserbase) => &["browserbaseKey", "serviceKey", "bearer"],
             Self::Grid => &["serviceKey", "bearer", "basic"],

@@ -12,6 +12,7 @@ use super::super::openapi::{Access, Operation, Routes};
 use super::super::recording::{part, parts, remove_parts, video};
 use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment};
+use super::ListQuery;
 use crate::http::error::Error;
 use warmpool_core::error::Code;
 use warmpool_core::ids::SessionId;
@@ -24,12 +25,11 @@ const NAME: Segment =
 const POLICY: Policy = Policy::rest(Access::Grid, &[NAME]);
 
 pub(super) fn routes(routes: Routes) -> Routes {
-    let operation = |id, summary| Operation::new(id, summary, POLICY);
     let listing = |id| {
-        operation(id, "List recordings, where Selenoid has its videos")
+        Operation::new(id, "List recordings, where Selenoid has its videos", POLICY.takes::<ListQuery>())
             .writes::<Vec<String>>("The names of the files of this key's sessions.")
     };
-    let of_file = |id, summary| operation(id, summary).fails(&[Code::UnknownFile]);
+    let of_file = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownFile]);
     routes
         .get("/video", list, listing("list_selenoid_videos"))
         .get("/video/", list, listing("list_selenoid_videos_in_folder"))
@@ -44,7 +44,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             remove,
             of_file("delete_selenoid_video", "Delete a recording, where Selenoid has its videos")
                 .about("All parts of it.")
-                .writes_nothing("Nothing of it is left.")
+                .empty(200, "Nothing of it is left.")
                 .fails(&[Code::Conflict]),
         )
 }
@@ -72,7 +72,7 @@ async fn fetch(
     part(&app, id.as_str(), found.name, request).await
 }
 
-/// `DELETE /video/<name>`
+/// `DELETE /video/<name>`: 200, as from Selenoid.
 async fn remove(
     State(app): State<App>,
     GridCaller(key): GridCaller,
@@ -83,7 +83,7 @@ async fn remove(
         return Err(unknown(&name));
     }
     remove_parts(&app, id.as_str(), &key).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(StatusCode::OK.into_response())
 }
 
 /// The session that a file is named after, and which part it is, counted from 1.
