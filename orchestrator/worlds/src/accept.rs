@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::Worlds;
 use super::attachment;
 use super::log::RequestEntry;
-use super::patient::{Identity, PatientRef};
+use super::patient::{Identity, Patient, PatientRef};
 use super::record::{Content, WorldRecord, upload_file};
 use super::request::{Source, WorldRequest};
 use crate::Error;
@@ -73,7 +73,7 @@ impl Worlds {
     /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns. Where its client leaves
     /// meanwhile, it does so all the same, holds `memory`, which counts what the pictures take, until then, and logs it.
     /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
-    /// image; `WorldQueueFull`, `WorldKeyLimit`, `WorldSizeLimit`; when the store refuses.
+    /// image; `WorldQueueFull`, `WorldKeyLimit`, `WorldSizeLimit`, `PatientLimit`; when the store refuses.
     pub async fn generate(
         &self,
         key: &IntegrationKey,
@@ -120,13 +120,14 @@ impl Worlds {
         }
         let patient = self.shared.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
-        row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
+        row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.logged_belongings()));
         let scene = self.scene_of(key, &reference, request);
         if let Some(record) = self.find_by_scene(&scene).await? {
             if patient.identity().as_ref() != Some(&identity) {
                 let mut batch = Batch::new();
-                patient.put(&identity, &mut batch)?;
+                patient.put(&identity, &key.details.owner, &mut batch)?;
                 self.shared.store.commit(batch, Durability::Power).await?;
+                self.count(&patient, &key.details.owner);
             }
             self.shared.keys.touch(&key.id);
             row.patient = Some(reference);
@@ -137,6 +138,7 @@ impl Worlds {
         self.check_queue(&key.details.owner)?;
         let attached = request.attached();
         self.check_room(&key.details.owner, attached)?;
+        self.check_patients(&key.details.owner, &patient)?;
         let world_id = WorldId::random();
         let content = match self.store_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
@@ -172,7 +174,7 @@ impl Worlds {
         batch.put_json(Table::Worlds, world_id.as_str(), &record)?;
         batch.put(Table::Scenes, scene, world_id.as_str());
         batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
-        patient.put(&identity, &mut batch)?;
+        patient.put(&identity, &key.details.owner, &mut batch)?;
         self.shared.patients.put_key_check(&mut batch);
         let counted = self.shared.keys.count_world(&key.id, &mut batch).await?;
         if let Err(error) = self.shared.store.commit(batch, Durability::Power).await {
@@ -180,6 +182,7 @@ impl Worlds {
             return Err(error.into());
         }
         counted.committed();
+        self.count(&patient, &key.details.owner);
         row.patient = Some(reference);
         row.world = Some(world_id.clone());
         self.lock().usage.set(&world_id, &key.details.owner, attached);
@@ -205,6 +208,20 @@ impl Worlds {
         let limit = self.shared.config.world.max_total.bytes();
         let size = self.lock().usage.with(owner, attached);
         if size > limit { Err(Error::WorldSizeLimit { size, limit }) } else { Ok(()) }
+    }
+
+    /// Checks that a service key may have this patient: one whom it has already, or one more.
+    fn check_patients(&self, owner: &KeyId, patient: &Patient) -> Result<(), Error> {
+        let limit = self.shared.config.world.max_patients;
+        let is_new = !patient.is_counted() && patient.identity().is_none();
+        if is_new && self.lock().usage.patients(owner) >= limit { Err(Error::PatientLimit { limit }) } else { Ok(()) }
+    }
+
+    /// Counts a patient whose row has just been written.
+    fn count(&self, patient: &Patient, owner: &KeyId) {
+        if !patient.is_counted() {
+            self.lock().usage.add_patient(owner);
+        }
     }
 
     /// A hash of all that decides how the scene looks.

@@ -56,6 +56,14 @@ pub enum Error {
         /// `world.max_total`.
         limit: u64,
     },
+    /// The service key has as many patients as it may.
+    #[error(
+        "this service key has {limit} patients already, whichever integration key named them, and may have no more: delete one, or raise `world.max_patients`"
+    )]
+    PatientLimit {
+        /// `world.max_patients`.
+        limit: usize,
+    },
     /// Scenes cannot be rendered on this host.
     #[error(
         "worlds need the image `{image}`, which is not on this host: make it with `scripts/images --scene`, or load a packed one with `docker load`"
@@ -77,7 +85,7 @@ impl Fault for Error {
             Self::UnknownPatient => Code::UnknownPatient,
             Self::Exporting => Code::Conflict,
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
-            Self::WorldSizeLimit { .. } => Code::WorldLimit,
+            Self::WorldSizeLimit { .. } | Self::PatientLimit { .. } => Code::WorldLimit,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
         }
     }

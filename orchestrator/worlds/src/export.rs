@@ -1,28 +1,38 @@
 //! Exports of patients' data: ZIP archives that are made while they are read. Nothing of them is on the disk, where it would stay
-//! readable after the patient was deleted, and of the pictures one at a time is in memory.
+//! readable after the patient was deleted, and of worlds and pictures one at a time is in memory.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::vec::IntoIter;
 
 use bytes::Bytes;
-use futures_util::stream::{Stream, try_unfold};
+use futures_util::stream::{Stream, StreamExt as _, once, select, unfold};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{OwnedPermit, Sender, channel};
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::files::{PICTURES, found, read};
+use super::patient::{Identity, PatientRef};
 use super::record::{Content, WorldRecord};
 use super::{WorldCaller, Worlds};
 use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::Cipher;
-use warmpool_keys::KeyId;
+use warmpool_core::error::ServiceFault as _;
+use warmpool_keys::{IntegrationKey, KeyId};
 
-/// A file of an archive: its name there, where it lies, and what decrypts it.
-type Entry = (String, PathBuf, Cipher);
+/// An archive that is being written.
+type Zip = ZipWriter<StreamWriter<Untaken>>;
+
+/// Someone of whom an archive tells.
+struct Person {
+    reference: PatientRef,
+    cipher: Cipher,
+    identity: Identity,
+    key: IntegrationKey,
+}
 
 /// The one export of a service key, until it is dropped.
 struct Place {
@@ -49,8 +59,12 @@ impl Drop for Place {
 struct Untaken(Arc<Mutex<Vec<u8>>>);
 
 impl Untaken {
-    fn take(&self) -> Bytes {
-        std::mem::take(&mut *self.0.lock()).into()
+    /// Gives away what there is.
+    fn give(&self, room: OwnedPermit<Bytes>) {
+        let bytes = std::mem::take(&mut *self.0.lock());
+        if !bytes.is_empty() {
+            room.send(bytes.into());
+        }
     }
 }
 
@@ -67,44 +81,58 @@ impl io::Write for Untaken {
 
 /// An archive on its way.
 struct Archive {
-    zip: ZipWriter<StreamWriter<Untaken>>,
+    zip: Zip,
     untaken: Untaken,
-    files: IntoIter<Entry>,
-    _place: Place,
+    pieces: Sender<Bytes>,
 }
 
 impl Archive {
-    /// Errors: none that memory gives.
-    fn begin(about: &Value, files: Vec<Entry>, _place: Place) -> io::Result<Self> {
+    fn begin(pieces: Sender<Bytes>) -> Self {
         let untaken = Untaken::default();
-        let mut zip = ZipWriter::new_stream(untaken.clone());
-        zip.start_file("patient.json", SimpleFileOptions::default())?;
-        zip.write_all(serde_json::to_string_pretty(about)?.as_bytes())?;
-        Ok(Self { zip, untaken, files: files.into_iter(), _place })
+        Self { zip: ZipWriter::new_stream(untaken.clone()), untaken, pieces }
     }
 
-    /// The next piece, and what comes after it. It may block.
-    /// Errors: a file cannot be read.
-    fn next(mut self) -> io::Result<(Bytes, Option<Self>)> {
-        let Some((name, path, cipher)) = self.files.next() else {
-            self.zip.finish()?;
-            return Ok((self.untaken.take(), None));
-        };
-        // A world that is not ready has not all of its pictures.
-        if let Some(bytes) = found(read(&path, &cipher))? {
+    /// Writes more, which may block, once the piece before is taken.
+    /// Errors: `Internal`, when what it writes cannot be read.
+    async fn add(mut self, write: impl FnOnce(&mut Zip) -> io::Result<()> + Send + 'static) -> Result<Self, Error> {
+        let room = self.pieces.clone().reserve_owned().await.map_err(Error::internal)?;
+        let written = blocking(move || write(&mut self.zip).map(|()| self)).await?;
+        written.untaken.give(room);
+        Ok(written)
+    }
+
+    /// Adds to the file that was begun last.
+    /// Errors: `Internal`.
+    async fn add_text(self, text: String) -> Result<Self, Error> {
+        self.add(move |zip| zip.write_all(text.as_bytes())).await
+    }
+
+    /// Adds a file as it is, if it is there: a world that is not ready has not all of its pictures.
+    /// Errors: `Internal`.
+    async fn add_picture(self, name: String, path: PathBuf, cipher: Cipher) -> Result<Self, Error> {
+        let copy = move |zip: &mut Zip| {
+            let Some(bytes) = found(read(&path, &cipher))? else { return Ok(()) };
             // They are compressed already.
-            let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-            self.zip.start_file(name.as_str(), stored)?;
-            self.zip.write_all(&bytes)?;
-        }
-        Ok((self.untaken.take(), Some(self)))
+            zip.start_file(name, SimpleFileOptions::default().compression_method(CompressionMethod::Stored))?;
+            zip.write_all(&bytes)
+        };
+        self.add(copy).await
+    }
+
+    /// Writes the end.
+    /// Errors: `Internal`.
+    async fn end(self) -> Result<(), Error> {
+        let room = self.pieces.reserve_owned().await.map_err(Error::internal)?;
+        self.zip.finish().map_err(Error::internal)?;
+        self.untaken.give(room);
+        Ok(())
     }
 }
 
 impl Worlds {
     /// All that is kept of a patient, as a ZIP archive: `patient.json`, and a folder a world with its pictures and what was
     /// attached. Integrations choose ids by themselves, so one id may be several people's: `patient.json` has an entry for each
-    /// integration key that knows it. A service key has one at a time, until it is read or dropped. A file that cannot be read ends it with an error.
+    /// integration key that knows it. A service key has one at a time, until it is read or dropped. What cannot be read ends it with an error.
     /// Errors: `UnknownPatient`, `Exporting`; when the store refuses.
     pub async fn export(
         &self,
@@ -112,39 +140,76 @@ impl Worlds {
         caller: &WorldCaller,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, Error> {
         let place = Place::take(self, caller.owner())?;
-        let mut patients = Vec::new();
-        let mut files = Vec::new();
+        let mut people = Vec::new();
         for (key, reference) in self.references(caller, patient_id) {
             let Some(patient) = self.shared.patients.find(&reference).await? else { continue };
             let Some(identity) = patient.identity() else { continue };
-            let mut worlds = Vec::new();
-            for record in self.worlds_of(&reference).await? {
-                let content = record.open(&patient.cipher);
-                worlds.push(exported(&record, &content));
-                let attached = content.items.iter().filter_map(|item| item.file.clone());
-                let names = PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached);
-                for name in names {
-                    let path = self.shared.files.path(&record.world_id, &name);
-                    files.push((format!("{}/{name}", record.world_id), path, patient.cipher.clone()));
-                }
-            }
-            patients.push(json!({
-                "patient_id": identity.id,
-                "patient_name": identity.name,
-                "key_id": key.id,
-                "key_name": key.name,
-                "worlds": worlds,
-            }));
+            people.push(Person { reference, cipher: patient.cipher, identity, key });
         }
-        if patients.is_empty() {
+        if people.is_empty() {
             return Err(Error::UnknownPatient);
         }
-        let about = json!({"patients": patients});
-        let archive = Archive::begin(&about, files, place).map_err(warmpool_core::error::ServiceError::internal)?;
-        Ok(try_unfold(Some(archive), async |archive: Option<Archive>| match archive {
-            Some(archive) => blocking(move || archive.next()).await.map(Some).map_err(io::Error::other),
-            None => Ok(None),
-        }))
+        let (pieces, taken) = channel(1);
+        let worlds = self.clone();
+        let writing = async move {
+            let _place = place;
+            worlds.write_archive(&people, Archive::begin(pieces)).await
+        };
+        // They are polled together, so nothing is written once nobody reads.
+        let pieces = unfold(taken, async |mut taken| Some((Ok(taken.recv().await?), taken)));
+        let failed = once(writing).filter_map(async |written| written.err().map(|error| Err(io::Error::other(error))));
+        Ok(select(pieces, failed))
+    }
+
+    /// Writes all of an archive: world by world, since a patient may have any number of them.
+    async fn write_archive(&self, people: &[Person], archive: Archive) -> Result<(), Error> {
+        let mut archive = archive.add(|zip| Ok(zip.start_file("patient.json", SimpleFileOptions::default())?)).await?;
+        for (number, person) in people.iter().enumerate() {
+            let before = if number == 0 { "{\"patients\":[" } else { "," };
+            archive = archive.add_text(format!("{before}\n{}", person.begin())).await?;
+            let (mut range, mut before) = (person.reference.world_rows(), "");
+            loop {
+                let worlds = self.next_worlds(&mut range).await?;
+                if worlds.is_empty() {
+                    break;
+                }
+                for world in worlds {
+                    let Some(record) = self.record(&world).await? else { continue };
+                    let about = exported(&record, &record.open(&person.cipher));
+                    archive = archive.add_text(format!("{before}\n{about}")).await?;
+                    before = ",";
+                }
+            }
+            archive = archive.add_text("]}".to_owned()).await?;
+        }
+        archive = archive.add_text("]}\n".to_owned()).await?;
+        for person in people {
+            let mut range = person.reference.world_rows();
+            loop {
+                let worlds = self.next_worlds(&mut range).await?;
+                if worlds.is_empty() {
+                    break;
+                }
+                for world in worlds {
+                    let Some(record) = self.record(&world).await? else { continue };
+                    let attached = record.open(&person.cipher).items.into_iter().filter_map(|item| item.file);
+                    for name in PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached) {
+                        let path = self.shared.files.path(&world, &name);
+                        archive = archive.add_picture(format!("{world}/{name}"), path, person.cipher.clone()).await?;
+                    }
+                }
+            }
+        }
+        archive.end().await
+    }
+}
+
+impl Person {
+    /// The beginning of the entry in `patient.json`, as far as the worlds.
+    fn begin(&self) -> String {
+        let (identity, key) = (&self.identity, &self.key);
+        let [id, name, key_id, key_name] = [json!(identity.id), json!(identity.name), json!(key.id), json!(key.name)];
+        format!(r#"{{"patient_id":{id},"patient_name":{name},"key_id":{key_id},"key_name":{key_name},"worlds":["#)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::patient::forget;
+use super::patient::{forget, remove};
 use super::record::WorldRecord;
 use super::{PatientRef, WorldCaller, Worlds};
 use crate::Error;
@@ -16,6 +16,10 @@ use warmpool_store::{Batch, Durability, KeyRange, Table, carry_out};
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Rows read, or removed, at a time.
 const PAGE: usize = 256;
+/// Worlds of a patient that are removed while nobody else may change worlds: a tenth of a second's work.
+const WORLDS_AT_ONCE: usize = 16;
+/// Patients who are looked at in one check for those of whom nothing is left.
+const PATIENTS_AT_ONCE: usize = 1024;
 
 /// What was deleted of a patient.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,21 +39,22 @@ impl Worlds {
             // So that nothing is written of it meanwhile.
             let _none = worlds.shared.accepting.lock().await;
             let record = worlds.find(&id, &caller).await?;
-            worlds.remove_for_good(&record).await
+            let mut batch = Batch::new();
+            worlds.removal(&record, &mut batch).await?;
+            worlds.remove_for_good(batch).await
         })
         .await
     }
 
-    async fn remove_for_good(&self, record: &WorldRecord) -> Result<(), Error> {
-        let mut batch = self.removal(record).await?;
+    async fn remove_for_good(&self, mut batch: Batch) -> Result<(), Error> {
         batch.irrevocable();
         self.shared.store.commit(batch, Durability::Power).await?;
         self.announce_viewers();
         Ok(())
     }
 
-    /// Removes a world's files, and returns the changes that remove its rows. The caller holds `accepting`.
-    async fn removal(&self, record: &WorldRecord) -> Result<Batch, Error> {
+    /// Removes a world's files, and adds to a batch what removes its rows. The caller holds `accepting`.
+    async fn removal(&self, record: &WorldRecord, batch: &mut Batch) -> Result<(), Error> {
         let id = &record.world_id;
         if let Some(live) = self.live(id) {
             self.stop(&live).await;
@@ -57,7 +62,6 @@ impl Worlds {
         }
         self.shared.files.remove_all(id).await?;
         self.lock().usage.remove(id);
-        let mut batch = Batch::new();
         batch.delete(Table::Worlds, id.as_str());
         batch.delete(Table::PatientWorlds, record.patient.world_row(id.as_str()));
         let kept = self.shared.store.get(Table::Scenes, record.scene.as_bytes()).await?;
@@ -65,7 +69,7 @@ impl Worlds {
             batch.delete(Table::Scenes, record.scene.as_str());
         }
         batch.essential();
-        Ok(batch)
+        Ok(())
     }
 
     /// The patients that a caller means by this id, each with the integration key that may know them.
@@ -91,18 +95,7 @@ impl Worlds {
     async fn forget_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Deleted, Error> {
         let mut forgotten = Deleted::default();
         for (_, reference) in self.references(caller, patient_id) {
-            // So that no request for the patient comes between the worlds and the name.
-            let _none = self.shared.accepting.lock().await;
-            for record in self.worlds_of(&reference).await? {
-                self.remove_for_good(&record).await?;
-                forgotten.worlds += 1;
-            }
-            if self.shared.patients.is_known(&reference).await? {
-                let mut batch = Batch::new();
-                forget(&reference, &mut batch);
-                self.shared.store.commit(batch, Durability::Power).await?;
-                forgotten.patients += 1;
-            }
+            while self.forget_some(&reference, &mut forgotten).await? {}
         }
         if forgotten == Deleted::default() {
             return Err(Error::UnknownPatient);
@@ -110,32 +103,86 @@ impl Worlds {
         Ok(forgotten)
     }
 
-    pub(super) async fn worlds_of(&self, patient: &PatientRef) -> Result<Vec<WorldRecord>, Error> {
-        let mut found = Vec::new();
-        let mut range = KeyRange::prefix(patient.world_row("").as_bytes());
-        loop {
-            let rows = self.shared.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(found) };
-            range = range.after(&last.key);
-            for row in &rows {
-                let id = WorldId::from(&*String::from_utf8_lossy(&row.value));
-                found.extend(self.record(&id).await?);
+    /// Deletes some of a patient's worlds, or what is left of a patient without one. Returns whether there may be more.
+    async fn forget_some(&self, patient: &PatientRef, forgotten: &mut Deleted) -> Result<bool, Error> {
+        // Some at a time, so that other requests get their turns. The patient goes when none is left, and none can come in between.
+        let _none = self.shared.accepting.lock().await;
+        let rows = self.shared.store.scan(Table::PatientWorlds, patient.world_rows(), WORLDS_AT_ONCE).await?;
+        let mut batch = Batch::new();
+        if rows.is_empty() {
+            if self.shared.patients.is_known(patient).await? {
+                forget(patient, &mut batch);
+                self.remove_patients(batch, std::slice::from_ref(patient), Durability::Power).await?;
+                forgotten.patients += 1;
             }
+            return Ok(false);
         }
+        let (mut worlds, mut removed) = (0, Ok(()));
+        for row in &rows {
+            if let Some(record) = self.record(&world_of(&row.value)).await? {
+                removed = self.removal(&record, &mut batch).await;
+                if removed.is_err() {
+                    // Those before have no files any more.
+                    break;
+                }
+                worlds += 1;
+            }
+            // By its own key, so that one without a world goes as well.
+            batch.delete(Table::PatientWorlds, row.key.clone());
+        }
+        if !batch.is_empty() {
+            self.remove_for_good(batch).await?;
+            forgotten.worlds += worlds;
+        }
+        removed.map(|()| true)
     }
 
-    /// Deletes worlds and rows of the log that are older, or rows that are more, than they may be, until the daemon stops.
+    /// Commits a batch that removes these patients, and counts them no more. The caller holds `accepting`.
+    async fn remove_patients(
+        &self,
+        batch: Batch,
+        patients: &[PatientRef],
+        durability: Durability,
+    ) -> Result<(), Error> {
+        let mut owners = Vec::with_capacity(patients.len());
+        for patient in patients {
+            owners.extend(self.shared.patients.owner(patient).await?);
+        }
+        self.shared.store.commit(batch, durability).await?;
+        let usage = &mut self.lock().usage;
+        owners.iter().for_each(|owner| usage.remove_patient(owner));
+        Ok(())
+    }
+
+    /// The ids of a patient's next worlds in `range`, which begins after them then; none where there are no more.
+    pub(super) async fn next_worlds(&self, range: &mut KeyRange) -> Result<Vec<WorldId>, Error> {
+        let rows = self.shared.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
+        if let Some(last) = rows.last() {
+            *range = range.clone().after(&last.key);
+        }
+        Ok(rows.iter().map(|row| world_of(&row.value)).collect())
+    }
+
+    /// Deletes worlds and rows of the log that are older, or rows that are more, than they may be, and patients of whom nothing is
+    /// left, until the daemon stops.
     pub async fn sweep(&self) {
-        let mut tidied = false;
+        // The worlds that have to be tidied yet, once they are known.
+        let mut untidy = None;
+        let mut patients = KeyRange::all();
         loop {
-            if !tidied {
-                match self.tidy_all().await {
-                    Ok(()) => tidied = true,
-                    Err(error) => tracing::error!(%error, "what a crash left of worlds could not be removed"),
-                }
+            let worlds = match untidy.take() {
+                Some(left) => Ok(left),
+                None => self.shared.files.worlds().await,
+            };
+            match worlds {
+                Ok(worlds) => untidy = Some(self.tidy_all(worlds).await),
+                Err(error) => tracing::error!(%error, "what a crash left of worlds could not be looked for"),
             }
             if let Err(error) = self.forget_old().await {
                 tracing::error!(%error, "old worlds could not be removed");
+            }
+            if let Err(error) = self.forget_unused(&mut patients).await {
+                tracing::error!(%error, "patients of whom nothing is left could not be removed");
             }
             tokio::select! {
                 () = self.shared.drain.reached(Phase::Draining) => return,
@@ -163,24 +210,62 @@ impl Worlds {
                 if record.status.is_end() && record.created_ms < oldest {
                     let _none = self.shared.accepting.lock().await;
                     // Nothing irrevocable: what a backup brings back is as old, and goes the same way.
-                    let batch = self.removal(&record).await?;
+                    let mut batch = Batch::new();
+                    self.removal(&record, &mut batch).await?;
                     self.shared.store.commit(batch, Durability::Power).await?;
                 }
             }
         }
     }
 
-    /// Removes what a crash leaves: folders whose worlds are gone, and what was uploaded for worlds that have ended. Measures the rest.
-    pub(super) async fn tidy_all(&self) -> Result<(), Error> {
-        for world in self.shared.files.worlds().await? {
-            // A world that is being accepted has files before it has a row.
-            let _none = self.shared.accepting.lock().await;
-            match self.record(&world).await? {
-                Some(record) => self.tidy(&record).await?,
-                None => self.shared.files.remove_all(&world).await?,
+    /// Removes the patients in the next rows of `range` of whom neither a world nor a row of the log is left. The range begins after
+    /// them then, or anew after the last.
+    pub(super) async fn forget_unused(&self, range: &mut KeyRange) -> Result<(), Error> {
+        let rows = self.shared.store.scan(Table::Patients, range.clone(), PATIENTS_AT_ONCE).await?;
+        *range = rows.last().map_or_else(KeyRange::all, |last| KeyRange::all().after(&last.key));
+        let unused = self.unused(rows.iter().map(|row| PatientRef::of_row(&row.key)).collect()).await?;
+        if unused.is_empty() {
+            return Ok(());
+        }
+        // A request may have come for one of them meanwhile.
+        let _none = self.shared.accepting.lock().await;
+        let unused = self.unused(unused).await?;
+        let mut batch = Batch::new();
+        unused.iter().for_each(|patient| remove(patient, &mut batch));
+        // Nothing irrevocable: what a backup brings back is as little, and goes the same way.
+        self.remove_patients(batch, &unused, Durability::Process).await
+    }
+
+    /// Those of these patients of whom neither a world nor a row of the log is left.
+    async fn unused(&self, patients: Vec<PatientRef>) -> Result<Vec<PatientRef>, Error> {
+        let mut unused = Vec::new();
+        for patient in patients {
+            let names = self.shared.log.names(&patient);
+            if !names && self.shared.store.scan(Table::PatientWorlds, patient.world_rows(), 1).await?.is_empty() {
+                unused.push(patient);
             }
         }
-        Ok(())
+        Ok(unused)
+    }
+
+    /// Removes what a crash leaves: folders whose worlds are gone, and what was uploaded for worlds that have ended. Measures the
+    /// rest. Returns those of the worlds with which this failed.
+    pub(super) async fn tidy_all(&self, worlds: Vec<WorldId>) -> Vec<WorldId> {
+        let mut untidy = Vec::new();
+        for world in worlds {
+            // A world that is being accepted has files before it has a row.
+            let _none = self.shared.accepting.lock().await;
+            let tidied = match self.record(&world).await {
+                Ok(Some(record)) => self.tidy(&record).await,
+                Ok(None) => self.shared.files.remove_all(&world).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = tidied {
+                tracing::error!(%world, %error, "what a crash left of a world could not be removed");
+                untidy.push(world);
+            }
+        }
+        untidy
     }
 
     /// Removes what was uploaded for a world that has just ended: its pictures are written anew, or nobody will need them.
@@ -199,4 +284,9 @@ impl Worlds {
         self.lock().usage.set(world, &record.owner, bytes);
         Ok(())
     }
+}
+
+/// The world of which a row of a patient's worlds tells, by its value.
+fn world_of(value: &[u8]) -> WorldId {
+    WorldId::from(&*String::from_utf8_lossy(value))
 }

@@ -10,7 +10,7 @@
 //! | `files`       | the files of worlds, encrypted |
 //! | `follow`      | following a world until its end |
 //! | `queue`       | the worlds that wait; `world_queue` says which is next |
-//! | `usage`       | how much the worlds of each service key take on the disk |
+//! | `usage`       | how much the worlds of each service key take on the disk, and how many patients it has |
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `viewer`      | the URLs of viewers |
@@ -32,8 +32,8 @@
 //!   and an image of its own.
 //! - *Each patient has a key of their own*, which the operator's key encrypts. It encrypts the name and id, which stand in
 //!   one row, and the labels of worlds and of log rows. Deleting a patient deletes that key, so rows that stay become
-//!   anonymous. A patient is known by a keyed hash of the id and the integration key; hashes of that seed the scene. The
-//!   renderer learns neither.
+//!   anonymous. A patient of whom neither a world nor a row of the log is left is removed. A patient is known by a keyed hash of
+//!   the id and the integration key; hashes of that seed the scene. The renderer learns neither.
 //! - *Attachments elsewhere are fetched by `warmpool-dial`*, at each redirect anew, under the key's policy and the daemon's
 //!   rules. Rules only deny there; networks of `world.attachment_networks` alone open what is not public. All failures are
 //!   one error, since whoever may name an attachment need not learn what there is in the daemon's network.
@@ -69,7 +69,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -93,8 +92,8 @@ use world_queue::WorldQueue;
 
 pub use accept::AcceptedWorld;
 pub use fetch::AttachmentSources;
-pub use files::FOLDER;
 use files::PICTURES;
+pub use files::{FOLDER, StoredFile};
 pub use log::{RequestEntry, RequestLog, RequestQuery};
 pub(crate) use names_key::NamesKeyError;
 pub use patient::PatientRef;
@@ -138,7 +137,7 @@ struct State {
     queue: WorldQueue,
     /// Service keys of which an export is on its way.
     exporting: HashSet<KeyId>,
-    /// How much the worlds of each service key take on the disk.
+    /// How much the worlds of each service key take on the disk, and how many patients it has.
     usage: Usage,
     /// When the image was looked for, and whether it was there.
     image: Option<(Instant, bool)>,
@@ -313,7 +312,7 @@ impl Worlds {
 
     /// A picture of a world or of one of its items, if it is there, and its media type.
     /// Errors: when store or disk do not answer.
-    pub async fn picture(&self, record: &WorldRecord, name: &str) -> Result<Option<(Bytes, &'static str)>, Error> {
+    pub async fn picture(&self, record: &WorldRecord, name: &str) -> Result<Option<(StoredFile, &'static str)>, Error> {
         let cipher = self.patient(record).await?.cipher;
         let attached =
             || record.open(&cipher).pictures().any(|file| file == Some(name)).then_some((name, "image/jpeg"));
@@ -321,8 +320,8 @@ impl Worlds {
         else {
             return Ok(None);
         };
-        let bytes = self.shared.files.find(&cipher, &record.world_id, name).await?;
-        Ok(bytes.map(|bytes| (bytes, media_type)))
+        let file = self.shared.files.find(&cipher, &record.world_id, name).await?;
+        Ok(file.map(|file| (file, media_type)))
     }
 
     async fn record(&self, id: &WorldId) -> Result<Option<WorldRecord>, Error> {

@@ -48,7 +48,7 @@ pub(crate) struct RequestRow {
     pub patient: Option<PatientRef>,
     pub environment: Option<Environment>,
     pub counts: Counts,
-    /// The labels of the belongings, encrypted with the patient's own key.
+    /// The labels of the first belongings, encrypted with the patient's own key.
     pub belongings: Option<String>,
     pub status: u16,
     pub latency_ms: u64,
@@ -297,6 +297,11 @@ impl RequestLog {
         })
     }
 
+    /// Whether a row is for this patient.
+    pub(super) fn names(&self, patient: &PatientRef) -> bool {
+        self.known.lock().index.names(patient)
+    }
+
     /// Removes rows that are older than `keep_for`.
     pub(super) async fn forget_old(&self, keep_for: Duration) -> Result<(), Error> {
         let oldest_ms = unix_ms().saturating_sub(millis(keep_for));
@@ -354,7 +359,7 @@ fn place(key: &[u8]) -> Option<RowKey> {
     Some((u64::from_be_bytes(*at_ms), u32::from_be_bytes(number.try_into().ok()?)))
 }
 
-/// `Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot`.
+/// `Ann Lee: 3 images, 1 video, 3 belongings: radio, teapot and 1 more`.
 fn payload(name: Option<&str>, counts: Counts, belongings: &[String]) -> String {
     let count = |number: usize, one: &str| match number {
         0 => None,
@@ -367,6 +372,10 @@ fn payload(name: Option<&str>, counts: Counts, belongings: &[String]) -> String 
         text.push_str("nothing attached");
     } else if counts.belongings > 0 && !belongings.is_empty() {
         text = format!("{text}: {}", belongings.join(", "));
+        let unnamed = counts.belongings.saturating_sub(belongings.len());
+        if unnamed > 0 {
+            text = format!("{text} and {unnamed} more");
+        }
     }
     name.map_or_else(|| text.clone(), |name| format!("{name}: {text}"))
 }
@@ -387,6 +396,8 @@ mod tests {
         assert_eq!(payload(Some("Ann Lee"), Counts::default(), &[]), "Ann Lee: nothing attached");
         let one = Counts { images: 1, videos: 2, belongings: 1 };
         assert_eq!(payload(None, one, &["hat".to_owned()]), "1 image, 2 videos, 1 belonging: hat");
+        let many = Counts { belongings: 24, ..Counts::default() };
+        assert_eq!(payload(None, many, &belongings), "24 belongings: radio, teapot and 22 more");
     }
 
     #[test]

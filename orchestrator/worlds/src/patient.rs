@@ -8,13 +8,15 @@ use super::names_key::{KeySource, NamesKeyError};
 use crate::Error;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_core::ids::{IntegrationKeyId, random_bytes};
+use warmpool_core::ids::{IntegrationKeyId, KeyId, random_bytes};
 use warmpool_core::instance::Instance;
-use warmpool_store::{Batch, Store, StoreError, Table};
+use warmpool_store::{Batch, KeyRange, Store, StoreError, Table};
 
 /// The row by which the daemon notices that the operator's key is another one than before.
 const CHECK_ROW: &str = "world_names_key";
 const CHECK_TEXT: &[u8] = b"warmpool";
+/// Rows read at a time.
+const PAGE: usize = 256;
 
 /// A keyed hash of a patient's id and of the integration key that uses it: 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,6 +26,16 @@ pub struct PatientRef(String);
 impl PatientRef {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The patient of whom a row of [`Table::Patients`] tells, by its key.
+    pub(super) fn of_row(key: &[u8]) -> Self {
+        Self(String::from_utf8_lossy(key).into_owned())
+    }
+
+    /// Where the rows lie that say which worlds the patient has.
+    pub(super) fn world_rows(&self) -> KeyRange {
+        KeyRange::prefix(self.world_row("").as_bytes())
     }
 
     /// The key of the row that says the patient has this world.
@@ -44,6 +56,9 @@ pub(crate) struct Identity {
 struct PatientRow {
     /// The identity, encrypted with the patient's own key.
     identity: String,
+    /// The service key among whose patients this one counts; none in rows of older releases, which count with the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<KeyId>,
 }
 
 /// A patient whose own key is at hand.
@@ -56,9 +71,9 @@ pub(super) struct Patient {
 }
 
 impl Patient {
-    /// Adds the patient's rows to a batch, with this name from now on.
-    pub(super) fn put(&self, identity: &Identity, batch: &mut Batch) -> Result<(), StoreError> {
-        let row = PatientRow { identity: self.cipher.encrypt_json(identity) };
+    /// Adds the patient's rows to a batch, with this name from now on, as one of this service key's patients.
+    pub(super) fn put(&self, identity: &Identity, owner: &KeyId, batch: &mut Batch) -> Result<(), StoreError> {
+        let row = PatientRow { identity: self.cipher.encrypt_json(identity), owner: Some(owner.clone()) };
         batch.put(Table::PatientKeys, self.reference.as_str(), self.key.clone());
         batch.put_json(Table::Patients, self.reference.as_str(), &row).map(drop)
     }
@@ -66,11 +81,21 @@ impl Patient {
     pub(super) fn identity(&self) -> Option<Identity> {
         self.cipher.decrypt_json(&self.row.identity).ok()
     }
+
+    /// Whether the stored row counts among the patients of a service key.
+    pub(super) const fn is_counted(&self) -> bool {
+        self.row.owner.is_some()
+    }
+}
+
+/// Adds to a batch what removes a patient of whom nothing else is kept.
+pub(super) fn remove(patient: &PatientRef, batch: &mut Batch) {
+    batch.delete(Table::Patients, patient.as_str()).delete(Table::PatientKeys, patient.as_str());
 }
 
 /// Adds to a batch what makes all that is kept of a patient unreadable for good, in every backup too.
 pub(super) fn forget(patient: &PatientRef, batch: &mut Batch) {
-    batch.delete(Table::Patients, patient.as_str()).delete(Table::PatientKeys, patient.as_str());
+    remove(patient, batch);
     batch.essential().irrevocable();
 }
 
@@ -113,11 +138,34 @@ impl Patients {
         Ok(self.store.get(Table::Patients, reference.as_str().as_bytes()).await?.is_some())
     }
 
+    /// The service key among whose patients this one counts, readable or not.
+    /// Fails when the store does not answer.
+    pub(super) async fn owner(&self, reference: &PatientRef) -> Result<Option<KeyId>, Error> {
+        Ok(self.row(reference).await?.and_then(|row| row.owner))
+    }
+
+    /// Calls `each` with the service key of every patient that counts.
+    /// Fails when the store does not answer.
+    pub(super) async fn count(&self, mut each: impl FnMut(&KeyId)) -> Result<(), StoreError> {
+        let mut range = KeyRange::all();
+        loop {
+            let rows = self.store.scan(Table::Patients, range.clone(), PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            range = range.after(&last.key);
+            let rows = rows.iter().filter_map(|row| row.json::<PatientRow>(Table::Patients).ok()?.owner);
+            rows.for_each(|owner| each(&owner));
+        }
+    }
+
+    async fn row(&self, reference: &PatientRef) -> Result<Option<PatientRow>, Error> {
+        let row = self.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
+        Ok(row.and_then(|row| serde_json::from_slice(&row).ok()))
+    }
+
     /// A patient that is known, and whose key is there.
     /// Fails when the store does not answer.
     pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
-        let row = self.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
-        let Some(row) = row.and_then(|row| serde_json::from_slice::<PatientRow>(&row).ok()) else { return Ok(None) };
+        let Some(row) = self.row(reference).await? else { return Ok(None) };
         // A backup that was restored without the file of patients' keys has patients whom nobody can name any more.
         let key = self.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?;
         let Some(key) = key else { return Ok(None) };
@@ -135,7 +183,8 @@ impl Patients {
         }
         let own = random_bytes::<32>();
         let key = self.operator.encrypt(&own).into_bytes();
-        let row = PatientRow { identity: String::new() };
+        // One whose key was lost counts already.
+        let row = PatientRow { identity: String::new(), owner: self.owner(reference).await? };
         Ok(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row })
     }
 
@@ -179,7 +228,9 @@ mod tests {
         let patient = patients.find_or_make(&reference).await.unwrap();
         let identity = Identity { id: "p-17".to_owned(), name: "Ann Lee".to_owned() };
         let mut batch = Batch::new();
-        patient.put(&identity, &mut batch).unwrap();
+        let owner = "0123456789ab".parse().unwrap();
+        assert!(!patient.is_counted());
+        patient.put(&identity, &owner, &mut batch).unwrap();
         patients.put_key_check(&mut batch);
         store.commit(batch, Durability::Process).await.unwrap();
         let row = store.get(Table::Patients, reference.as_str().as_bytes()).await.unwrap().unwrap();
@@ -188,6 +239,19 @@ mod tests {
 
         let found = patients.find(&reference).await.unwrap().unwrap();
         assert_eq!(found.identity(), Some(identity));
+        assert!(found.is_counted());
+        let mut lost = Batch::new();
+        lost.delete(Table::PatientKeys, reference.as_str());
+        let key = store.get(Table::PatientKeys, reference.as_str().as_bytes()).await.unwrap().unwrap();
+        store.commit(lost, Durability::Process).await.unwrap();
+        let unreadable = patients.find_or_make(&reference).await.unwrap();
+        assert!(unreadable.is_counted() && unreadable.identity().is_none());
+        let mut back = Batch::new();
+        back.put(Table::PatientKeys, reference.as_str(), key);
+        store.commit(back, Durability::Process).await.unwrap();
+        let mut owners = Vec::new();
+        patients.count(|owner| owners.push(owner.clone())).await.unwrap();
+        assert_eq!(owners, [owner]);
         let log = found.cipher.encrypt(b"teapot");
         assert_eq!(patient.cipher.decrypt(&log).unwrap(), b"teapot");
 
@@ -210,7 +274,8 @@ mod tests {
         for reference in [&ann, &bob] {
             let mut batch = Batch::new();
             let identity = Identity { id: "p".to_owned(), name: "Lee".to_owned() };
-            named.find_or_make(reference).await.unwrap().put(&identity, &mut batch).unwrap();
+            let owner = "0123456789ab".parse().unwrap();
+            named.find_or_make(reference).await.unwrap().put(&identity, &owner, &mut batch).unwrap();
             store.commit(batch, Durability::Process).await.unwrap();
         }
         store.backup().await.unwrap();

@@ -44,6 +44,7 @@ impl Worlds {
                 }
             }
         }
+        self.shared.patients.count(|owner| self.lock().usage.add_patient(owner)).await?;
         unfinished.sort_unstable_by(|a, b| (a.created_ms, &a.world_id).cmp(&(b.created_ms, &b.world_id)));
         for record in unfinished {
             // A backup has no folders without files.

@@ -36,6 +36,9 @@ const MAX_URL: usize = 1000;
 const MAX_VARIATION: usize = 64;
 /// The bytes that a world's content may take as JSON: it stands encrypted and in base64 in a record of which the store takes 64 KiB.
 const MAX_CONTENT: usize = 46 << 10;
+/// The bytes of labels that a row of the log repeats: one label always fits. A row is a summary, and the world has all labels; with
+/// them the rows of a log would have fifteen times this size.
+const MAX_LOGGED: usize = 512;
 /// What an item's content grows by until its scene is rendered: the name of its file, its place and four corners, as twelve numbers of
 /// at most 24 characters.
 const ITEM_GROWTH: usize = 460;
@@ -223,10 +226,15 @@ impl WorldRequest {
         }
     }
 
-    /// The labels of the belongings.
-    pub(crate) fn belongings(&self) -> Vec<String> {
+    /// The labels of the belongings that the log repeats: the first ones, for as long as they are short together.
+    pub(crate) fn logged_belongings(&self) -> Vec<String> {
         let belongings = self.items.iter().filter(|item| item.kind == ItemKind::Belonging);
-        belongings.map(|item| item.label.clone()).collect()
+        let mut bytes = 0;
+        let is_logged = |label: &&String| {
+            bytes += label.len();
+            bytes <= MAX_LOGGED
+        };
+        belongings.map(|item| &item.label).take_while(is_logged).cloned().collect()
     }
 }
 
@@ -339,7 +347,7 @@ mod tests {
         assert_eq!(request.items[0].label, "Wedding 1961");
         assert_eq!(request.items[0].source, Source::Data(Bytes::from_static(&[0, 0, 0])));
         assert_eq!(request.items[1].field, "images[1]");
-        assert_eq!(request.belongings(), ["radio", "teapot"]);
+        assert_eq!(request.logged_belongings(), ["radio", "teapot"]);
         assert!(
             check(with(json!({"patient_name": "山田 花子 🌸", "patient_id": "ב-7"}))).is_ok(),
             "names in any script"

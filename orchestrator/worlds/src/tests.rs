@@ -85,6 +85,20 @@ impl Service {
         WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap()
     }
 
+    /// Asks for a world for another patient.
+    async fn generate_for(&self, key: &IntegrationKey, patient: &str) -> Result<WorldRecord, Error> {
+        let request = WorldRequest { patient_id: patient.to_owned(), ..self.request(0) };
+        Ok(self.worlds.generate(key, request, &mut RequestEntry::begin(), ()).await?.record)
+    }
+
+    async fn tidy(&self) -> Vec<WorldId> {
+        self.worlds.tidy_all(self.worlds.shared.files.worlds().await.unwrap()).await
+    }
+
+    async fn rows(&self, table: Table) -> usize {
+        self.store.scan(table, KeyRange::all(), 1000).await.unwrap().len()
+    }
+
     async fn attach(&self, key: &IntegrationKey, picture: &[u8]) -> WorldRecord {
         let request = self.request_with(picture);
         self.worlds.generate(key, request, &mut RequestEntry::begin(), ()).await.unwrap().record
@@ -259,7 +273,7 @@ async fn a_world_that_failed_keeps_nothing_that_was_uploaded() {
     for name in ["upload-0", "upload-3.new", "picture-1.jpg"] {
         std::fs::write(service.worlds.shared.files.path(&world.world_id, name), "x").unwrap();
     }
-    service.worlds.tidy_all().await.unwrap();
+    assert!(service.tidy().await.is_empty());
     assert_eq!(service.files(&world), ["picture-1.jpg"]);
     assert_eq!(service.files(&waits), ["upload-0"], "what waits keeps it");
 }
@@ -293,8 +307,144 @@ async fn the_worlds_of_an_owner_have_a_size_limit() {
     assert!(matches!(service.generate(&two, 9).await, Err(Error::WorldSizeLimit { .. })));
     service.worlds.delete(worlds[1].world_id.as_str(), &caller(&two)).await.unwrap();
     std::fs::write(service.worlds.shared.files.path(&worlds[2].world_id, "picture-0.jpg"), "x").unwrap();
-    service.worlds.tidy_all().await.unwrap();
+    assert!(service.tidy().await.is_empty());
     assert!(matches!(service.generate(&two, 9).await, Err(Error::WorldSizeLimit { .. })), "by a byte");
+}
+
+#[tokio::test]
+async fn what_cannot_be_tidied_keeps_no_other_world_from_it() {
+    let service = Service::new(&[("WARMPOOL_WORLD_MAX_TOTAL", "1MiB")]).await;
+    let key = service.key("ward").await;
+    let worlds = [service.generate(&key, 0).await.unwrap(), service.generate(&key, 1).await.unwrap()];
+    let folder = service.worlds.shared.files.path(&worlds[0].world_id, "..");
+    std::fs::create_dir(folder.join("lost+found")).unwrap();
+    std::fs::write(folder.join("note.txt"), "not the daemon's").unwrap();
+    let odd: Vec<WorldId> = ["wld_0", "wld_zzzzzzzzzzzzzzzzzzzzzz"].map(WorldId::from).into();
+    for odd in &odd {
+        std::fs::write(folder.join(odd.as_str()), "no folder").unwrap();
+    }
+    for world in &worlds {
+        std::fs::write(service.worlds.shared.files.path(&world.world_id, "picture-0.jpg"), [0; 512 << 10]).unwrap();
+    }
+    let mut untidy = service.tidy().await;
+    untidy.sort_unstable();
+    assert_eq!(untidy, odd, "those that are named for a world are tried again");
+    assert!(folder.join("lost+found").exists() && folder.join("note.txt").exists());
+    let refused = service.generate(&key, 2).await;
+    assert!(matches!(refused, Err(Error::WorldSizeLimit { .. })), "all worlds are measured: {refused:?}");
+    std::fs::remove_file(folder.join(odd[0].as_str())).unwrap();
+    assert_eq!(service.worlds.tidy_all(untidy).await, odd[1..]);
+}
+
+#[tokio::test]
+async fn the_patients_of_an_owner_have_a_limit() {
+    let service = Service::new(&[("WARMPOOL_WORLD_MAX_PATIENTS", "2")]).await;
+    let (one, two) = (service.key("one").await, service.key("two").await);
+    let other = service.key_of("ba9876543210", "other").await;
+    let world = service.generate_for(&one, "ann").await.unwrap();
+    service.generate_for(&two, "ann").await.unwrap();
+    service.worlds.delete(world.world_id.as_str(), &caller(&one)).await.unwrap();
+    let is_refused = async |key: &IntegrationKey| {
+        let refused = service.generate_for(key, "zoe").await.map(drop);
+        let is_refused = matches!(&refused, Err(error @ Error::PatientLimit { limit: 2 })
+            if (error.code().as_str(), error.retry_after()) == ("world_limit", None));
+        assert!(is_refused || refused.is_ok(), "{refused:?}");
+        is_refused
+    };
+    assert!(is_refused(&one).await && is_refused(&two).await, "a deleted world leaves its patient");
+    service.generate_for(&other, "bob").await.unwrap();
+    service.generate_for(&one, "ann").await.unwrap();
+    service.generate(&other, 0).await.unwrap();
+    assert_eq!((service.rows(Table::Patients).await, service.rows(Table::PatientKeys).await), (4, 4));
+
+    // The next start knows whom there is.
+    service.worlds.lock().usage = usage::Usage::default();
+    service.worlds.load().await.unwrap();
+    assert!(is_refused(&one).await && is_refused(&other).await);
+    service.worlds.delete_patient("ann", &caller(&two)).await.unwrap();
+    assert!(!is_refused(&one).await);
+    assert!(is_refused(&two).await);
+}
+
+#[tokio::test]
+async fn a_patient_goes_with_the_last_that_names_them() {
+    let service = Service::new(&[("WARMPOOL_WORLD_MAX_PATIENTS", "2"), ("WARMPOOL_WORLD_KEEP_LOG", "1")]).await;
+    let key = service.key("ward").await;
+    let ask = async |patient: &str, at_ms: u64| {
+        let mut entry = RequestEntry::begin();
+        service.worlds.identify(b"{}", Some(service.secret(&key).await.expose()), &mut entry).unwrap();
+        let request = WorldRequest { patient_id: patient.to_owned(), ..service.request(0) };
+        let world = service.worlds.generate(&key, request, &mut entry, ()).await.unwrap().record;
+        entry.row.at_ms = at_ms;
+        service.worlds.log().add(entry, 200).await;
+        world
+    };
+    let forget = async || {
+        service.worlds.forget_old().await.unwrap();
+        let mut range = KeyRange::all();
+        service.worlds.forget_unused(&mut range).await.unwrap();
+        service.worlds.forget_unused(&mut range).await.unwrap();
+        service.rows(Table::Patients).await
+    };
+    let now = warmpool_core::clock::unix_ms();
+    let world = ask("ann", now).await;
+    service.worlds.delete(world.world_id.as_str(), &caller(&key)).await.unwrap();
+    assert_eq!(forget().await, 1, "the log names her");
+    ask("bob", now + 1).await;
+    assert_eq!(forget().await, 1, "nothing names her");
+    assert_eq!(service.rows(Table::PatientKeys).await, 1);
+    service.generate_for(&key, "eve").await.unwrap();
+    assert_eq!(forget().await, 2, "his world names him, and hers her");
+    assert!(service.generate_for(&key, "ann").await.is_err());
+}
+
+#[tokio::test]
+async fn others_get_their_turns_while_a_patient_is_deleted() {
+    const WORLDS: usize = 40;
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    for variation in 0..WORLDS {
+        service.generate(&key, variation).await.unwrap();
+    }
+    let mut batch = Batch::new();
+    let patient = service.worlds.shared.patients.reference(&key.id, "p");
+    batch.put(Table::PatientWorlds, patient.world_row("wld_gone"), "wld_gone");
+    service.store.commit(batch, Durability::Process).await.unwrap();
+    let (worlds, of) = (service.worlds.clone(), caller(&key));
+    let deleting = tokio::spawn(async move { worlds.delete_patient("p", &of).await });
+    let left = loop {
+        let _one = service.worlds.shared.accepting.lock().await;
+        let left = service.rows(Table::Worlds).await;
+        if left < WORLDS {
+            break left;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(left > 0, "none was left when somebody else had a turn");
+    let deleted = timeout(PATIENCE, deleting).await.unwrap().unwrap().unwrap();
+    assert_eq!((deleted.worlds, deleted.patients), (WORLDS, 1));
+    for table in [Table::Worlds, Table::PatientWorlds, Table::Scenes, Table::Patients, Table::PatientKeys] {
+        assert_eq!(service.rows(table).await, 0, "{table}");
+    }
+    assert_eq!(service.worlds.counts(), (0, 0));
+}
+
+#[tokio::test]
+async fn a_row_of_the_log_is_short_whatever_is_attached() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let belongings: Vec<_> = (0..24).map(|_| json!({"label": "\u{1f4fb}".repeat(120)})).collect();
+    let body = json!({
+        "patient_id": "p", "patient_name": "Ann", "environment_type": "garden", "belongings": belongings,
+    });
+    let request = WorldRequest::check(serde_json::from_value(body).unwrap(), service.worlds.limits()).unwrap();
+    let mut entry = RequestEntry::begin();
+    service.worlds.generate(&key, request, &mut entry, ()).await.unwrap();
+    service.worlds.log().add(entry, 200).await;
+    let rows = service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap();
+    assert!(rows[0].value.len() < 2048, "{} bytes", rows[0].value.len());
+    let (rows, _) = service.logged(RequestQuery::default()).await;
+    assert!(rows[0].payload.ends_with("\u{1f4fb} and 23 more"), "{}", rows[0].payload);
 }
 
 #[tokio::test]
@@ -475,6 +625,38 @@ async fn an_export_is_read_without_a_file_and_one_at_a_time() {
     assert!(export(&key).await.is_ok(), "one that is dropped gives its place back");
     let unknown = service.worlds.export("q", &caller(&key)).await.map(drop);
     assert!(matches!(unknown, Err(Error::UnknownPatient)) && export(&key).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_export_of_many_worlds_has_one_at_a_time_in_memory() {
+    const WORLDS: usize = 30;
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    for variation in 0..WORLDS {
+        // Nothing that a compression makes short.
+        let url = || format!("https://a.example/?{}", hex::encode(warmpool_core::ids::random_bytes::<400>()));
+        let images: Vec<_> = (0..12).map(|_| json!({"url": url(), "label": "y"})).collect();
+        let belongings: Vec<_> = (0..20).map(|_| json!({"url": url(), "label": "y"})).collect();
+        let body = json!({
+            "patient_id": "p", "patient_name": "Ann", "environment_type": "garden", "variation": variation,
+            "images": images, "belongings": belongings,
+        });
+        let request = WorldRequest::check(serde_json::from_value(body).unwrap(), service.worlds.limits()).unwrap();
+        service.worlds.generate(&key, request, &mut RequestEntry::begin(), ()).await.unwrap();
+    }
+    let mut reading = Box::pin(service.worlds.export("p", &caller(&key)).await.unwrap());
+    let mut bytes = Vec::new();
+    while let Some(piece) = reading.next().await {
+        let piece = piece.unwrap();
+        assert!((1..128 << 10).contains(&piece.len()), "a piece of {} bytes", piece.len());
+        bytes.extend_from_slice(&piece);
+    }
+    assert!(bytes.len() > 256 << 10, "{} bytes are more than one piece", bytes.len());
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+    let about: serde_json::Value = serde_json::from_reader(archive.by_name("patient.json").unwrap()).unwrap();
+    let worlds = about["patients"][0]["worlds"].as_array().unwrap();
+    assert_eq!(worlds.len(), WORLDS);
+    assert!(worlds.iter().all(|world| world["content"]["items"].as_array().unwrap().len() == 32));
 }
 
 #[tokio::test]

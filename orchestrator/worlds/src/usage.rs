@@ -1,4 +1,4 @@
-//! How much the worlds of each service key take on the disk.
+//! How much the worlds of each service key take on the disk, and how many patients it has.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,12 @@ use warmpool_core::ids::{KeyId, WorldId};
 /// What a world takes beside its files: its row, of which the store takes 64 KiB at most.
 const ROW_BYTES: u64 = 64 << 10;
 
-/// What is known of it. It is in memory alone, and measured anew at each start.
+/// What is known of it. It is in memory alone, and found out anew at each start.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     worlds: HashMap<WorldId, (KeyId, u64)>,
     totals: HashMap<KeyId, u64>,
+    patients: HashMap<KeyId, usize>,
 }
 
 impl Usage {
@@ -39,6 +40,25 @@ impl Usage {
         let total = self.totals.get(owner).copied().unwrap_or_default();
         total.saturating_add(files).saturating_add(ROW_BYTES)
     }
+
+    /// Counts one more patient of a service key.
+    pub(super) fn add_patient(&mut self, owner: &KeyId) {
+        *self.patients.entry(owner.clone()).or_default() += 1;
+    }
+
+    /// Counts one patient of a service key less.
+    pub(super) fn remove_patient(&mut self, owner: &KeyId) {
+        let Some(count) = self.patients.get_mut(owner) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.patients.remove(owner);
+        }
+    }
+
+    /// Returns how many patients a service key has.
+    pub(super) fn patients(&self, owner: &KeyId) -> usize {
+        self.patients.get(owner).copied().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -59,5 +79,12 @@ mod tests {
         assert_eq!(usage.with(&other, 0), 2 * ROW_BYTES + 5);
         worlds.iter().chain(&worlds).for_each(|world| usage.remove(world));
         assert!(usage.totals.is_empty() && usage.worlds.is_empty());
+        usage.add_patient(&one);
+        usage.add_patient(&one);
+        usage.remove_patient(&one);
+        usage.remove_patient(&other);
+        assert_eq!([&one, &other].map(|owner| usage.patients(owner)), [1, 0]);
+        usage.remove_patient(&one);
+        assert!(usage.patients.is_empty());
     }
 }

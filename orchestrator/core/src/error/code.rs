@@ -161,7 +161,7 @@ codes! {
     IntegrationKeyLimit = "integration_key_limit", 409, "unknown error", Client;
     /// As many worlds wait as may, in all or of this service key (`world.queue_length`, `world.max_per_key`).
     WorldQueueFull = "world_queue_full", 429, "unknown error", Client, 5;
-    /// The worlds of the service key take as much room as they may (`world.max_total`).
+    /// The service key's worlds, or its patients, are as much as they may be (`world.max_total`, `world.max_patients`).
     WorldLimit = "world_limit", 409, "unknown error", Client;
     /// This host has no image of the renderer.
     RendererNotInstalled = "renderer_not_installed", 503, "unknown error", Client;
@@ -177,9 +177,9 @@ codes! {
     Conflict = "conflict", 409, "session not created", Client;
     /// The body is longer than its limit.
     BodyTooLarge = "body_too_large", 413, "invalid argument", Client;
-    /// The body would take more memory than there is for all bodies (`server.body_memory`, `server.keyless_body_share`).
+    /// The body would take more memory than one key or address may have for bodies (`server.body_share`, `server.keyless_body_share`).
     BodyTooHeavy = "body_too_heavy", 413, "invalid argument", Client;
-    /// Other bodies take the memory that there is for them (`server.body_memory`, `server.keyless_body_memory`).
+    /// Other bodies, or answers that are not read yet, take the memory that there is (`server.body_memory`, `server.answer_memory`, and more).
     BodyMemory = "body_memory", 503, "unknown error", Client, 5;
     /// The body did not arrive in time (`server.body_timeout`).
     BodyTimeout = "body_timeout", 408, "invalid argument", Client;

@@ -50,10 +50,14 @@ pub(super) fn find_revoked_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, 
     }
 }
 
-/// The service key to which a new integration key belongs.
+/// The service key to which a new integration key belongs. It is active.
 pub(super) fn find_owner(keys: &[KeyRecord], wanted: Option<&str>) -> Result<KeyId, String> {
     if let Some(text) = wanted {
-        return find_key(keys, text);
+        let id = find_key(keys, text)?;
+        // Nobody could see what it makes.
+        let is_active = keys.iter().any(|key| key.id == id && key.is_active());
+        let unknown = || format!("no active key has the id `{id}`: see `warmpool key list`");
+        return if is_active { Ok(id) } else { Err(unknown()) };
     }
     let mut active = keys.iter().filter(|key| key.is_active());
     match (active.next(), active.next()) {
@@ -62,5 +66,29 @@ pub(super) fn find_owner(keys: &[KeyRecord], wanted: Option<&str>) -> Result<Key
             Err("there are several keys: say by --owner which one the integration key belongs to".to_owned())
         }
         (None, _) => Err("no key is active: make one with `warmpool key create NAME` first".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmpool_keys::{KeyRole, Keys};
+    use warmpool_store::Store;
+
+    #[tokio::test]
+    async fn an_integration_key_belongs_to_an_active_key() {
+        let keys = Keys::load(Store::memory()).await.unwrap();
+        let mut ids = Vec::new();
+        for name in ["used", "revoked"] {
+            ids.push(keys.create(name, KeyRole::Client).await.unwrap().record.id);
+        }
+        keys.revoke(&ids[1]).await.unwrap();
+        let find = |wanted: Option<&str>| find_owner(&keys.list(), wanted);
+        for wanted in [None, Some("used"), Some(ids[0].as_str())] {
+            assert_eq!(find(wanted), Ok(ids[0].clone()));
+        }
+        for wanted in ["revoked", ids[1].as_str(), "0123456789ab"] {
+            assert!(find(Some(wanted)).unwrap_err().contains("no active key"), "{wanted}");
+        }
     }
 }

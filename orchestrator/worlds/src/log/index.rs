@@ -107,6 +107,11 @@ impl Index {
         }
     }
 
+    /// Whether a row is for this patient.
+    pub(super) fn names(&self, patient: &PatientRef) -> bool {
+        self.patients.contains_key(patient)
+    }
+
     /// Forgets one row of no patient.
     pub(super) fn remove(&mut self, key: RowKey) {
         let place = self.blocks.partition_point(|block| block.last().is_some_and(|last| last < key));
