@@ -23,8 +23,8 @@ use tar::{Archive, Builder, EntryType, Header};
 use super::dump::{self, DumpTarget, Restored, Rows, Writer, WrittenDump};
 use super::folder::{self, DataPath, Folder};
 use super::ledger::CommitPoint;
-use super::unfinished::Unfinished;
-use super::{SCHEMA_VERSION, StoreError, free_bytes};
+use super::unfinished::{Room, Unfinished};
+use super::{SCHEMA_VERSION, StoreError};
 
 /// The entry that holds the rows.
 const ROWS: &str = "dump.jsonl";
@@ -36,25 +36,22 @@ const BLOCK: u64 = 512;
 const MAGIC: std::ops::Range<usize> = 257..262;
 
 /// Begins the backup `path`; the dump that it starts with is written next.
-pub(super) fn create(path: &Path) -> Result<Writer, StoreError> {
-    let mut out = Unfinished::create(path)?;
+pub(super) fn create(path: &Path, room: Room) -> Result<Writer, StoreError> {
+    let mut out = Unfinished::create(path, room)?;
     // The header of the dump is written when its size is known.
     out.write_all(&[0; BLOCK as usize]).map_err(StoreError::io("write", out.name()))?;
     Writer::begin(out, SCHEMA_VERSION)
 }
 
-/// Completes a backup that [`create`] began with the files of these folders of `data`, as long as the disk keeps
-/// `min_free` bytes.
+/// Completes a backup that [`create`] began with the files of these folders of `data`.
 pub(super) fn finish(
     writer: Writer,
     commit_point: CommitPoint,
     data: &Path,
     folders: &[Folder],
-    min_free: u64,
 ) -> Result<WrittenDump, StoreError> {
     let (mut out, rows) = writer.end(commit_point)?;
     let writing = StoreError::io("write", out.name());
-    let disk = out.name().parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
     let mut sums = sum_line(&rows.sha256, ROWS);
     let begun = (|| {
         out.write_all(&vec![0; (BLOCK - rows.bytes % BLOCK) as usize % BLOCK as usize])?;
@@ -70,10 +67,7 @@ pub(super) fn finish(
         let added = entry.and_then(|header| tar.append(&header, io::empty()));
         added.map_err(StoreError::during(format!("add {} to the backup", folder.name)))?;
         folder::each_file(data, folder, &mut |place, file, bytes| {
-            let needed = min_free.saturating_add(bytes);
-            if let Some(free_bytes) = free_bytes(&disk).filter(|free| *free < needed) {
-                return Err(StoreError::DiskNearlyFull { free_bytes, min_free_bytes: needed });
-            }
+            tar.get_ref().check_room(bytes)?;
             let name = place.to_string();
             let mut content = HashingReader::new(file.take(bytes));
             let entry = header(EntryType::Regular, &name, bytes, &rows);

@@ -13,6 +13,7 @@ use super::layout::create_private_dir;
 use super::ledger::is_ledger;
 use super::lock::DirLock;
 use super::request::Request;
+use super::unfinished::Room;
 use super::{KeyRange, Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
 use warmpool_core::clock::unix_ms;
 
@@ -29,22 +30,27 @@ async fn off_thread<T: Send + 'static>(
 async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
     let with_files = (!folders.is_empty()).then(|| (store.directory().to_owned(), folders.to_vec()));
     let (path, in_archive) = (path.to_owned(), with_files.is_some());
-    let mut writer =
-        off_thread(move || if in_archive { archive::create(&path) } else { Writer::create(&path, SCHEMA_VERSION) })
-            .await?;
+    let (dir, min_free, context) = (store.directory().to_owned(), store.options().min_free_bytes, store.context());
+    let writer = off_thread(move || {
+        let newest = list(&dir).first().and_then(|(_, newest)| newest.metadata().ok());
+        let expected = newest.map_or_else(|| context.monitor.size_bytes(), |newest| newest.len());
+        let room = Room { min_free, expected };
+        if in_archive { archive::create(&path, room) } else { Writer::create(&path, SCHEMA_VERSION, room) }
+    })
+    .await?;
     store.call(|reply| Request::StartCapture { reply }).await?;
-    for table in Table::ALL.into_iter().filter(|table| !table.is_kept_apart()) {
-        writer = write_table(store, writer, table).await?;
-    }
-    let (changes, commits) = store.call(|reply| Request::EndCapture { reply }).await?;
+    let written = write_tables(store, writer, Table::is_backed_up).await;
+    // Also where the rows could not be written: nothing must gather for a dump that is over.
+    let captured = store.call(|reply| Request::EndCapture { reply }).await;
+    let mut writer = written?;
+    let (changes, commits) = captured?;
     let commit_point = store.commit_point(commits);
-    let min_free = store.options().min_free_bytes;
     let dumped = off_thread(move || {
-        for Op { table, key, value } in changes.iter().filter(|op| !op.table.is_kept_apart()) {
+        for Op { table, key, value } in changes.iter().filter(|op| op.table.is_backed_up()) {
             writer.change(*table, key, value.as_deref())?;
         }
         match with_files {
-            Some((data, folders)) => archive::finish(writer, commit_point, &data, &folders, min_free),
+            Some((data, folders)) => archive::finish(writer, commit_point, &data, &folders),
             None => writer.finish(commit_point),
         }
     })
@@ -52,6 +58,17 @@ async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Wr
     // After it, so that it has the keys of every patient whom the dump has.
     store.write_apart().await?;
     Ok(dumped)
+}
+
+async fn write_tables(
+    store: &Store,
+    mut writer: Writer,
+    which: impl Fn(Table) -> bool + Send,
+) -> Result<Writer, StoreError> {
+    for table in Table::ALL.into_iter().filter(|table| which(*table)) {
+        writer = write_table(store, writer, table).await?;
+    }
+    Ok(writer)
 }
 
 async fn write_table(store: &Store, mut writer: Writer, table: Table) -> Result<Writer, StoreError> {
@@ -74,21 +91,20 @@ impl Store {
     /// Writes everything into a new file while commits go on: JSON lines with counts and a hash, in a tar with the files of
     /// `folders` if there are any. It holds the state at one moment between call and return, and the files a little later.
     /// Errors: those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
-    /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
+    /// [`StoreError::DiskNearlyFull`] where it would fill the disk.
     pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
         let _one = self.dumping().await;
         write_dump(self, file, folders).await
     }
 
     /// Writes the file of what is kept apart anew: with what there is now, and nothing that was deleted before.
-    /// Errors: those of reading; [`StoreError::Io`].
+    /// Errors: those of reading; [`StoreError::Io`]; [`StoreError::DiskNearlyFull`] where even essential commits are refused.
     pub(super) async fn write_apart(&self) -> Result<(), StoreError> {
         let dir = self.directory().to_owned();
         let _one = self.writing_apart().await;
-        let mut writer = off_thread(move || Writer::create(&backup_folder::apart_path(&dir)?, SCHEMA_VERSION)).await?;
-        for table in Table::ALL.into_iter().filter(|table| table.is_kept_apart()) {
-            writer = write_table(self, writer, table).await?;
-        }
+        let room = Room::essential(self.options().min_free_bytes);
+        let create = move || Writer::create(&backup_folder::apart_path(&dir)?, SCHEMA_VERSION, room);
+        let writer = write_tables(self, off_thread(create).await?, Table::is_kept_apart).await?;
         let commit_point = self.commit_point(0);
         off_thread(move || writer.finish(commit_point)).await.map(drop)
     }

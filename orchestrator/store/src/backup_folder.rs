@@ -57,6 +57,12 @@ pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
     numbered(&dir.join(DIRECTORY), PREFIX, SUFFIX)
 }
 
+/// How many commits the newest backup has, if it is of this data directory.
+pub(super) fn newest_commits(dir: &Path, history: &str) -> Option<u64> {
+    let (_, path) = list(dir).into_iter().next()?;
+    dump::moment_of(&path).filter(|newest| newest.history == history).map(|newest| newest.commits)
+}
+
 /// Of backups at these times, newest first, whether each is kept: the newest few, and one an interval.
 fn kept(times: &[u64], interval: Duration, keep: usize) -> Vec<bool> {
     let slot_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);

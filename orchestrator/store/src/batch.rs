@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
+use warmpool_core::clock::Deadline;
 
 /// The most bytes one value may have. sled keeps larger ones in files it never deletes.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
@@ -78,7 +79,7 @@ tables! {
     Extensions = "extensions",
     /// Extensions' own keys, encrypted, by the extension's id. See [`Table::is_kept_apart`].
     ExtensionKeys = "extension_keys",
-    /// Who is signed in to the console, by the hash of the cookie's value.
+    /// Who is signed in to the console, by the hash of the cookie's value. See [`Table::is_left_out`].
     SignIns = "sign_ins",
     /// Messages of webhooks that have not arrived yet, by receiver and id.
     Webhooks = "webhooks",
@@ -90,6 +91,48 @@ impl Table {
     #[must_use]
     pub(super) const fn is_kept_apart(self) -> bool {
         matches!(self, Table::PatientKeys | Table::ProfileKeys | Table::ExtensionKeys)
+    }
+
+    /// Whether its rows last no longer than the database: no backup has them, and those that one of an earlier release has are passed
+    /// over. What was taken away there cannot come back, and what is lost with the rest is easily made anew.
+    #[must_use]
+    pub(super) const fn is_left_out(self) -> bool {
+        matches!(self, Table::SignIns)
+    }
+
+    /// Whether backups have its rows.
+    #[must_use]
+    pub(super) const fn is_backed_up(self) -> bool {
+        !self.is_kept_apart() && !self.is_left_out()
+    }
+
+    /// Whether a row that is gone from it was deleted for good, or has a key that is not used again.
+    #[must_use]
+    pub(super) const fn is_deleted_for_good(self) -> bool {
+        match self {
+            Table::Keys
+            | Table::IntegrationKeys
+            | Table::Worlds
+            | Table::Scenes
+            | Table::Patients
+            | Table::PatientKeys
+            | Table::PatientWorlds
+            | Table::Profiles
+            | Table::ProfileKeys
+            | Table::Extensions
+            | Table::ExtensionKeys => true,
+            Table::Meta
+            | Table::Sessions
+            | Table::Tasks
+            | Table::TaskIndex
+            | Table::TaskBodies
+            | Table::TaskSecrets
+            | Table::TaskItems
+            | Table::TaskKeys
+            | Table::WorldRequests
+            | Table::SignIns
+            | Table::Webhooks => false,
+        }
     }
 
     /// The table of that name, if there is one.
@@ -120,6 +163,7 @@ pub struct Batch {
     pub(super) ops: Vec<Op>,
     pub(super) essential: bool,
     pub(super) irrevocable: bool,
+    pub(super) until: Option<Deadline>,
 }
 
 /// One change: a new value, or none to delete the key.
@@ -180,6 +224,12 @@ impl Batch {
     pub fn irrevocable(&mut self) -> &mut Self {
         self.irrevocable = true;
         self
+    }
+
+    /// The same, for as long as an older state may bring back what the batch takes away.
+    pub fn irrevocable_until(&mut self, until: Deadline) -> &mut Self {
+        self.until = Some(until);
+        self.irrevocable()
     }
 
     /// Whether it removes rows that the file of what is kept apart may still hold.

@@ -78,7 +78,8 @@ impl DumpTarget for Build<'_, '_> {
         self.staging.as_mut().map_or(Ok(()), |staging| staging.begin(names))
     }
 
-    fn rows(&mut self, ops: Vec<Op>) -> Result<(), StoreError> {
+    fn rows(&mut self, mut ops: Vec<Op>) -> Result<(), StoreError> {
+        ops.retain(|op| !op.table.is_left_out());
         self.ledger.apply(&mut self.backend, record::sealed(&ops)).map_err(BackendError::writing)
     }
 

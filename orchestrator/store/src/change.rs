@@ -32,10 +32,14 @@ impl Change {
         Self { t: table.name().to_owned(), k: BASE64.encode(key), v }
     }
 
+    /// Whether it deletes its row.
+    pub(super) const fn deletes(&self) -> bool {
+        self.v.is_none()
+    }
+
     /// Which row it changes.
     pub(super) fn place(&self) -> Place {
-        let hash = Sha256::new().chain_update(&self.t).chain_update([0]).chain_update(&self.k).finalize();
-        std::array::from_fn(|at| hash[at])
+        place_of(&self.t, &self.k)
     }
 
     /// Errors: `NewerTable`; `Io` where it is none that a release wrote.
@@ -49,3 +53,13 @@ impl Change {
 
 /// Tells rows apart, in little memory: a digest of table and key.
 pub(super) type Place = [u8; 16];
+
+/// Where the row with this key is.
+pub(super) fn place(table: Table, key: &[u8]) -> Place {
+    place_of(table.name(), &BASE64.encode(key))
+}
+
+fn place_of(table: &str, key: &str) -> Place {
+    let hash = Sha256::new().chain_update(table).chain_update([0]).chain_update(key).finalize();
+    std::array::from_fn(|at| hash[at])
+}

@@ -24,7 +24,7 @@ use super::batch::Op;
 use super::change::Change;
 use super::folder::DataPath;
 use super::ledger::{CommitPoint, is_ledger};
-use super::unfinished::Unfinished;
+use super::unfinished::{Room, Unfinished};
 use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record, schema};
 use warmpool_core::clock::unix_ms;
 
@@ -142,8 +142,8 @@ pub(super) struct Rows {
 
 impl Writer {
     /// Begins a dump of data of this schema.
-    pub(super) fn create(path: &Path, schema: u32) -> Result<Self, StoreError> {
-        Self::begin(Unfinished::create(path)?, schema)
+    pub(super) fn create(path: &Path, schema: u32, room: Room) -> Result<Self, StoreError> {
+        Self::begin(Unfinished::create(path, room)?, schema)
     }
 
     /// Begins a dump within a file.
@@ -184,7 +184,8 @@ impl Writer {
     }
 }
 
-/// Dumps a database that is open but not in use: some of its tables.
+/// Dumps a database that is open but not in use: some of its tables. It may use what is kept free otherwise: nothing else is written yet,
+/// and without it the store does not open.
 pub(super) fn dump_backend(
     backend: &dyn Backend,
     path: &Path,
@@ -193,7 +194,7 @@ pub(super) fn dump_backend(
 ) -> Result<WrittenDump, StoreError> {
     let refused = |error: BackendError| StoreError::during("read the database")(io::Error::other(error));
     let schema = schema::version(backend).map_err(refused)?.unwrap_or(SCHEMA_VERSION);
-    let mut writer = Writer::create(path, schema)?;
+    let mut writer = Writer::create(path, schema, Room::default())?;
     for table in Table::ALL.into_iter().filter(|table| tables(*table)) {
         let mut range = KeyRange::all();
         loop {

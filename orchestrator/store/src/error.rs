@@ -114,9 +114,12 @@ impl StoreError {
         matches!(self, Self::DiskNearlyFull { .. })
     }
 
-    /// For `map_err`: an I/O error with what was being done.
+    /// For `map_err`: an I/O error with what was being done; an error of the store that came through it as it was.
     pub(super) fn during<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> StoreError {
-        move |error| StoreError::Io { doing: doing.into(), source: error.into() }
+        move |error| {
+            let source: io::Error = error.into();
+            source.downcast().unwrap_or_else(|source| StoreError::Io { doing: doing.into(), source })
+        }
     }
 
     /// For `map_err`: an I/O error with what was being done to which path.

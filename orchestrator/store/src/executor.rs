@@ -10,6 +10,7 @@ use super::batch::{Batch, Op};
 use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
 use super::lock::DirLock;
+use super::newborn::Newborn;
 use super::request::{Context, Reply, Request};
 use super::{Durability, Row, StoreError, Table, record};
 
@@ -78,6 +79,7 @@ pub(super) struct Executor {
     /// Applied but not flushed.
     group: Vec<(Durability, Flushed)>,
     capture: Option<Capture>,
+    newborn: Newborn,
     /// Let go after the backend.
     lock: DirLock,
 }
@@ -110,7 +112,8 @@ impl Executor {
         context: Context,
         lock: DirLock,
     ) -> Self {
-        Self { backend, ledger, barrier, context, group: Vec::with_capacity(GROUP), capture: None, lock }
+        let (group, newborn) = (Vec::with_capacity(GROUP), Newborn::default());
+        Self { backend, ledger, barrier, context, group, capture: None, newborn, lock }
     }
 
     /// Carries out one request. Commits are answered by [`Executor::finish_group`] at the earliest. Breaks off with whom to
@@ -141,9 +144,11 @@ impl Executor {
             }
             Request::StartCapture { reply } => {
                 self.capture = Some(Capture::default());
+                self.newborn.dump_begins();
                 let _ = reply.send(Ok(()));
             }
             Request::EndCapture { reply } => {
+                self.newborn.dump_ends();
                 let answer = match self.capture.take() {
                     Some(capture) if !capture.overrun => Ok((capture.ops, self.ledger.commits())),
                     _ => Err(StoreError::DumpOverrun),
@@ -167,12 +172,17 @@ impl Executor {
             let _ = reply.send(Err(refusal));
             return Ok(());
         }
-        self.ledger.apply(&mut *self.backend, record::sealed(&batch.ops))?;
+        let (before, sealed) = (self.ledger.commits(), record::sealed(&batch.ops));
+        self.ledger.apply_telling(&mut *self.backend, sealed, |op| self.newborn.make(op, before))?;
+        let since = self.newborn.change(&batch.ops);
         if let Some(capture) = &mut self.capture {
             capture.add(&batch.ops);
         }
         let (durability, entry) = match batch.irrevocable {
-            true => (Durability::Power, Some(Entry { commits: self.ledger.commits(), ops: batch.ops })),
+            true => {
+                let Batch { ops, until, .. } = batch;
+                (Durability::Power, Some(Entry { commits: self.ledger.commits(), ops, until, since }))
+            }
             false => (durability, None),
         };
         self.group.push((durability, Flushed { reply, entry }));

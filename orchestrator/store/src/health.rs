@@ -128,6 +128,11 @@ impl Monitor {
         self.size_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// The size of the database as it was measured last, bytes.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
     /// Marks work as under way until the guard is dropped.
     pub(super) fn busy(&self, work: StoreThread) -> BusyMark<'_> {
         let cell = &self.busy_since[work as usize];
@@ -193,7 +198,7 @@ impl Monitor {
             state,
             last_commit_ms: time(&self.last_commit_ms),
             last_durable_ms: time(&self.last_durable_ms),
-            size_bytes: self.size_bytes.load(Ordering::Relaxed),
+            size_bytes: self.size_bytes(),
             free_bytes,
             min_free_bytes,
         }

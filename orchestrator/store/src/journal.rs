@@ -1,51 +1,60 @@
 //! The journal of irrevocable changes: revocations, secrets and viewers' URLs that were replaced, deletions of patients
-//! and worlds, links and sign-ins that were ended. It lies beside the database and its backups and outlives both: what it
+//! and worlds, ends of links. It lies beside the database and its backups and outlives both: what it
 //! holds is made again after every recovery and in every backup that is restored, so that an older state does not bring
 //! back what was taken away for good.
 //!
 //! ```text
 //! 5f1c2d3e {"warmpool_irrevocable":1,"history":"<32 hexadecimal digits>"}
-//! 0a1b2c3d {"n":812,"ops":[{"t":"keys","k":"…","v":"…"},{"t":"sign_ins","k":"…"}]}
+//! 0a1b2c3d {"n":812,"ops":[{"t":"keys","k":"…","v":"…"},{"t":"worlds","k":"…"}]}
 //! ```
 //!
 //! Each line begins with the CRC-32 of its JSON. A batch is one line, with the number of its commit. It is written once the
 //! batch itself is durable, and synced before the call answers: that costs one sync of a few bytes, where a dump costs
-//! as much as the store is large.
+//! as much as the store is large. A line may say until when it matters (`until`), and for each change whose row no dump has how
+//! many commits there were before that row (`since`).
 //!
-//! A journal that has grown is written anew beside itself, without the lines of which every change was made over by a later one. Numbers
-//! only grow, so from whatever moment the rest is replayed, it leads to the same state. Lines are kept as they are or not at
-//! all: those of another release, or damaged ones, stay.
+//! A journal that has grown, and once an hour one that has lines of these two kinds, is written anew beside itself, without the lines
+//! that `compaction` says are needed no more. Lines are kept as they are or not at all: those of another release, or damaged ones, stay.
 
-use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+use std::iter;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::change::{Change, Place};
+use super::change::Change;
+use super::compaction::{LineFacts, unneeded};
 use super::disk::free_bytes;
 use super::layout::{JOURNAL, UNFINISHED_JOURNAL, sync_parent};
 use super::ledger::{CommitPoint, Ledger};
 use super::record::sealed;
+use super::{StoreError, Table, backup_folder};
+use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::ids::random_bytes;
 
 /// No line is longer: what is irrevocable is small.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
-/// A journal that is smaller is never compacted, and a larger one once it is twice as large as it was after the last time.
+/// A journal that is larger is compacted once it is twice as large as it was after the last time.
 const COMPACT_FROM: u64 = 1024 * 1024;
 /// Compacting takes at most this part of what is free on the disk, for as long as there are two journals.
 const SHARE_OF_FREE: u64 = 4;
+/// Time between two looks for lines that have become unneeded by themselves, in a journal that may have such.
+const LOOK_EVERY: Duration = Duration::from_secs(3600);
 
 /// An irrevocable batch, and the number of its commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) commits: u64,
     pub(super) ops: Vec<Op>,
+    /// When it can matter no more.
+    pub(super) until: Option<Deadline>,
+    /// For each change whose row no dump has, how many commits there were before that row.
+    pub(super) since: Vec<Option<u64>>,
 }
 
 /// Where irrevocable changes are kept beside the database.
@@ -67,6 +76,23 @@ struct Header {
 struct Line {
     n: u64,
     ops: Vec<Change>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Deadline>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    since: Vec<Option<u64>>,
+}
+
+impl Line {
+    /// Whether it may become unneeded by itself.
+    const fn passes(&self) -> bool {
+        self.until.is_some() || !self.since.is_empty()
+    }
+
+    /// Whether no older state can bring back what it takes away.
+    fn is_over(&self, now: &Now) -> bool {
+        let is_left_out = |change: &Change| Table::from_name(&change.t).is_some_and(Table::is_left_out);
+        self.until.as_ref().is_some_and(|until| until.is_over(now)) || self.ops.iter().all(is_left_out)
+    }
 }
 
 /// The journal of a data directory.
@@ -79,6 +105,10 @@ pub(super) struct FileJournal {
     length: u64,
     /// How many it has when it is compacted.
     compact_from: u64,
+    /// Whether it may have lines that become unneeded by themselves.
+    passes: bool,
+    /// When such were looked for.
+    looked: Option<Instant>,
 }
 
 impl FileJournal {
@@ -89,8 +119,14 @@ impl FileJournal {
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = opened.map_err(StoreError::io("open", &path))?;
-        let mut journal = Self { file, path, history: String::new(), length: 0, compact_from: COMPACT_FROM };
-        let whole = journal.read(|_| Ok(()))?;
+        let (history, length, compact_from) = (String::new(), 0, COMPACT_FROM);
+        let mut journal = Self { file, path, history, length, compact_from, passes: false, looked: None };
+        let mut passes = false;
+        let whole = journal.read(|line| {
+            passes |= line.passes();
+            Ok(())
+        })?;
+        journal.passes = passes;
         let io = StoreError::io("write", &journal.path);
         let begun = (|| {
             journal.file.set_len(whole)?;
@@ -131,7 +167,9 @@ impl FileJournal {
 
     /// Writes the lines that are needed to a file beside it, which then takes its name. Nothing where all of them are.
     fn rewrite(&self) -> Result<Option<(File, u64)>, StoreError> {
-        let unneeded = self.unneeded()?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let backed_up = backup_folder::newest_commits(dir, &self.history).unwrap_or(0);
+        let unneeded = unneeded(&self.facts()?, backed_up);
         let rest = self.length.saturating_sub(unneeded.values().sum());
         if unneeded.is_empty() || free_bytes(&self.path).is_some_and(|free| free / SHARE_OF_FREE < rest) {
             return Ok(None);
@@ -156,27 +194,19 @@ impl FileJournal {
         Ok(Some((file, length)))
     }
 
-    /// Where the lines begin of which every change was made over by a later one, and how long they are. The last line stays: it has
-    /// the highest number.
-    fn unneeded(&self) -> Result<HashMap<u64, u64>, StoreError> {
-        let (mut found, mut last): (HashMap<u64, u64>, HashMap<Place, u64>) = Default::default();
-        let (mut newest, mut newest_at, mut in_order) = (0, 0, true);
+    /// Its lines, but for those that cannot be read.
+    fn facts(&self) -> Result<Vec<LineFacts>, StoreError> {
+        let (mut found, now) = (Vec::new(), Now::read());
         lines(&self.path, self.reopened()?, |at, bytes| {
-            if let Some(Line { n, ops }) = parse(bytes) {
-                in_order &= n >= newest;
-                (newest, newest_at) = (n, at);
-                found.insert(at, bytes.len() as u64);
-                last.extend(ops.iter().map(|change| (change.place(), at)));
+            if let Some(line) = parse::<Line>(bytes) {
+                let since = line.since.iter().copied().chain(iter::repeat(None));
+                let places = line.ops.iter().map(Change::place).zip(since).collect();
+                let (bytes, commits, is_over) = (bytes.len() as u64, line.n, line.is_over(&now));
+                let deletes = line.ops.iter().all(Change::deletes);
+                found.push(LineFacts { at, bytes, commits, deletes, is_over, places });
             }
             Ok(())
         })?;
-        // A replay from some moment would begin elsewhere than numbers that go back suggest.
-        if !in_order {
-            return Ok(HashMap::new());
-        }
-        for at in last.values().chain([&newest_at]) {
-            found.remove(at);
-        }
         Ok(found)
     }
 
@@ -214,8 +244,12 @@ impl FileJournal {
 impl Journal for FileJournal {
     fn keep(&mut self, entries: &[Entry]) -> Result<(), BackendError> {
         let mut bytes = Vec::new();
-        for Entry { commits, ops } in entries {
-            bytes.extend(line(&Line { n: *commits, ops: ops.iter().map(Change::from).collect() })?);
+        for Entry { commits, ops, until, since } in entries {
+            let ops = ops.iter().map(Change::from).collect();
+            let since = if since.iter().any(Option::is_some) { since.clone() } else { Vec::new() };
+            let entry = Line { n: *commits, ops, until: until.clone(), since };
+            self.passes |= entry.passes();
+            bytes.extend(line(&entry)?);
         }
         self.file.write_all(&bytes)?;
         self.file.sync_data()?;
@@ -224,9 +258,11 @@ impl Journal for FileJournal {
     }
 
     fn compact(&mut self) -> Result<(), BackendError> {
-        if self.length < self.compact_from {
+        let is_due = self.passes && self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY);
+        if self.length < self.compact_from && !is_due {
             return Ok(());
         }
+        self.looked = Some(Instant::now());
         match self.rewrite() {
             Ok(Some((file, length))) => {
                 (self.file, self.length) = (file, length);
@@ -279,12 +315,13 @@ fn parse<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::KeyRange;
     use super::super::memory::MemoryBackend;
-    use super::super::{KeyRange, Table};
     use super::*;
 
     fn entry(commits: u64, key: &[u8], value: Option<&[u8]>) -> Entry {
-        Entry { commits, ops: vec![Op { table: Table::Keys, key: key.to_vec(), value: value.map(<[u8]>::to_vec) }] }
+        let op = Op { table: Table::Keys, key: key.to_vec(), value: value.map(<[u8]>::to_vec) };
+        Entry { commits, ops: vec![op], until: None, since: Vec::new() }
     }
 
     fn replayed(dir: &Path, after: Option<&CommitPoint>) -> (Vec<u8>, u64) {
@@ -342,7 +379,8 @@ mod tests {
                 let op = |(key, value): &(u8, Option<u8>)| {
                     Op { table: Table::Keys, key: vec![*key], value: value.map(|value| vec![value]) }
                 };
-                journal.keep(&[Entry { commits, ops: ops.iter().map(op).collect() }]).unwrap();
+                let ops = ops.iter().map(op).collect();
+                journal.keep(&[Entry { commits, ops, until: None, since: Vec::new() }]).unwrap();
             }
             let before: Vec<_> = (100..=commits).map(|after| state(&mut journal, after)).collect();
             journal.compact_from = 0;

@@ -88,16 +88,32 @@ impl Ledger {
 
     /// Applies sealed changes as one commit.
     /// Errors: those of the backend; then nothing is counted.
-    pub(super) fn apply(&mut self, backend: &mut dyn Backend, mut ops: Vec<Op>) -> Result<(), BackendError> {
+    pub(super) fn apply(&mut self, backend: &mut dyn Backend, ops: Vec<Op>) -> Result<(), BackendError> {
+        self.apply_telling(backend, ops, |_| ())
+    }
+
+    /// The same, and tells of each change that makes a row where there was none before the commit.
+    pub(super) fn apply_telling(
+        &mut self,
+        backend: &mut dyn Backend,
+        mut ops: Vec<Op>,
+        mut made: impl FnMut(&Op),
+    ) -> Result<(), BackendError> {
         let mut tally = self.tally;
         let mut changed: HashMap<(Table, &[u8]), Option<u32>> = HashMap::with_capacity(ops.len());
         for op in &ops {
             let place = (op.table, op.key.as_slice());
+            let after = op.value.as_deref().and_then(record::checksum_of);
             let before = match changed.get(&place) {
                 Some(before) => *before,
-                None => backend.get(op.table, &op.key)?.as_deref().and_then(record::checksum_of),
+                None => {
+                    let before = backend.get(op.table, &op.key)?;
+                    if before.is_none() && after.is_some() {
+                        made(op);
+                    }
+                    before.as_deref().and_then(record::checksum_of)
+                }
             };
-            let after = op.value.as_deref().and_then(record::checksum_of);
             tally.replace(before, after);
             changed.insert(place, after);
         }

@@ -37,7 +37,8 @@
 //! | `record.rs`  | version and checksum of each value |
 //! | `ledger.rs`  | how many commits there were and what all rows amount to, written with each batch |
 //! | `mark.rs`    | how many commits there must be |
-//! | `journal.rs` | irrevocable changes beside the database |
+//! | `journal.rs` | irrevocable changes beside the database; `compaction.rs` says which lines of it are needed no more |
+//! | `newborn.rs` | which rows no dump has |
 //! | `schema.rs`  | the version of the data and its migrations |
 //! | `disk.rs`    | how much of the disk is used and free |
 //! | `dump.rs`    | everything as JSON lines, with counts and a hash |
@@ -63,6 +64,9 @@
 //!   up is replaced by the newest backup. Either way the operator is told how many commits are lost.
 //! - *The journal keeps the last change of each row*, since a backup may be of any age. The ledger's numbers tell which of them came
 //!   after it. A recovery counts a batch as lost of which nothing is left there: it may tell of more than is lost, and never of less.
+//!   It keeps no change whose time is over, nor the deletion of a row that was made and deleted between two dumps: whoever makes and
+//!   deletes rows over and over does not make it grow.
+//! - *Who is signed in is in no dump*: a sign-in is made anew with its key, and one that was ended cannot come back.
 //! - *Patients' keys are in no dump* but in one file, which is written anew at each deletion: backups can be read without the
 //!   daemon, and must not tell whom it forgot.
 //! - *Backups are plain files*: JSON lines with counts and a hash, and with files a tar that ends in a list of checksums. The
@@ -78,6 +82,7 @@ mod build;
 mod carry_out;
 mod change;
 mod commit;
+mod compaction;
 mod disk;
 pub mod dump;
 mod error;
@@ -94,6 +99,7 @@ mod lock;
 mod mark;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
+mod newborn;
 mod options;
 mod owner_folders;
 mod record;

@@ -23,6 +23,11 @@ pub struct StoreOptions {
     pub backups_kept: usize,
 }
 
+/// What must stay free where a commit may use the reserve, of what must stay free for others.
+pub(super) const fn essential_min_free(min_free_bytes: u64) -> u64 {
+    min_free_bytes / 4
+}
+
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {

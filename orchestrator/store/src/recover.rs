@@ -154,7 +154,7 @@ fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) 
         tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
     }
     let reached = Reached::read(dir).map(|reached| reached.highest());
-    let given = reached.into_iter().chain(newest_backup(dir, journal.history())).max().unwrap_or(0);
+    let given = reached.into_iter().chain(backup_folder::newest_commits(dir, journal.history())).max().unwrap_or(0);
     let is_behind = ledger.commits() < given;
     if is_behind {
         // Written now, since the mark will say so.
@@ -217,23 +217,17 @@ fn try_open(
 /// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
 fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), StoreError> {
     let history = FileJournal::open(dir)?.history().to_owned();
-    if newest_backup(dir, &history).is_some_and(|newest| newest >= commits) {
+    if backup_folder::newest_commits(dir, &history).is_some_and(|newest| newest >= commits) {
         return Ok(());
     }
     dump_all(dir, backend, CommitPoint { history, commits })
-}
-
-/// How many commits the newest backup has, if it is of this data directory.
-fn newest_backup(dir: &Path, history: &str) -> Option<u64> {
-    let (_, path) = backup_folder::list(dir).into_iter().next()?;
-    dump::moment_of(&path).filter(|newest| newest.history == history).map(|newest| newest.commits)
 }
 
 /// Dumps a database into the directory of backups, and what is kept apart into its file.
 fn dump_all(dir: &Path, backend: &SledBackend, commit_point: CommitPoint) -> Result<(), StoreError> {
     let apart = backup_folder::apart_path(dir)?;
     dump::dump_backend(backend, &apart, commit_point.clone(), Table::is_kept_apart)?;
-    dump::dump_backend(backend, &backup_folder::next_path(dir)?, commit_point, |table| !table.is_kept_apart()).map(drop)
+    dump::dump_backend(backend, &backup_folder::next_path(dir)?, commit_point, Table::is_backed_up).map(drop)
 }
 
 /// Brings the data up to this release; the state before is kept as a backup.

@@ -9,6 +9,7 @@ use super::batch::{Batch, Op};
 use super::handle::StoreLocation;
 use super::health::{FatalHook, Monitor};
 use super::mark::Mark;
+use super::options::essential_min_free;
 use super::recovery_file::RecoveryFile;
 use super::ticket::Ticket;
 use super::{Durability, KeyRange, Row, StoreError, StoreOptions, Table, free_bytes, layout};
@@ -97,7 +98,7 @@ impl Context {
         let free_bytes = (self.free_space)();
         self.monitor.measured_free(free_bytes);
         let free_bytes = free_bytes?;
-        let min_free_bytes = if essential { self.min_free_bytes / 4 } else { self.min_free_bytes };
+        let min_free_bytes = if essential { essential_min_free(self.min_free_bytes) } else { self.min_free_bytes };
         (free_bytes < min_free_bytes).then_some(StoreError::DiskNearlyFull { free_bytes, min_free_bytes })
     }
 }

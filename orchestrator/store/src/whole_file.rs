@@ -10,7 +10,7 @@ use super::disk::free_bytes;
 const UNFINISHED: &str = ".new";
 
 /// After so many bytes of a file, the free space is looked at again: other files grow at the same time.
-const LOOK_EVERY: u64 = 1 << 20;
+pub(super) const LOOK_EVERY: u64 = 1 << 20;
 
 /// Whether a file of this name is finished.
 #[must_use]

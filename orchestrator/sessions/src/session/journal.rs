@@ -25,13 +25,13 @@ impl Journal {
     /// Writes the record as it is when its turn comes; nothing once the end was written.
     /// Errors: `DiskNearlyFull`, `StoreBusy`: nothing was written.
     pub(super) async fn persist(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
-        self.persist_as(record, |batch| batch).await
+        self.persist_as(record, written).await
     }
 
     /// Writes a record, which takes something away that must not come back.
     /// Errors: as [`Journal::persist`].
     pub(super) async fn persist_for_good(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
-        self.persist_as(record, |batch| batch.essential().irrevocable()).await
+        self.persist_as(record, written_for_good).await
     }
 
     /// The same, and tries until the store has taken it: what a client has taken away must not come back because the store was busy.
@@ -42,8 +42,7 @@ impl Journal {
             return Ok(());
         }
         let record = record();
-        let mut batch = written(&record)?;
-        batch.essential().irrevocable();
+        let batch = written_for_good(&record)?;
         let held = |error: &_| tracing::warn!(session = %record.session_id, %error, "a change of a session waits");
         Ok(self.store.commit_with_retry(batch, Durability::Process, held).await?)
     }
@@ -51,15 +50,13 @@ impl Journal {
     async fn persist_as(
         &self,
         record: impl FnOnce() -> Record,
-        mark: fn(&mut Batch) -> &mut Batch,
+        written: fn(&Record) -> Result<Batch, Error>,
     ) -> Result<(), Error> {
         let closed = self.closed.lock().await;
         if *closed {
             return Ok(());
         }
-        let mut batch = written(&record())?;
-        mark(&mut batch);
-        Ok(self.store.commit(batch, Durability::Process).await?)
+        Ok(self.store.commit(written(&record())?, Durability::Process).await?)
     }
 
     /// Writes the end, and these changes with it, after all that was persisted; tries until the store has taken it.
@@ -89,18 +86,34 @@ impl Sessions {
         .await;
     }
 
-    /// Writes the end of a link to the store in the same way, and so that no older backup makes it work again.
+    /// Ends a link, if there is one of this id, and returns once the store knows it, so that no older backup makes the link work again.
+    /// Whoever ends it again meanwhile waits for the store, too.
     /// Errors: the store is gone, so that the link may work again.
-    pub async fn persist_ended_share(&self, session: &Arc<Session>) -> Result<(), Error> {
+    pub async fn end_share(&self, session: &Arc<Session>, share: &str) -> Result<(), Error> {
+        if !session.shares.remove(share) {
+            return Ok(());
+        }
         self.changed();
-        let session = Arc::clone(session);
-        carry_out(async move { session.journal.take_away(|| session.record()).await }).await
+        let (session, share) = (Arc::clone(session), share.to_owned());
+        carry_out(async move {
+            session.journal.take_away(|| session.record()).await?;
+            session.shares.forget(&share);
+            Ok(())
+        })
+        .await
     }
 }
 
 /// The change that writes a record.
 pub(super) fn written(record: &Record) -> Result<Batch, Error> {
     written_with(record, Batch::new())
+}
+
+/// The change that writes a record which takes something away. An older backup brings it back no longer than the session may last.
+fn written_for_good(record: &Record) -> Result<Batch, Error> {
+    let mut batch = written(record)?;
+    batch.essential().irrevocable_until(record.deadline());
+    Ok(batch)
 }
 
 /// The change that writes a record, beside others.

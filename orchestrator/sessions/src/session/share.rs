@@ -1,7 +1,9 @@
 //! Share links for viewers of a session. They end with it, or sooner on request.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -52,7 +54,11 @@ impl Share {
 
 /// The links of one session.
 #[derive(Debug)]
-pub struct Shares(watch::Sender<Vec<Share>>);
+pub struct Shares {
+    current: watch::Sender<Vec<Share>>,
+    /// The ids of those that were ended, until the store knows it.
+    ending: Mutex<HashSet<String>>,
+}
 
 impl Shares {
     /// Those that a session had, or that an earlier process kept of it.
@@ -61,7 +67,7 @@ impl Shares {
             let kept = share.deadline();
             share.deadline = kept.anchored(now).or(Some(kept));
         }
-        Self(watch::Sender::new(shares))
+        Self { current: watch::Sender::new(shares), ending: Mutex::default() }
     }
 
     /// Those that have not run out.
@@ -70,7 +76,7 @@ impl Shares {
     }
 
     fn at(&self, now: &Now) -> Vec<Share> {
-        self.0.borrow().iter().filter(|share| !share.left(now).is_zero()).cloned().collect()
+        self.current.borrow().iter().filter(|share| !share.left(now).is_zero()).cloned().collect()
     }
 
     /// Makes a link that ends after `ttl`.
@@ -79,7 +85,7 @@ impl Shares {
         let now = Now::read();
         let share = Share::new(enable_actions, ttl, &now);
         let mut full = false;
-        self.0.send_modify(|shares| {
+        self.current.send_modify(|shares| {
             shares.retain(|share| !share.left(&now).is_zero());
             full = shares.len() >= limit;
             if !full {
@@ -93,19 +99,25 @@ impl Shares {
         Ok(share)
     }
 
-    /// Ends a link. False when there is no such link.
-    #[must_use]
-    pub fn remove(&self, id: &str) -> bool {
-        self.0.send_if_modified(|shares| {
+    /// Ends a link. Returns whether the store has yet to know it: false when there is no such link.
+    pub(super) fn remove(&self, id: &str) -> bool {
+        let mut ending = self.ending.lock();
+        let removed = self.current.send_if_modified(|shares| {
             let before = shares.len();
             shares.retain(|share| share.share_id.as_str() != id);
             shares.len() < before
-        })
+        });
+        removed && ending.insert(id.to_owned()) || ending.contains(id)
+    }
+
+    /// Notes that the store knows of the end of a link.
+    pub(super) fn forget(&self, id: &str) {
+        self.ending.lock().remove(id);
     }
 
     /// Waits until a link has run out or was ended.
     pub async fn ended(&self, share: &Share) {
-        let mut shares = self.0.subscribe();
+        let mut shares = self.current.subscribe();
         let gone = shares.wait_for(|shares| !shares.contains(share));
         let left = share.left(&Now::read());
         tokio::select! {
@@ -169,7 +181,8 @@ mod tests {
     fn a_link_lives_its_time_whatever_the_wall_clock_does() {
         let made = Now::at(1_790_000_000_000, "a", 1000);
         let before = Shares::new(vec![Share::new(false, HOUR, &made)], &made);
-        let kept: Vec<Share> = serde_json::from_str(&serde_json::to_string(&*before.0.borrow()).unwrap()).unwrap();
+        let kept: Vec<Share> =
+            serde_json::from_str(&serde_json::to_string(&*before.current.borrow()).unwrap()).unwrap();
         for jump in [-YEAR_MS, 0, YEAR_MS] {
             let restarted = made.later(HOUR / 2).jumped(jump);
             let after = Shares::new(kept.clone(), &restarted);
@@ -178,6 +191,18 @@ mod tests {
                 assert_eq!(count(shares, &made.later(HOUR).jumped(jump)), 0, "{jump}");
             }
         }
+    }
+
+    #[test]
+    fn whoever_ends_a_link_again_waits_for_the_store_too() {
+        let shares = Shares::new(Vec::new(), &Now::read());
+        let id = shares.add(false, HOUR, 1).unwrap().share_id;
+        assert!(!shares.remove("another"));
+        for _ in 0..2 {
+            assert!(shares.remove(id.as_str()), "the store has yet to know it");
+        }
+        shares.forget(id.as_str());
+        assert!(!shares.remove(id.as_str()) && shares.current().is_empty());
     }
 
     #[test]

@@ -140,7 +140,8 @@ fn half_a_dump() {
     let Some(dir) = std::env::var_os(HALF) else {
         return;
     };
-    let mut writer = super::super::dump::Writer::create(&Path::new(&dir).join("all.jsonl"), SCHEMA_VERSION).unwrap();
+    let path = Path::new(&dir).join("all.jsonl");
+    let mut writer = super::super::dump::Writer::create(&path, SCHEMA_VERSION, Default::default()).unwrap();
     for number in 0..1000 {
         writer.change(Table::Sessions, &value(number), Some(&value(number))).unwrap();
     }

@@ -4,12 +4,14 @@ use std::fs;
 
 use super::super::backend::Backend as _;
 use super::super::batch::Op;
+use super::super::dump::fuzzing::sealed;
 use super::super::layout::{DATABASE, JOURNAL, MARK};
 use super::super::mark::mark_another_boot;
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
 use super::super::{backup_folder, record};
 use super::*;
+use warmpool_core::clock::{Deadline, Now};
 
 /// A key that is revoked and a patient who is deleted, both of which a backup, and the dump that is returned, still have.
 async fn sample(dir: &Path) -> (Store, std::path::PathBuf) {
@@ -230,6 +232,80 @@ async fn the_journal_stays_small_and_is_made_again_whole() {
         let kept = opened.store.get(Table::Worlds, &[number % 2]).await.unwrap();
         assert_eq!(kept, Some(large(number)));
     }
+    opened.store.close().await.unwrap();
+}
+
+/// How many lines the journal has, with its head.
+fn journal_lines(dir: &Path) -> usize {
+    fs::read_to_string(dir.join(JOURNAL)).unwrap().lines().count()
+}
+
+async fn delete_for_good(store: &Store, table: Table, key: &[u8]) {
+    let mut batch = Batch::new();
+    batch.delete(table, key).irrevocable();
+    store.commit(batch, Durability::Process).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_that_no_dump_has_leave_nothing_in_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("before.tar");
+    let store = open_sled(dir.path());
+    put(&store, Table::Profiles, b"old", b"x").await;
+    store.dump(&file, &[]).await.unwrap();
+    for number in 0..50_u8 {
+        put(&store, Table::Profiles, &[number], b"x").await;
+        delete_for_good(&store, Table::Profiles, &[number]).await;
+    }
+    delete_for_good(&store, Table::Profiles, b"old").await;
+    store.close().await.unwrap();
+    let store = open_sled(dir.path());
+    assert_eq!(journal_lines(dir.path()), 52, "the database may lose its end");
+    store.backup().await.unwrap();
+    store.close().await.unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+    assert_eq!(journal_lines(dir.path()), 2, "its head, and what an older dump brings back");
+    restore(dir.path(), &file, &[]).unwrap();
+    let store = open_sled(dir.path());
+    assert_eq!(value(&store, Table::Profiles, b"old").await, None);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_can_matter_no_more_leaves_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sled(dir.path());
+    let ends = |seconds| Deadline::after(Duration::from_secs(seconds), &Now::read());
+    for (key, until) in [(b"a", ends(0)), (b"b", ends(3600))] {
+        let mut batch = Batch::new();
+        batch.put(Table::Sessions, *key, *b"an address").irrevocable_until(until);
+        store.commit(batch, Durability::Process).await.unwrap();
+    }
+    // As an earlier release kept it.
+    delete_for_good(&store, Table::SignIns, b"c").await;
+    delete_for_good(&store, Table::Keys, b"d").await;
+    store.close().await.unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+    assert_eq!(journal_lines(dir.path()), 3, "its head, and the second and the last one");
+}
+
+#[tokio::test]
+async fn no_backup_brings_sign_ins_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sled(dir.path());
+    put(&store, Table::SignIns, b"a", b"x").await;
+    store.backup().await.unwrap();
+    let path = backups(dir.path()).remove(0);
+    assert!(!fs::read_to_string(&path).unwrap().contains("sign_ins"));
+    store.close().await.unwrap();
+    // As an earlier release made it.
+    let rows = b"{\"t\":\"sign_ins\",\"k\":\"YQ==\",\"v\":\"eA==\"}\n{\"t\":\"keys\",\"k\":\"YQ==\",\"v\":\"eA==\"}\n";
+    fs::write(path, sealed(rows)).unwrap();
+    damage(dir.path());
+    let opened = Store::open(dir.path(), options()).unwrap();
+    assert_eq!(opened.recovery.unwrap().unusable, [""; 0]);
+    assert_eq!(value(&opened.store, Table::Keys, b"a").await.as_deref(), Some("x"));
+    assert_eq!(value(&opened.store, Table::SignIns, b"a").await, None);
     opened.store.close().await.unwrap();
 }
 

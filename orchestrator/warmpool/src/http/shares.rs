@@ -134,9 +134,7 @@ pub(super) async fn unshare(
     Path((id, share)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    if session.shares.remove(&share) {
-        app.sessions.persist_ended_share(&session).await?;
-    }
+    app.sessions.end_share(&session, &share).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -145,21 +145,22 @@ pub(super) async fn sign_in(
     note_caller(&key, AuthMethod::Key);
     // Nobody else's sign-in in the same browser is left behind.
     if let Some(token) = token(&headers) {
-        app.sign_ins.remove(token).await;
+        // Nobody waits for the store: who signs in may be the one who makes room for it.
+        tokio::spawn(app.sign_ins.remove(token));
     }
     let token = app.sign_ins.add(key, secret);
     Ok(with_cookie(&base, &format!("{token}; Max-Age={COOKIE_LASTS}")))
 }
 
 /// `DELETE /console/sign-in`
-pub(super) async fn sign_out(State(app): State<App>, base: PublicUrl, headers: HeaderMap) -> Response {
+pub(super) async fn sign_out(State(app): State<App>, base: PublicUrl, headers: HeaderMap) -> Result<Response, Error> {
     if let Some(token) = token(&headers).filter(|_| comes_from_our_page(&headers)) {
         if let Ok(Some(key)) = app.sign_ins.find(token, true) {
             note_caller(&key, AuthMethod::SignIn);
         }
-        app.sign_ins.remove(token).await;
+        app.sign_ins.remove(token).await?;
     }
-    with_cookie(&base, "; Max-Age=0")
+    Ok(with_cookie(&base, "; Max-Age=0"))
 }
 
 /// `GET /console/sign-in`

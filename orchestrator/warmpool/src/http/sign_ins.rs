@@ -1,6 +1,6 @@
 //! The console's sign-ins.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub(crate) struct SignIns {
     timeout: Duration,
     max_per_key: usize,
     signed_in: Arc<Mutex<HashMap<TokenHash, SignIn>>>,
+    /// Those that somebody signed out of, until the store has forgotten them. Locked after `signed_in`.
+    ending: Arc<Mutex<HashSet<TokenHash>>>,
     writing: Arc<tokio::sync::Mutex<()>>,
     pub(super) attempts: Attempts,
 }
@@ -96,8 +98,8 @@ impl SignIns {
             }
         }
         let signed_in = Arc::new(Mutex::new(signed_in));
-        let (writing, attempts) = (Arc::default(), Attempts::default());
-        let sign_ins = Self { store, keys, timeout, max_per_key, signed_in, writing, attempts };
+        let (ending, writing, attempts) = Default::default();
+        let sign_ins = Self { store, keys, timeout, max_per_key, signed_in, ending, writing, attempts };
         sign_ins.write(changed);
         Ok(sign_ins)
     }
@@ -167,14 +169,26 @@ impl SignIns {
         self.signed_in.lock().len()
     }
 
-    /// Signs out. Once this returns, the next process sees it as well.
-    pub(super) async fn remove(&self, token: &str) {
-        let hash = TokenHash::of(token);
-        let removed = self.signed_in.lock().remove(&hash);
-        if removed.is_some() {
-            let sign_ins = self.clone();
-            carry_out(async move { sign_ins.tell_store(vec![hash], Batch::irrevocable).await }).await;
-        }
+    /// Signs out, at once. When what it returns is over, the next process sees it as well: it tries until the store has taken it.
+    /// Errors: the store is gone, so that the sign-in may work again.
+    pub(super) fn remove(&self, token: &str) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        let (sign_ins, hash) = (self.clone(), TokenHash::of(token));
+        let ends = {
+            let (mut signed_in, mut ending) = (self.signed_in.lock(), self.ending.lock());
+            // Whoever signs out again meanwhile waits for the store, too.
+            signed_in.remove(&hash).is_some_and(|_| ending.insert(hash)) || ending.contains(&hash)
+        };
+        async move { if ends { carry_out(async move { sign_ins.forget(hash).await }).await } else { Ok(()) } }
+    }
+
+    async fn forget(&self, hash: TokenHash) -> Result<(), StoreError> {
+        let _writing = self.writing.lock().await;
+        let mut batch = Batch::new();
+        batch.delete(Table::SignIns, hash.0);
+        let held = |error: &StoreError| tracing::warn!(%error, "the end of a sign-in to the console waits");
+        self.store.commit_with_retry(batch, Durability::Power, held).await?;
+        self.ending.lock().remove(&hash);
+        Ok(())
     }
 
     /// How long a sign-in lasts without use.
@@ -186,20 +200,20 @@ impl SignIns {
     fn write(&self, changed: Vec<TokenHash>) {
         if !changed.is_empty() {
             let sign_ins = self.clone();
-            tokio::spawn(async move { sign_ins.tell_store(changed, |batch| batch).await });
+            tokio::spawn(async move { sign_ins.tell_store(changed).await });
         }
     }
 
-    /// Writes these sign-ins to the store, as they are at that moment, in a batch that is marked so.
-    async fn tell_store(&self, changed: Vec<TokenHash>, mark: fn(&mut Batch) -> &mut Batch) {
+    /// Writes these sign-ins to the store, as they are at that moment.
+    async fn tell_store(&self, changed: Vec<TokenHash>) {
         // One after another, so that the last state wins.
         let _writing = self.writing.lock().await;
-        if let Err(error) = self.commit(changed, mark).await {
+        if let Err(error) = self.commit(changed).await {
             tracing::warn!(%error, "who is signed in to the console was not written");
         }
     }
 
-    async fn commit(&self, changed: Vec<TokenHash>, mark: fn(&mut Batch) -> &mut Batch) -> Result<(), StoreError> {
+    async fn commit(&self, changed: Vec<TokenHash>) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         for hash in changed {
             let now = self.signed_in.lock().get(&hash).cloned();
@@ -208,7 +222,6 @@ impl SignIns {
                 None => batch.delete(Table::SignIns, hash.0).essential(),
             };
         }
-        mark(&mut batch);
         self.store.commit(batch, Durability::Process).await
     }
 }
@@ -242,6 +255,7 @@ mod tests {
     use super::*;
     use warmpool_keys::KeyRole;
     use warmpool_store::StoreOptions;
+    use warmpool_store::fault::Faults;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -280,7 +294,7 @@ mod tests {
         let (keys, key, secret) = keys(&store).await;
         let sign_ins = load(&store, &keys).await;
         let (stays, goes) = (sign_ins.add(key.clone(), secret), sign_ins.add(key.clone(), secret));
-        sign_ins.remove(&goes).await;
+        sign_ins.remove(&goes).await.unwrap();
         written(&store, 1).await;
         let next = load(&store, &keys).await;
         assert_eq!((next.used(&stays), next.used(&goes), next.used("")), (Some(key.clone()), None, None));
@@ -316,7 +330,7 @@ mod tests {
         assert!(matches!(sign_ins.find(&goes, true), Err(Error::InvalidKey)));
 
         // The next process sees the same, and forgets what is over.
-        sign_ins.tell_store(vec![hash], |batch| batch).await;
+        sign_ins.tell_store(vec![hash]).await;
         let next = load(&store, &keys).await;
         assert_eq!((next.used(&stays), next.used(&goes), next.len()), (Some(key.clone()), None, 1));
         written(&store, 1).await;
@@ -368,7 +382,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_signed_out_stays_so_after_damage() {
+    async fn signing_out_is_answered_once_the_store_has_it() {
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });
+        let (keys, key, secret) = keys(&store).await;
+        let sign_ins = load(&store, &keys).await;
+        let goes = sign_ins.add(key, secret);
+        written(&store, 1).await;
+        faults.set_free_bytes(0);
+        let first = tokio::spawn(sign_ins.remove(&goes));
+        assert_eq!(sign_ins.used(&goes), None, "it opens nothing any more");
+        let again = tokio::spawn(sign_ins.remove(&goes));
+        // One that never was waits for nothing.
+        sign_ins.remove("unknown").await.unwrap();
+        // The store answers in turn, so that it has refused the first by the second time.
+        for _ in 0..3 {
+            assert_eq!(store.scan(Table::SignIns, KeyRange::all(), 9).await.unwrap().len(), 1);
+        }
+        assert!(!first.is_finished() && !again.is_finished(), "an answer before the store had it");
+        faults.set_free_bytes(1000);
+        for answered in [first, again] {
+            answered.await.unwrap().unwrap();
+        }
+        written(&store, 0).await;
+        assert!(sign_ins.ending.lock().is_empty());
+
+        let goes = sign_ins.add(make(&keys, "b").await.0, secret);
+        store.close().await.unwrap();
+        assert!(matches!(sign_ins.remove(&goes).await, Err(StoreError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn no_backup_signs_anybody_in() {
         let dir = tempfile::tempdir().unwrap();
         let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
         let store = Store::open(dir.path(), options.clone()).unwrap().store;
@@ -377,13 +422,14 @@ mod tests {
         let (stays, goes) = (sign_ins.add(key.clone(), secret), sign_ins.add(key.clone(), secret));
         written(&store, 2).await;
         store.backup().await.unwrap();
-        sign_ins.remove(&goes).await;
+        sign_ins.remove(&goes).await.unwrap();
         store.close().await.unwrap();
         std::fs::write(dir.path().join("db/db"), b"").unwrap();
         let store = Store::open(dir.path(), options).unwrap().store;
         let keys = Keys::load(store.clone()).await.unwrap();
         let next = load(&store, &keys).await;
-        assert_eq!((next.used(&stays), next.used(&goes)), (Some(key), None));
+        assert_eq!((next.used(&stays), next.used(&goes)), (None, None));
+        assert!(keys.get(&key).is_some(), "the key signs in again");
         store.close().await.unwrap();
     }
 }
