@@ -13,7 +13,8 @@ pub(crate) fn group() -> Group {
         quick: [what_cannot_be_read_is_refused],
         full: [steps_fail_with_a_picture_in_chromium, steps_fail_with_a_picture_in_firefox,
             steps_fail_with_a_picture_in_webkit, a_page_that_did_not_come_is_no_data, a_page_that_never_loads_is_left, a_browser_that_dies_ends_its_task,
-            a_closed_shadow_root_stays_closed, secrets_stay_secret, too_much_output_fails, a_cancelled_task_ends],
+            a_closed_shadow_root_stays_closed, secrets_stay_secret, too_much_output_fails, a_slow_pattern_fails,
+            a_task_with_long_names_ends, a_cancelled_task_ends],
     )
 }
 
@@ -227,6 +228,49 @@ async fn secrets_stay_secret(stage: Stage) -> Result<()> {
     let task = fails(&api, "/lam/run", &body, "no_match").await?;
     ensure!(!task.to_string().contains("Rumpelstilz"), "{task:#}");
     ensure!(task["output"][0]["echo"].as_str().is_some_and(|echo| echo.contains("[secret]")), "{task:#}");
+    // What does not fit a schema is quoted as JSON, in which the quotes are escaped.
+    let parameters = json!({"schema": {"word": "h1"}, "validate": {"properties": {"word": {"type": "number"}}}});
+    let steps = json!([
+        {"type": "navigate", "url": "data:text/html,<h1>{{secret.word}}</h1>"},
+        {"type": "customStep", "name": "lam:extract", "parameters": parameters},
+    ]);
+    let body = json!({"steps": steps, "secrets": {"word": "say \"sesame\" twice"}});
+    let task = fails(&api, "/lam/run", &body, "invalid_result").await?;
+    let said = task["error"]["message"].as_str().context("message")?;
+    ensure!(said.contains("[secret]") && !said.contains("sesame"), "{task:#}");
+    Ok(())
+}
+
+/// Nothing interrupts a search, which would go on long after its step's time.
+async fn a_slow_pattern_fails(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let steps = json!([
+        {"type": "navigate", "url": "data:text/html,<p>"},
+        {"type": "waitForExpression", "expression": "document.body.textContent = 'ab'.repeat(1 << 20)"},
+        {"type": "customStep", "name": "lam:assertText", "parameters": {"matches": "a[ab]{5000}[c-z]"}},
+    ]);
+    let task = fails(&api, "/lam/run", &json!({"steps": steps}), "timeout").await?;
+    ensure!(task["error"]["step"] == 2, "{task:#}");
+    Ok(())
+}
+
+/// A record has the names of all files, beside inputs, labels and output.
+async fn a_task_with_long_names_ends(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let screenshot = json!({"type": "customStep", "name": "lam:screenshot", "parameters": {"name": "\"".repeat(190)}});
+    let mut steps = vec![
+        json!({"type": "navigate", "url": "data:text/html,<p>"}),
+        json!({"type": "waitForExpression", "expression": "document.body.innerHTML = '<p>' + 'x'.repeat(15000)"}),
+        json!({"type": "customStep", "name": "lam:extract", "parameters": {"schema": {"p": "p"}}}),
+    ];
+    steps.resize(3 + 50, screenshot);
+    let labels: serde_json::Map<String, Value> =
+        (0..16).map(|at| (format!("label{at}"), json!("\"".repeat(256)))).collect();
+    let inputs = json!({"unused": "x".repeat(16_000)});
+    let body = json!({"steps": steps, "inputs": inputs, "metadata": labels, "timeout": 120_000});
+    let task = ended(&api, "/lam/run", &body).await?;
+    ensure!(task["status"] == "success", "{task:#}");
+    ensure!(task["artifacts"].as_array().is_some_and(|artifacts| artifacts.len() == 50), "{task:#}");
     Ok(())
 }
 

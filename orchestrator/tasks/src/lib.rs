@@ -29,7 +29,7 @@
 //!
 //! *Secrets* are encrypted (ChaCha20-Poly1305) with a key derived from the instance's secret and the task's id, deleted
 //! with the task's end, and never part of specification or record. The player fills them in at the last moment and takes
-//! them out of all that leaves, however they are percent-encoded there (`script::template`). An HMAC tells whether an idempotency key came with the same request, so that nobody can
+//! them out of all that leaves, however they are percent-encoded or escaped in JSON there (`script::template`). An HMAC tells whether an idempotency key came with the same request, so that nobody can
 //! guess anything from what is stored.
 //!
 //! *Fairness.* Tasks hold at most `tasks.workers` workers, first come, first served; a fleet asks the pool only while no

@@ -11,7 +11,7 @@
 //! | `idempotency` | requests that come again under the same idempotency key |
 //!
 //! `Tasks` has them all. `submit` checks what a client asks for and makes a `spec` of it. `accept` takes that, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
-//! session from item to item, while `hosts` says when items may open their hosts, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
+//! session from item to item, while `hosts` says when items may open their hosts, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `record_room` and
 //! `index_row` are a task's form on the disk, and `view` is its form for clients. `retry` says what of a task
 //! is tried again, `export` writes results as lines, `recover` resumes after a restart, and `retention` forgets the oldest
 //! tasks.
@@ -34,6 +34,7 @@ mod index_row;
 mod lifecycle;
 mod query;
 mod record;
+mod record_room;
 mod recover;
 mod retention;
 mod retry;

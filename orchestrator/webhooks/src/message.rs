@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use warmpool_keys::KeyId;
 
-/// The longest message, in bytes: it is one value of the store, in one batch with what it tells of.
-pub(super) const MAX_BODY: usize = 40 << 10;
+/// The longest message, in bytes of a JSON string: as one it stands in a value of the store, in one batch with what it tells of.
+pub(super) const MAX_BODY: usize = 56 << 10;
 
 /// What a message tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Event<'_> {
         let timestamp = jiff::Timestamp::now().to_string();
         let of = |data: &Value| json!({"type": self.kind.as_str(), "timestamp": timestamp, "data": data}).to_string();
         let whole = of(self.data);
-        if whole.len() > MAX_BODY { of(self.brief) } else { whole }
+        if json!(whole).to_string().len() > MAX_BODY { of(self.brief) } else { whole }
     }
 }
 
@@ -128,6 +128,10 @@ mod tests {
         assert_eq!(event.message_id(), "msg_t_task_ended");
         let body: Value = serde_json::from_str(&event.body()).unwrap();
         assert_eq!((&body["type"], &body["data"]), (&json!("task.ended"), &brief));
+        // In a text within JSON, each of these takes four bytes.
+        let quotes = json!({"a": "\"".repeat(MAX_BODY / 4)});
+        let body: Value = serde_json::from_str(&Event { data: &quotes, ..event }.body()).unwrap();
+        assert_eq!(body["data"], brief);
         let body: Value = serde_json::from_str(&Event { data: &brief, ..event }.body()).unwrap();
         assert_eq!(body["data"], brief);
     }

@@ -20,7 +20,7 @@ const EMPTY: &str = "about:blank";
 
 /// What a browser's own page says: Chromium's name of the error, or WebKit's words.
 const SCRIPT: &str =
-    "return document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? document.body?.textContent.slice(0, 300).trim() ?? '';";
+    "return document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? document.body?.textContent.trim() ?? '';";
 
 impl From<NoConnection> for StepError {
     fn from(why: NoConnection) -> Self {
@@ -96,7 +96,7 @@ impl Page {
                 serde_json::from_value(self.client.execute(SCRIPT, Vec::new()).await.ok()?).ok()?
             }
         };
-        Some(StepError::new(code_of(&words), words))
+        Some(StepError::new(code_of(&words), "").quoting(&words))
     }
 
     /// The reason why the page at `url` could not be opened, where it is known better than by `error`.
@@ -111,7 +111,7 @@ impl Page {
         match known {
             Some(known) if known.code != FailureCode::NavigationFailed || error.code != FailureCode::Timeout => known,
             _ if error.code == FailureCode::NavigationFailed || error.code == FailureCode::DriverError => {
-                StepError { code: code_of(&error.message), ..error }
+                StepError { code: code_of(&error.text()), ..error }
             }
             _ => error,
         }

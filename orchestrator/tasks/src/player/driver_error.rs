@@ -4,9 +4,6 @@ use fantoccini::error::{CmdError, ErrorStatus};
 
 use crate::script::{FailureCode, StepError};
 
-/// Browsers' words are cut here, in characters.
-pub(super) const WORDS: usize = 600;
-
 impl StepError {
     /// An error of the way to the browser, not of page or recording. The cause goes to the log.
     pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
@@ -50,7 +47,7 @@ impl From<CmdError> for StepError {
             ErrorStatus::UnknownError | ErrorStatus::UnexpectedAlertOpen => (FailureCode::DriverError, true),
             _ => (FailureCode::DriverError, false),
         };
-        Self { code, message: words, is_passing }
+        Self { is_passing, ..Self::new(code, "").quoting(&words) }
     }
 }
 
@@ -67,7 +64,7 @@ fn plain_words(message: &str) -> String {
     if let Some(reason) = neterror(words) {
         return reason;
     }
-    words.chars().take(WORDS).collect()
+    words.to_owned()
 }
 
 /// The reason in the address of Firefox's error page.

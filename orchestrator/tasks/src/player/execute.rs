@@ -72,7 +72,7 @@ async fn failure(
             picture = steps::failure_screenshot(playback) => picture,
         }
     };
-    Failure { code: error.code, message: redactor.text(&error.message), step: playback.step, screenshot }
+    Failure { code: error.code, message: error.hidden(|text| redactor.text(text)), step: playback.step, screenshot }
 }
 
 async fn carry_out(playback: &mut Playback<'_>, work: &TaskWork) -> Result<(), StepError> {

@@ -56,7 +56,7 @@ pub(super) async fn step(
     timeout: StepTimeout,
 ) -> Result<(), StepError> {
     let reading = read(playback, plan, timeout, true).await?;
-    validate(plan.validate.as_ref(), &reading.rows)?;
+    validate(plan.validate.as_ref(), &reading.rows, timeout.deadline)?;
     playback.pages += 1;
     match (member, plan.rows.is_some()) {
         (None, _) => {
@@ -89,7 +89,7 @@ pub(super) async fn pages(
         playback.pages += 1;
         seen.insert(reading.place.href.clone());
         if plan.validate.as_ref().is_some_and(|check| !check.whole) {
-            validate(plan.validate.as_ref(), &reading.rows)?;
+            validate(plan.validate.as_ref(), &reading.rows, timeout.deadline)?;
         }
         for row in reading.rows {
             playback.push_output(row)?;
@@ -105,7 +105,10 @@ pub(super) async fn pages(
         }
     }
     match &plan.validate {
-        Some(check) if check.whole => validate(Some(check), &playback.output),
+        Some(check) if check.whole => {
+            let timeout = StepTimeout::start(playback.limits.step_timeout);
+            validate(Some(check), &playback.output, timeout.deadline)
+        }
         _ => Ok(()),
     }
 }
@@ -264,14 +267,15 @@ fn field_json(field: &Field) -> Value {
 }
 
 /// Checks results against a JSON Schema.
-fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
+/// Errors: `InvalidResult`, `Timeout`.
+fn validate(check: Option<&Check>, rows: &[Value], until: Instant) -> Result<(), StepError> {
     let Some(check) = check else { return Ok(()) };
     let complain = |number: Option<usize>, value: &Value| {
         if check.validator.is_valid(value) {
             return Ok(());
         }
         let which = number.map_or_else(|| "the output".to_owned(), |number| format!("result {number}"));
-        let mut message = format!("{which} does not fit `validate`");
+        let message = format!("{which} does not fit `validate`");
         // Where a schema refers to itself, the library remembers what is valid, but not while it looks for an error: that would take
         // twice as long with each level of the value. Asked for its errors, it finds all of them first.
         if !check.refers_to_itself
@@ -279,8 +283,8 @@ fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
         {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
-            let reason: String = error.to_string().chars().take(500).collect();
-            message = format!("{message}{place}: {reason}");
+            let invalid = StepError::new(FailureCode::InvalidResult, format!("{message}{place}"));
+            return Err(invalid.quoting(&error.to_string()));
         }
         Err(StepError::new(FailureCode::InvalidResult, message))
     };
@@ -288,19 +292,43 @@ fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
         if check.whole {
             return complain(None, &Value::Array(rows.to_vec()));
         }
-        rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
+        rows.iter().enumerate().try_for_each(|(number, row)| {
+            // The first one was read in time.
+            if number > 0 && Instant::now() >= until {
+                let message = "the results were not checked in time: `validate` takes too long on them";
+                return Err(StepError::new(FailureCode::Timeout, message));
+            }
+            complain(Some(number), row)
+        })
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::script::Allowance;
     use crate::script::schema;
+    use crate::script::template::Redactor;
+    use crate::script::{Allowance, Values};
 
     fn plan(validate: Value) -> Plan {
         let plan = json!({"schema": {"a": "h1"}, "validate": validate});
         schema::parse("", &plan, &mut Allowance::default()).unwrap()
+    }
+
+    /// Checks results, and has the time for it.
+    fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
+        super::validate(check, rows, Instant::now() + Duration::from_secs(600))
+    }
+
+    #[test]
+    fn a_check_of_many_results_ends_with_its_time() {
+        let plan = plan(json!({"properties": {"a": {"type": "string"}}}));
+        let late = |rows: &[Value]| super::validate(plan.validate.as_ref(), rows, Instant::now());
+        let row = json!({"a": "x"});
+        assert!(late(std::slice::from_ref(&row)).is_ok(), "it came in time");
+        assert_eq!(late(&[row.clone(), row]).unwrap_err().code, FailureCode::Timeout);
     }
 
     #[test]
@@ -313,6 +341,18 @@ mod tests {
         let all = plan(json!({"type": "array", "minItems": 3}));
         assert!(validate(all.validate.as_ref(), &rows).is_err());
         assert!(validate(plan(json!({"type": "array", "minItems": 2})).validate.as_ref(), &rows).is_ok());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_quoted_without_its_secrets() {
+        let secrets = serde_json::Map::from_iter([("word".to_owned(), json!("say \"sesame\""))]);
+        let redactor = Redactor::new(&Values { inputs: serde_json::Map::new(), secrets });
+        let plan = plan(json!({"properties": {"a": {"type": "number"}}}));
+        for before in ["", &"x".repeat(590)] {
+            let rows = [json!({"a": format!("{before}say \"sesame\"")})];
+            let shown = validate(plan.validate.as_ref(), &rows).unwrap_err().hidden(|text| redactor.text(text));
+            assert!(shown.contains("[secr") && !shown.contains("say"), "{shown}");
+        }
     }
 
     #[test]

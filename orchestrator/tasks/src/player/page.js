@@ -281,7 +281,7 @@ const page = (() => {
         if (elements.length > 0) return { elements, alternative };
       } catch (error) {
         // A later alternative may still be good.
-        broken ??= String(error?.message ?? error).slice(0, 300);
+        broken ??= String(error?.message ?? error);
         if (selectors.length === 1) return { elements: [], broken };
       }
     }

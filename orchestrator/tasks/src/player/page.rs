@@ -184,7 +184,7 @@ impl Page {
         let script = format!(
             "{FUNCTIONS}\nconst done = arguments[arguments.length - 1];\
              page.{function}(...[...arguments].slice(0, -1)).then(done, \
-             (error) => done({{ fault: {{ code: 'script_error', message: String(error).slice(0, 300) }} }}));"
+             (error) => done({{ fault: {{ code: 'script_error', message: String(error) }} }}));"
         );
         understand(self.client.execute_async(&script, arguments).await)
     }

@@ -2,6 +2,11 @@
 
 use serde::Deserialize;
 
+/// What pages and browsers say is cut here in a failure, in characters.
+const WORDS: usize = 600;
+/// As much of it is kept until then, in bytes: a secret within the first characters is there as a whole.
+const KEPT_WORDS: usize = 64 << 10;
+
 macro_rules! codes {
     ($($(#[$about:meta])* $variant:ident = $text:literal,)+) => {
         /// Why a task failed, for programs.
@@ -94,6 +99,9 @@ pub(crate) struct StepError {
     pub(crate) code: FailureCode,
     /// For people. May hold secrets until it becomes a failure.
     pub(crate) message: String,
+    /// What page or browser said, which stands behind the message. It is cut when its secrets are hidden, not before: the beginning
+    /// of a secret would not be known as one.
+    pub(crate) words: String,
     /// Whether the same may succeed a moment later.
     pub(crate) is_passing: bool,
 }
@@ -101,17 +109,78 @@ pub(crate) struct StepError {
 impl StepError {
     /// A lasting error.
     pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_passing: false }
+        Self { code, message: message.into(), words: String::new(), is_passing: false }
     }
 
     /// An error that may be gone a moment later.
     pub(crate) fn passing(code: FailureCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_passing: true }
+        Self { code, message: message.into(), words: String::new(), is_passing: true }
+    }
+
+    /// The same error with what page or browser said.
+    pub(crate) fn quoting(mut self, words: &str) -> Self {
+        let end = (0..=KEPT_WORDS.min(words.len())).rev().find(|end| words.is_char_boundary(*end)).unwrap_or(0);
+        words[..end].clone_into(&mut self.words);
+        self
+    }
+
+    /// Whether it has nothing to say but its code.
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.message.is_empty() && self.words.is_empty()
+    }
+
+    /// All that it says, with its secrets hidden by `hide`.
+    pub(crate) fn hidden(&self, hide: impl Fn(&str) -> String) -> String {
+        let words: String = hide(&self.words).chars().take(WORDS).collect();
+        match (self.message.is_empty(), words.is_empty()) {
+            (true, _) => words,
+            (false, true) => hide(&self.message),
+            (false, false) => format!("{}: {words}", hide(&self.message)),
+        }
+    }
+
+    /// All that it says, where there are no secrets.
+    pub(crate) fn text(&self) -> String {
+        self.hidden(str::to_owned)
     }
 
     /// The same error with `what` before its message.
     pub(crate) fn about(mut self, what: &str) -> Self {
         self.message = if self.message.is_empty() { what.to_owned() } else { format!("{what}: {}", self.message) };
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::script::Values;
+    use crate::script::template::Redactor;
+
+    #[test]
+    fn a_secret_is_hidden_before_words_are_cut() {
+        let secrets = Map::from_iter([("pin".to_owned(), json!("open \"sesame\"")), ("b".to_owned(), json!("a b/c"))]);
+        let redactor = Redactor::new(&Values { inputs: Map::new(), secrets });
+        let error = |words: &str| StepError::new(FailureCode::ScriptError, "it threw").quoting(words);
+        for secret in ["open \"sesame\"", r#"open \"sesame\""#, "a%20b%2Fc"] {
+            for before in [WORDS - 3, WORDS - 10, 9] {
+                let error = error(&format!("{}{secret} and more", "é".repeat(before)));
+                let shown = error.hidden(|text| redactor.text(text));
+                assert!(!shown.contains("op") && !shown.contains("a%"), "{shown}");
+                assert!(shown.chars().count() <= WORDS + "it threw: ".len());
+            }
+        }
+        assert_eq!(error(&"é".repeat(KEPT_WORDS)).text(), format!("it threw: {}", "é".repeat(WORDS)));
+    }
+
+    #[test]
+    fn an_error_says_what_it_has() {
+        let error = |message: &str, words: &str| StepError::new(FailureCode::NoMatch, message).quoting(words);
+        assert_eq!(error("a", "b").text(), "a: b");
+        assert_eq!(error("a", "").text(), "a");
+        assert_eq!(error("", "b").about("x").text(), "x: b");
+        assert!(error("", "").is_silent());
     }
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
-use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, task_error};
+use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, other_error, task_error};
+use super::record_room::RecordRoom;
 use super::spec::TaskSpec;
 use super::tasks::Tasks;
 use super::workers::is_shortage;
@@ -22,6 +23,9 @@ use warmpool_sessions::session::{Ending, Session};
 
 /// How long to wait for the news of how a session ended.
 const VERDICT: Duration = Duration::from_secs(3);
+
+/// As long as the hash of a file.
+const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// What came of one attempt.
 #[derive(Debug)]
@@ -67,6 +71,8 @@ pub(super) struct WorkItem<'a> {
     pub(super) state: Option<&'a GivenState>,
     /// Its number, in a fleet.
     pub(super) index: Option<u32>,
+    /// How much its record can hold of its results.
+    pub(super) room: RecordRoom,
 }
 
 /// Passes progress on to those who follow the task.
@@ -107,7 +113,7 @@ impl Tasks {
         let played = self.play(task, item, &session, &self.inner.workers.browser(&session)).await;
         let ending = if played.outcome.failure.is_none() { Ending::TaskSucceeded } else { Ending::TaskFailed };
         session.end(ending);
-        self.conclude(task, item.index, &session, played).await
+        self.conclude(task, item, &session, played).await
     }
 
     /// Carries a piece of work out in a session, and leaves the session open.
@@ -139,7 +145,7 @@ impl Tasks {
     pub(super) async fn conclude(
         &self,
         task: &ActiveTask,
-        item: Option<u32>,
+        item: &WorkItem<'_>,
         session: &Session,
         played: PlaybackResult,
     ) -> Result<Attempt, Error> {
@@ -176,45 +182,73 @@ impl Tasks {
             }
             (None, code) => {
                 let code = if is_shortage(&error) { "no_worker" } else { code.as_str() };
-                Attempt::Finished(AttemptResults::failed(TaskError::new(code, error.to_string())))
+                Attempt::Finished(AttemptResults::failed(other_error(code, error.to_string())))
             }
         })
     }
 
     /// Writes artifacts, and large output, into files.
     /// Errors: `DiskNearlyFull` when it was stopped while it waited for room.
-    async fn save_results(
+    pub(super) async fn save_results(
         &self,
         task: &ActiveTask,
-        item: Option<u32>,
+        item: &WorkItem<'_>,
         session: SessionId,
         outcome: Outcome,
     ) -> Result<AttemptResults, Error> {
+        let named = |name: String| match item.index {
+            Some(index) => format!("{index}-{name}"),
+            None => name,
+        };
         let mut error = outcome.failure.map(|failure| task_error(failure, &outcome.artifacts));
+        if let Some(error) = &mut error {
+            error.screenshot = error.screenshot.take().map(named);
+        }
+        let mut room = item.room.without(&error);
         let mut artifacts = Vec::with_capacity(outcome.artifacts.len());
+        let mut left_out = 0;
         for artifact in outcome.artifacts {
-            let bytes = artifact.bytes.len() as u64;
-            let hash = self.inner.storage.put_file(task, artifact.bytes).await?;
-            let name = item.map_or(artifact.name.clone(), |item| format!("{item}-{}", artifact.name));
-            artifacts.push(ArtifactRecord { name, media_type: artifact.media_type, bytes, hash });
+            let (name, bytes) = (named(artifact.name), artifact.bytes.len() as u64);
+            let mut record = ArtifactRecord { name, media_type: artifact.media_type, bytes, hash: String::new() };
+            if room.take(&(&record, NO_HASH)) {
+                record.hash = self.inner.storage.put_file(task, artifact.bytes).await?;
+                artifacts.push(record);
+            } else {
+                left_out += 1;
+            }
         }
-        if let (Some(error), Some(item)) = (&mut error, item)
-            && let Some(shown) = &mut error.screenshot
-        {
-            *shown = format!("{item}-{shown}");
+        if left_out > 0 {
+            error = Some(incomplete(error, left_out, &artifacts));
         }
-        let output = self.save_output(task, outcome.output).await?;
+        let output = self.save_output(task, outcome.output, room).await?;
         Ok(AttemptResults { session: Some(session), error, output, artifacts })
     }
 
-    /// Result objects, in a file if they are large.
+    /// Result objects, in a file if they are large or the record has no room for them.
     /// Errors: `DiskNearlyFull` when the task was stopped while it waited for room.
-    pub(super) async fn save_output(&self, task: &ActiveTask, rows: Vec<Value>) -> Result<Output, Error> {
+    pub(super) async fn save_output(
+        &self,
+        task: &ActiveTask,
+        rows: Vec<Value>,
+        room: RecordRoom,
+    ) -> Result<Output, Error> {
         let text = serde_json::to_vec(&rows).map_err(Error::internal)?;
-        if text.len() <= INLINE_OUTPUT {
+        if text.len() <= INLINE_OUTPUT && room.holds(text.len()) {
             return Ok(Output::Inline(rows));
         }
         let bytes = text.len() as u64;
         Ok(Output::File { hash: self.inner.storage.put_file(task, text).await?, bytes })
     }
+}
+
+/// The error of an attempt some of whose artifacts are not kept: whoever asked for them has to hear of it.
+fn incomplete(error: Option<TaskError>, left_out: usize, kept: &[ArtifactRecord]) -> TaskError {
+    let note = format!(
+        "{left_out} of the artifacts are left out, because their names do not fit into the record: make fewer, or give them \
+         shorter names"
+    );
+    let Some(mut error) = error else { return TaskError::new(FailureCode::TooLarge.as_str(), note) };
+    error.screenshot = error.screenshot.filter(|shown| kept.iter().any(|artifact| artifact.name == *shown));
+    error.message = format!("{}; {note}", error.message);
+    error
 }

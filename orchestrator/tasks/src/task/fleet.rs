@@ -13,6 +13,7 @@ use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::hosts::Hosts;
 use super::lifecycle::{TaskEnd, stop_error};
 use super::record::{ArtifactRecord, Item, Output, Record};
+use super::record_room::RecordRoom;
 use super::runner::Runner;
 use super::secrets::TaskSecrets;
 use super::spec::{FleetRules, TaskSpec};
@@ -29,7 +30,7 @@ use warmpool_core::drain::Phase;
 use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 use warmpool_store::{Batch, Durability};
 
-/// The most files that a fleet's record names: it must fit into one value of the store.
+/// The most files that a fleet's record names.
 const MAX_ARTIFACTS: usize = 100;
 
 /// A fleet while it runs.
@@ -177,6 +178,10 @@ impl Fleet<'_> {
     async fn carry_out(&self, runner: &mut Runner<'_>, mut item: Item) -> Result<Option<Item>, Error> {
         loop {
             let Some(ready) = self.turn(runner, &item).await else { return Ok(Some(item)) };
+            // Others may have failed while this one waited.
+            if item.attempts == 0 && self.state().is_closed(self.rules) {
+                return Ok(Some(item));
+            }
             let begun = unix_ms();
             item.attempts += 1;
             if let Err(error) = self.write(&mut item, Status::Running).await {
@@ -192,7 +197,8 @@ impl Fleet<'_> {
             }
             let values = self.spec.values(Some(&item.inputs), &self.secrets.values);
             let state = self.secrets.state.as_ref();
-            let work = WorkItem { spec: self.spec, work: self.work, values, state, index: Some(item.index) };
+            let (index, room) = (Some(item.index), item.room());
+            let work = WorkItem { spec: self.spec, work: self.work, values, state, index, room };
             let attempt = match ready {
                 Ok(()) => runner.attempt(&work).await?,
                 Err(attempt) => attempt,
@@ -333,8 +339,9 @@ impl Fleet<'_> {
             }
             _ => (Status::Success, None),
         };
-        let (rows, artifacts) = self.gather().await?;
-        let end = match (self.tasks.save_output(self.task, rows).await, self.task.stopped()) {
+        let mut room = self.task.record().room().without(&error);
+        let (rows, artifacts) = self.gather(&mut room).await?;
+        let end = match (self.tasks.save_output(self.task, rows, room).await, self.task.stopped()) {
             (Ok(output), _) => TaskEnd { status, error, output, artifacts },
             // It was stopped while it waited for room. Every item has its end, so only this is left to do.
             (Err(error), None | Some(StopReason::Interrupted)) if error.code() == Code::DiskNearlyFull => {
@@ -349,7 +356,7 @@ impl Fleet<'_> {
     }
 
     /// The items as result objects, as far as they fit; and their files.
-    async fn gather(&self) -> Result<(Vec<Value>, Vec<ArtifactRecord>), Error> {
+    async fn gather(&self, room: &mut RecordRoom) -> Result<(Vec<Value>, Vec<ArtifactRecord>), Error> {
         let most = self.tasks.inner.config.tasks.max_output.bytes();
         let (mut rows, mut bytes, mut artifacts) = (Vec::new(), 0, Vec::new());
         let mut after = None;
@@ -368,9 +375,9 @@ impl Fleet<'_> {
                     bytes = u64::MAX / 2;
                     rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)}));
                 }
-                // The record names a limited number of files. The items name the others.
-                let room = MAX_ARTIFACTS.saturating_sub(artifacts.len());
-                artifacts.extend(item.artifacts.into_iter().take(room));
+                // The record names as many files as it can. The items name the others.
+                let named = item.artifacts.into_iter().take(MAX_ARTIFACTS.saturating_sub(artifacts.len()));
+                artifacts.extend(named.take_while(|artifact| room.take(artifact)));
             }
         }
     }

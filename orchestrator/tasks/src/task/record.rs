@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::index_row::{EndUser, IndexRow, LabelHash};
+use super::record_room::{RecordRoom, shorten};
 use crate::player::{Artifact, Failure};
 use warmpool_api::task::{ItemCounts, Kind, Status, TaskError};
 use warmpool_core::browser::{Engine, Mode};
@@ -14,8 +15,10 @@ use warmpool_keys::KeyId;
 
 /// A record holds output up to this size, in bytes of JSON; larger output goes into a file.
 pub(super) const INLINE_OUTPUT: usize = 16 << 10;
-/// The most bytes of a message that a record keeps.
+/// The most bytes of a message that a record keeps, as JSON.
 const MAX_MESSAGE: usize = 4 << 10;
+/// The same where the record is full of what its sender put into it.
+const MIN_MESSAGE: usize = 200;
 
 /// Where the result objects are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,11 +57,7 @@ pub struct ArtifactRecord {
 /// The error of a failure; `artifacts` are those of its task.
 pub(super) fn task_error(failure: Failure, artifacts: &[Artifact]) -> TaskError {
     let mut message = failure.message;
-    if message.len() > MAX_MESSAGE {
-        let end = (0..=MAX_MESSAGE).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
-        message.truncate(end);
-        message.push('…');
-    }
+    shorten(&mut message, MAX_MESSAGE);
     let screenshot = failure.screenshot.and_then(|at| artifacts.get(at)).map(|artifact| artifact.name.clone());
     TaskError { code: failure.code.as_str().to_owned(), message, step: failure.step, screenshot }
 }
@@ -140,7 +139,35 @@ pub struct Record {
     pub body_parts: u16,
 }
 
+/// The error of a failure that is none of the player's.
+pub(super) fn other_error(code: &str, mut message: String) -> TaskError {
+    shorten(&mut message, MAX_MESSAGE);
+    TaskError::new(code, message)
+}
+
 impl Record {
+    /// How much it can hold of results. The times of its steps give way to them.
+    pub(super) fn room(&self) -> RecordRoom {
+        RecordRoom::beside(&Self {
+            error: None,
+            output: Output::default(),
+            artifacts: Vec::new(),
+            step_times: Vec::new(),
+            ..self.clone()
+        })
+    }
+
+    /// Leaves out what has no room beside the rest, so that the end of a task is always written.
+    pub(super) fn shorten(&mut self) {
+        self.step_times.clear();
+        let mut room = self.room();
+        if let Some(error) = &mut self.error
+            && !room.take(&*error)
+        {
+            shorten(&mut error.message, MIN_MESSAGE);
+        }
+    }
+
     /// How long it took, in milliseconds; 0 until it has ended.
     pub fn execution_time(&self) -> u64 {
         match (self.started_ms, self.ended_ms) {
@@ -189,4 +216,11 @@ pub struct Item {
     /// Its files.
     #[serde(default)]
     pub artifacts: Vec<ArtifactRecord>,
+}
+
+impl Item {
+    /// How much it can hold of results.
+    pub(super) fn room(&self) -> RecordRoom {
+        RecordRoom::beside(&Self { error: None, output: Output::default(), artifacts: Vec::new(), ..self.clone() })
+    }
 }

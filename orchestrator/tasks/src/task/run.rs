@@ -72,6 +72,7 @@ impl Tasks {
             values: spec.values(None, &secrets.values),
             state: secrets.state.as_ref(),
             index: None,
+            room: record.room(),
         };
         let attempt = loop {
             // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.

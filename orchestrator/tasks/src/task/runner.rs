@@ -9,12 +9,12 @@ use tokio::time::{Instant, sleep_until};
 
 use super::active::ActiveTask;
 use super::attempt::{Attempt, AttemptResults, WorkItem};
+use super::record::other_error;
 use super::spec::TaskSpec;
 use super::tasks::Tasks;
 use crate::Error;
 use crate::player::Browser;
 use crate::script::FailureCode;
-use warmpool_api::task::TaskError;
 use warmpool_core::drain::Phase;
 use warmpool_sessions::session::GivenState;
 use warmpool_sessions::session::{Ending, Session};
@@ -108,7 +108,7 @@ impl<'a> Runner<'a> {
                 None => Ok(()),
             }
         };
-        let (attempt, closed) = tokio::join!(self.tasks.conclude(self.task, item.index, &session, played), close);
+        let (attempt, closed) = tokio::join!(self.tasks.conclude(self.task, item, &session, played), close);
         if closed.is_err() {
             self.held = None;
         }
@@ -137,7 +137,7 @@ impl<'a> Runner<'a> {
                 // An earlier item may have caused this: try a new session.
                 Err(_) if held.items > 0 => {}
                 Err(error) => {
-                    let error = TaskError::new(FailureCode::DriverError.as_str(), error.message);
+                    let error = other_error(FailureCode::DriverError.as_str(), error.text());
                     return Err(Attempt::Finished(AttemptResults::failed(error)));
                 }
             }

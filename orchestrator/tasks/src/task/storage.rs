@@ -23,7 +23,7 @@ use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::TaskId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
+use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, MAX_VALUE_BYTES, Store, Table};
 
 /// Bytes of a specification, or of encrypted secrets, in one value of the store.
 const PART: usize = 60 << 10;
@@ -74,7 +74,7 @@ fn item_key(task: TaskId, index: u32) -> Vec<u8> {
 
 /// Adds a record and its index row to a batch.
 pub(super) fn put_record(batch: &mut Batch, record: &Record) -> Result<(), Error> {
-    batch.put_json(Table::Tasks, record.task_id.store_key(), record)?;
+    batch.put(Table::Tasks, record.task_id.store_key(), fitted(record)?);
     batch.put(Table::TaskIndex, record.task_id.store_key(), record.index_row().encode(&record.owner));
     if record.status.is_end() {
         delete_secrets(batch, record.task_id);
@@ -82,6 +82,17 @@ pub(super) fn put_record(batch: &mut Batch, record: &Record) -> Result<(), Error
         batch.essential();
     }
     Ok(())
+}
+
+/// A record as text, shortened where it would be larger than the store takes.
+fn fitted(record: &Record) -> Result<Vec<u8>, Error> {
+    let mut text = serde_json::to_vec(record).map_err(Error::internal)?;
+    if text.len() > MAX_VALUE_BYTES {
+        let mut shorter = record.clone();
+        shorter.shorten();
+        text = serde_json::to_vec(&shorter).map_err(Error::internal)?;
+    }
+    Ok(text)
 }
 
 pub(super) fn put_item(batch: &mut Batch, task: TaskId, item: &Item) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 pub mod fuzzing;
 mod request;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::secrets::TaskSecrets;
 use super::spec::{FleetRules, Isolation, TaskSpec};
@@ -165,7 +165,8 @@ fn rules(common: Common, config: &Config) -> Result<FleetRules, Error> {
             rows.map(|(index, row)| inputs(&format!("inputs[{index}]"), row)).collect::<Result<Vec<_>, _>>()?
         }
         (None, Some(urls)) => {
-            urls.into_iter().map(|url| Map::from_iter([("url".to_owned(), Value::from(url))])).collect()
+            let item = |(index, url)| inputs(&format!("urls[{index}]"), json!({"url": url}));
+            urls.into_iter().enumerate().map(item).collect::<Result<_, _>>()?
         }
         (Some(_), Some(_)) => return Err(Error::invalid("urls", "excludes `inputs`: send one of them")),
         _ => {
@@ -220,8 +221,6 @@ fn inputs(field: &str, value: Value) -> Result<Map<String, Value>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
@@ -264,6 +263,7 @@ mod tests {
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": []}), "inputs"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}, 3]}), "inputs[1]"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "urls": ["", "x".repeat(20_000)]}), "urls[1]"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "isolation": "none"}), "isolation"),
             (Kind::Fleet, json!({"urls": ["x"], "extract": {}, "isolation": "context", "state": {}}), "isolation"),

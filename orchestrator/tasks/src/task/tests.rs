@@ -1,5 +1,7 @@
 //! Tasks on a store that answers late or has no room. No worker ever comes, so no task gets beyond its start.
 
+mod ends;
+
 use std::sync::Arc;
 use std::time::Duration;
 

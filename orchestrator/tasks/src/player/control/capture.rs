@@ -167,7 +167,7 @@ impl Control {
         let bytes = self.browser.fetch_file(name, self.limits.max_answer).await.map_err(|error| {
             ControlError::failed(format!(
                 "the session has no file {name:?} that could be handed over ({}): send it by PUT /sessions/ID/files/NAME, or its content as `files`",
-                error.message
+                error.text()
             ))
         })?;
         self.keep_file(name, bytes).await

@@ -48,9 +48,9 @@ impl ControlError {
 impl From<StepError> for ControlError {
     fn from(error: StepError) -> Self {
         match error.code {
-            FailureCode::BrowserDied => Self::Gone { message: error.message },
-            _ if error.message.is_empty() => Self::Failed { message: error.code.as_str().replace('_', " ") },
-            _ => Self::Failed { message: error.message },
+            FailureCode::BrowserDied => Self::Gone { message: error.text() },
+            _ if error.is_silent() => Self::Failed { message: error.code.as_str().replace('_', " ") },
+            _ => Self::Failed { message: error.text() },
         }
     }
 }

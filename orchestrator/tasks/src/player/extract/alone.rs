@@ -43,20 +43,20 @@ impl Extraction {
     pub async fn data(&self, answer: Value, limit: Limit) -> Result<Value, String> {
         let said = |error: StepError| match error.code {
             FailureCode::TooLarge => "the page has more than the answer may have".to_owned(),
-            _ => error.message,
+            _ => error.text(),
         };
         let answer = understand(Ok(answer)).map_err(said)?;
         let rows = results(&self.0, answer, limit).await.map_err(said)?.rows;
-        self.checked(rows).map_err(said)
+        self.checked(rows, limit).map_err(said)
     }
 
     /// The data of the page as it is now.
     pub(in crate::player) async fn read(&self, page: &Page, limit: Limit) -> Result<Value, StepError> {
-        self.checked(read_now(page, &self.0, &plan_json(&self.0), limit).await?.rows)
+        self.checked(read_now(page, &self.0, &plan_json(&self.0), limit).await?.rows, limit)
     }
 
-    fn checked(&self, mut rows: Vec<Value>) -> Result<Value, StepError> {
-        super::validate(self.0.validate.as_ref(), &rows)?;
+    fn checked(&self, mut rows: Vec<Value>, limit: Limit) -> Result<Value, StepError> {
+        super::validate(self.0.validate.as_ref(), &rows, limit.until)?;
         Ok(if self.0.rows.is_some() { Value::Array(rows) } else { rows.pop().unwrap_or_default() })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use super::super::search::ends_in_time;
 use super::Limit;
 use super::convert::convert;
 use crate::script::schema::{Builtin, Field, Shape};
@@ -41,11 +42,23 @@ impl Room {
     /// Checks that there is time left: nothing else stops the work on a page's text.
     /// Errors: `Timeout`.
     pub(super) fn check_time(&self) -> Result<(), StepError> {
-        if Instant::now() < self.until {
-            return Ok(());
-        }
-        Err(StepError::new(FailureCode::Timeout, "was not read in time: its pattern takes too long on this page"))
+        if Instant::now() < self.until { Ok(()) } else { Err(too_late()) }
     }
+
+    /// Checks that there is time for a search from `from` on: see [`ends_in_time`].
+    /// Errors: `Timeout`.
+    pub(super) fn check_search(
+        &self,
+        text: &str,
+        from: usize,
+        search: impl Fn(&str, usize) -> Option<usize>,
+    ) -> Result<(), StepError> {
+        if ends_in_time(text, from, self.until, search) { Ok(()) } else { Err(too_late()) }
+    }
+}
+
+fn too_late() -> StepError {
+    StepError::new(FailureCode::Timeout, "was not read in time: its pattern takes too long on this page")
 }
 
 /// One result.
@@ -106,14 +119,12 @@ fn is_boolean(field: &Field) -> bool {
 }
 
 fn missing(read: &Value) -> StepError {
-    let why = match read {
-        Value::Null => "is required, and its selector matches nothing".to_owned(),
-        Value::String(text) => {
-            format!("is required, and cannot be made of `{}`", text.chars().take(100).collect::<String>())
-        }
-        _ => "is required, and is empty".to_owned(),
-    };
-    StepError::passing(FailureCode::MissingField, why)
+    let missing = |why| StepError::passing(FailureCode::MissingField, why);
+    match read {
+        Value::Null => missing("is required, and its selector matches nothing"),
+        Value::String(text) if !text.is_empty() => missing("is required, and cannot be made of").quoting(text),
+        _ => missing("is required, and is empty"),
+    }
 }
 
 fn table(read: &Value, by_name: bool, room: &mut Room) -> Result<Value, StepError> {
@@ -272,10 +283,7 @@ mod tests {
         let error = assemble(plan.clone(), json!([[["1"], [null]]])).unwrap_err();
         assert_eq!((error.code, error.is_passing), (FailureCode::MissingField, true));
         assert_eq!(error.message, "`a.b` is required, and its selector matches nothing");
-        assert_eq!(
-            assemble(plan, json!([[["x"]]])).unwrap_err().message,
-            "`a.b` is required, and cannot be made of `x`"
-        );
+        assert_eq!(assemble(plan, json!([[["x"]]])).unwrap_err().text(), "`a.b` is required, and cannot be made of: x");
     }
 
     #[test]
@@ -339,6 +347,14 @@ mod tests {
         let error = assemble_within(plan, json!(["A".repeat(4 << 20)]), &mut room).unwrap_err();
         assert_eq!((error.code, error.is_passing), (FailureCode::Timeout, false));
         assert!(error.message.starts_with("`m` was not read in time"), "{}", error.message);
+        // Nothing is found before the end of the text, and the one search would take very long.
+        for how in [json!({"type": "regex"}), json!({"type": "regex", "all": true}), json!({"type": "boolean"})] {
+            let mut plan = how;
+            plan["pattern"] = json!("a[ab]{300}[c-z]");
+            let read = json!(["ab".repeat(1 << 20)]);
+            let error = assemble_within(json!({"m": plan}), read, &mut room).unwrap_err();
+            assert!(error.message.starts_with("`m` was not read in time"), "{}", error.message);
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn convert(how: &Conversion, read: &Value, room: &mut Room) -> Result
     let converted = match how {
         Conversion::Keep => Some(read.clone()),
         Conversion::Number { decimal } => text.and_then(|text| number(text, *decimal)).map(Value::Number),
-        Conversion::Boolean { pattern } => Some(Value::Bool(boolean(read, pattern.as_ref()))),
+        Conversion::Boolean { pattern } => Some(Value::Bool(boolean(read, pattern.as_ref(), room)?)),
         Conversion::Date { format } => text.and_then(|text| date(text, format.as_deref())).map(Value::String),
         Conversion::Regex { pattern, group, all } => match (pattern, text) {
             (Some(pattern), Some(text)) => found(pattern, group, *all, text, room)?,
@@ -52,13 +52,16 @@ pub(super) fn convert(how: &Conversion, read: &Value, room: &mut Room) -> Result
     Ok(converted)
 }
 
-fn boolean(read: &Value, pattern: Option<&Regex>) -> bool {
-    match (read, pattern) {
+fn boolean(read: &Value, pattern: Option<&Regex>, room: &Room) -> Result<bool, StepError> {
+    Ok(match (read, pattern) {
         (Value::Bool(state), _) => *state,
-        (Value::String(text), Some(pattern)) => pattern.is_match(text),
+        (Value::String(text), Some(pattern)) => {
+            room.check_search(text, 0, |text, at| pattern.find_at(text, at).map(|found| found.end()))?;
+            pattern.is_match(text)
+        }
         (Value::String(text), None) => !NO.contains(&text.trim().to_lowercase().as_str()),
         _ => false,
-    }
+    })
 }
 
 /// The first number in a text, with whatever stands around it and between its thousands.
@@ -188,15 +191,23 @@ fn found(pattern: &Regex, group: &Group, all: bool, text: &str, room: &mut Room)
         };
         matched.map(|matched| matched.as_str().to_owned())
     };
+    let end = |captures: &Captures<'_>| captures.get(0).map_or(text.len(), |found| found.end());
+    let search = |text: &str, at| pattern.captures_at(text, at).map(|captures| end(&captures));
+    let mut found = pattern.captures_iter(text);
+    let mut next = |from: usize, room: &Room| room.check_search(text, from, search).map(|()| found.next());
     if !all {
-        return Ok(pattern.captures(text).and_then(pick).map(Value::String));
+        return Ok(next(0, room)?.and_then(pick).map(Value::String));
     }
     let mut matches = Vec::new();
-    for matched in pattern.captures_iter(text).filter_map(pick) {
+    let mut from = 0;
+    while let Some(captures) = next(from, room)? {
+        from = end(&captures);
         // Each search takes time in proportion to the text, and there may be as many as the text has characters.
         room.check_time()?;
-        room.take(matched.len() + 2)?;
-        matches.push(Value::String(matched));
+        if let Some(matched) = pick(captures) {
+            room.take(matched.len() + 2)?;
+            matches.push(Value::String(matched));
+        }
     }
     Ok(Some(Value::Array(matches)))
 }
@@ -311,7 +322,7 @@ mod tests {
         fn no_text_breaks_a_reader(text in r"([0-9]|[-.,' eE+€()]|\PC){0,24}") {
             let _ = number(&text, None);
             let _ = date(&text, None);
-            let _ = boolean(&json!(text), None);
+            let _ = convert(&Conversion::Boolean { pattern: None }, &json!(text));
         }
 
         #[test]

@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::driver_error::WORDS;
 use super::ELEMENT;
 use crate::script::selector::Selectors;
 use crate::script::{FailureCode, StepError};
@@ -23,7 +22,7 @@ pub(in crate::player) fn handle(given: &Value) -> Option<Value> {
 /// Names the selectors that an error is about.
 pub(crate) fn explain(error: StepError, selectors: &Selectors) -> StepError {
     match error.code {
-        FailureCode::NoMatch if error.message.is_empty() => error.about(&format!("nothing matches {selectors}")),
+        FailureCode::NoMatch if error.is_silent() => error.about(&format!("nothing matches {selectors}")),
         FailureCode::NotReady => error.about(&format!("what matches {selectors} cannot be used")),
         FailureCode::InvalidSelector => error.about(&format!("{selectors} cannot be read")),
         _ => error,
@@ -47,7 +46,7 @@ pub(in crate::player) fn understand<T: DeserializeOwned>(answer: Result<Value, C
             // No script gives another one: a page must not say that its browser is gone.
             _ => return Err(changed()),
         };
-        return Err(StepError { code, message: message.chars().take(WORDS).collect(), is_passing });
+        return Err(StepError { is_passing, ..StepError::new(code, "").quoting(&message) });
     }
     T::deserialize(answer).map_err(|_| changed())
 }
@@ -63,7 +62,7 @@ mod tests {
         };
         for code in ["no_match", "not_ready", "invalid_selector", "not_supported", "too_large", "script_error"] {
             let error = failure(code);
-            assert_eq!((error.code.as_str(), error.message.len()), (code, WORDS));
+            assert_eq!((error.code.as_str(), error.text().len()), (code, 600));
         }
         for code in ["browser_died", "cancelled", "driver_error", "task_timeout", "refused_by_policy", "nonsense"] {
             let error = failure(code);

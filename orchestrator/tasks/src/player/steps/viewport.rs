@@ -36,7 +36,7 @@ pub(super) async fn resize(
         Err(error) if error.code == FailureCode::BrowserDied => return Err(error),
         Err(_) if page.engine == Engine::Chromium => return emulate(page, viewport, wanted).await,
         Err(error) if is_device => {
-            playback.warn(&format!("only Chromium can be a phone: {}", error.message));
+            playback.warn(&format!("only Chromium can be a phone: {}", error.text()));
             return Ok(());
         }
         Err(error) => return Err(error),

@@ -1,15 +1,19 @@
 //! Waits for elements to be, or not to be, in the page.
 
+use regex::Regex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::super::page::{Found, Page, Readiness, explain};
 use super::super::playback::StepTimeout;
 use super::super::retry::Retry;
+use super::super::search::ends_in_time;
 use crate::script::selector::Selectors;
 use crate::script::step::{Assertion, WaitForElement};
 use crate::script::{FailureCode, StepError};
+use warmpool_core::blocking;
 
 /// Waits until an element is there.
 pub(crate) async fn for_element(page: &Page, selectors: &Selectors, timeout: StepTimeout) -> Result<Found, StepError> {
@@ -82,7 +86,7 @@ pub(super) async fn for_expression(page: &Page, expression: &str, timeout: StepT
     let script = format!(
         "const done = arguments[arguments.length - 1];\
          Promise.resolve().then(() => (\n{expression}\n)).then((value) => done({{ holds: Boolean(value) }}), \
-         (error) => done({{ holds: false, error: String(error).slice(0, 300) }}));"
+         (error) => done({{ holds: false, error: String(error) }}));"
     );
     let mut retry = Retry::until(timeout.deadline);
     loop {
@@ -99,7 +103,7 @@ pub(super) async fn for_expression(page: &Page, expression: &str, timeout: StepT
             match (answer.holds, answer.error) {
                 (true, _) => Ok(()),
                 (false, Some(error)) => {
-                    Err(StepError::passing(FailureCode::ScriptError, format!("the expression threw {error}")))
+                    Err(StepError::passing(FailureCode::ScriptError, "the expression threw").quoting(&error))
                 }
                 (false, None) => {
                     Err(StepError::passing(FailureCode::Timeout, "the expression did not become true in time"))
@@ -123,6 +127,7 @@ pub(super) async fn for_text(
     struct Texts {
         texts: Vec<String>,
     }
+    let wanted = Wanted::of(assertion);
     let mut retry = Retry::until(timeout.deadline);
     loop {
         let attempt = async {
@@ -131,20 +136,19 @@ pub(super) async fn for_text(
                 Some(selectors) => answer.map_err(|error| explain(error, selectors))?,
                 None => answer?,
             };
-            if answer.texts.iter().any(|text| holds(assertion, text)) {
+            if blocking::in_place(|| wanted.is_in_any(&answer.texts, timeout.deadline))? {
                 return Ok(());
             }
             let found = match (answer.texts.first(), selectors) {
                 (None, Some(selectors)) => {
                     return Err(explain(StepError::passing(FailureCode::NoMatch, ""), selectors));
                 }
-                (first, _) => first.map(|text| text.chars().take(200).collect::<String>()).unwrap_or_default(),
+                (first, _) => first.map(String::as_str).unwrap_or_default(),
             };
             let place = selectors.map_or_else(|| "the page".to_owned(), ToString::to_string);
-            Err(StepError::passing(
-                FailureCode::AssertionFailed,
-                format!("the text of {place} {}; it begins `{found}`", mismatch(assertion)),
-            ))
+            let begins = if found.is_empty() { "" } else { "; it begins" };
+            let what = format!("the text of {place} {}{begins}", mismatch(assertion));
+            Err(StepError::passing(FailureCode::AssertionFailed, what).quoting(found))
         };
         if let Some(result) = retry.attempt(attempt).await {
             return result;
@@ -152,12 +156,46 @@ pub(super) async fn for_text(
     }
 }
 
-fn holds(assertion: &Assertion, text: &str) -> bool {
-    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match assertion {
-        Assertion::Contains(wanted) => text.contains(&plain(wanted)),
-        Assertion::Equals(wanted) => text == plain(wanted),
-        Assertion::Matches(pattern) => pattern.as_ref().is_some_and(|pattern| pattern.is_match(text)),
+/// What a text must be, with one space between its words as the page's texts have them.
+enum Wanted<'a> {
+    Contains(String),
+    Equals(String),
+    Matches(Option<&'a Regex>),
+}
+
+impl<'a> Wanted<'a> {
+    fn of(assertion: &'a Assertion) -> Self {
+        let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match assertion {
+            Assertion::Contains(text) => Self::Contains(plain(text)),
+            Assertion::Equals(text) => Self::Equals(plain(text)),
+            Assertion::Matches(pattern) => Self::Matches(pattern.as_ref()),
+        }
+    }
+
+    /// Whether one of these texts is so.
+    /// Errors: `Timeout`.
+    fn is_in_any(&self, texts: &[String], until: Instant) -> Result<bool, StepError> {
+        for (number, text) in texts.iter().enumerate() {
+            let is_late = number > 0 && Instant::now() >= until;
+            let holds = match self {
+                Self::Contains(wanted) => text.contains(wanted),
+                Self::Equals(wanted) => text == wanted,
+                Self::Matches(None) => false,
+                Self::Matches(Some(pattern)) => {
+                    let search = |text: &str, at| pattern.find_at(text, at).map(|found| found.end());
+                    if is_late || !ends_in_time(text, 0, until, search) {
+                        let message = "the text was not searched in time: `matches` takes too long on this page";
+                        return Err(StepError::new(FailureCode::Timeout, message));
+                    }
+                    pattern.is_match(text)
+                }
+            };
+            if holds {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -183,4 +221,45 @@ pub(super) async fn scroll(
     };
     page.call::<IgnoredAny>("scroll", vec![handle, json!(x), json!(y)]).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn holds(assertion: &Assertion, texts: &[&str], until: Instant) -> Result<bool, FailureCode> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        Wanted::of(assertion).is_in_any(&texts, until).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn one_of_the_texts_is_enough() {
+        let later = Instant::now() + Duration::from_secs(600);
+        let matches = |pattern: &str| Assertion::Matches(Some(Regex::new(pattern).unwrap()));
+        for (assertion, expected) in [
+            (Assertion::Contains("b  c".to_owned()), true),
+            (Assertion::Contains("b".to_owned()), true),
+            (Assertion::Contains("d".to_owned()), false),
+            (Assertion::Equals(" b c\n".to_owned()), true),
+            (Assertion::Equals("b".to_owned()), false),
+            (matches("^b c$"), true),
+            (matches("^c"), false),
+            (Assertion::Matches(None), false),
+        ] {
+            assert_eq!(holds(&assertion, &["a", "b c"], later), Ok(expected), "{assertion:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_takes_too_long_is_stopped() {
+        let slow = Assertion::Matches(Some(Regex::new("a[ab]{300}[c-z]").unwrap()));
+        let long = "ab".repeat(1 << 20);
+        assert_eq!(holds(&slow, &[&long], Instant::now()), Err(FailureCode::Timeout));
+        assert_eq!(holds(&slow, &["a", "b"], Instant::now()), Err(FailureCode::Timeout), "in many short texts as well");
+        assert_eq!(holds(&slow, &["a"], Instant::now()), Ok(false));
+        let plain = Assertion::Contains("x".to_owned());
+        assert_eq!(holds(&plain, &["a", "x"], Instant::now()), Ok(true), "what takes no time is not cut short");
+    }
 }

@@ -20,6 +20,9 @@ const REGEX_SIZES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// The longest regular expression, in bytes: reading one takes a hundred times as much memory.
 const LONGEST_REGEX: usize = 10_000;
 
+/// The most groups of one regular expression: a search for what they match keeps places for all of them, on each way to a match.
+const MOST_GROUPS: usize = 50;
+
 /// A compiled JSON Schema.
 #[derive(Clone)]
 pub(crate) struct Check {
@@ -47,6 +50,11 @@ pub(crate) fn regex(field: &str, pattern: &str, allowance: &mut Allowance) -> Re
     for size in REGEX_SIZES {
         allowance.take_pattern_bytes(field, size)?;
         match RegexBuilder::new(pattern).size_limit(size).dfa_size_limit(2 * size).nest_limit(50).build() {
+            // The first of them is the whole.
+            Ok(built) if built.captures_len() > MOST_GROUPS + 1 => {
+                let problem = format!("has more than {MOST_GROUPS} groups: write those as (?:…) that are not read");
+                return Err(wrong(field, &problem));
+            }
             Ok(built) => return Ok(Some(built)),
             Err(regex::Error::CompiledTooBig(_)) => allowance.return_pattern_bytes(size),
             Err(other) => {
@@ -132,6 +140,8 @@ mod tests {
         assert!(regex("p", r"\b\w{2,20}\b", &mut allowance).is_ok(), "one of them may be large");
         assert!(regex("p", r"(a{900}){900}", &mut allowance).unwrap_err().to_string().contains("1048576 bytes"));
         assert!(regex("p", &"a".repeat(10_001), &mut allowance).is_err());
+        assert!(regex("p", &"(a)".repeat(50), &mut allowance).is_ok());
+        assert!(regex("p", &"(a)".repeat(51), &mut allowance).unwrap_err().to_string().contains("50 groups"));
         assert!(regex("p", "(", &mut allowance).unwrap_err().to_string().contains("cannot be read"));
     }
 

@@ -41,6 +41,10 @@ impl Redactor {
         let mut secrets = BTreeSet::new();
         values.secrets.values().for_each(|value| collect(value, &mut secrets));
         secrets.retain(|secret| !secret.trim().is_empty());
+        // As they stand in a text within JSON, which messages may quote.
+        let quoted = secrets.iter().map(|secret| Value::from(secret.as_str()).to_string());
+        let quoted: Vec<String> = quoted.map(|text| text[1..text.len() - 1].to_owned()).collect();
+        secrets.extend(quoted);
         let mut forms: BTreeSet<Vec<u8>> = BTreeSet::new();
         for secret in &secrets {
             let mut form = without_plus(secret.as_bytes());
@@ -285,6 +289,14 @@ mod tests {
         }
         let none = self::redactor(json!({}));
         assert_eq!(none.text("a%20b"), "a%20b");
+    }
+
+    #[test]
+    fn secrets_are_removed_from_json() {
+        let secret = "a \"b\" \\ \n\u{1}c";
+        let text = json!({"value": [secret]}).to_string();
+        assert_eq!(redactor(json!({"s": secret})).text(&text), r#"{"value":["[secret]"]}"#);
+        assert_eq!(redactor(json!({"s": "\""})).text(r#""\"""#), "[secret][secret][secret]");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(super) struct Common {
     /// What to read for each item: the work of an extract.
     #[schemars(with = "Option<ExtractMembers>")]
     pub(super) extract: Option<Value>,
-    /// A page for each item, instead of `inputs`: the value of `{{input.url}}`.
+    /// A page for each item, instead of `inputs`: the value of `{{input.url}}`, at most 16 KiB as JSON.
     #[schemars(length(min = 1))]
     pub(super) urls: Option<Vec<String>>,
     /// How many items run at once.

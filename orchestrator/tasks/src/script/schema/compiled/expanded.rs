@@ -9,6 +9,8 @@ use super::super::super::allowance::MAX_SCHEMA_PARTS;
 
 /// The deepest chain of parts, which are followed by calls.
 const DEEPEST: usize = 300;
+/// The most parts that are looked at for the counts, those that are looked at again included: a fraction of a second.
+const MAX_VISITS: u64 = 20 * MAX_SCHEMA_PARTS;
 /// The members that refer to another part.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// The members that give a part a name.
@@ -29,7 +31,7 @@ const HAS_DOCUMENTS: &str =
 /// What a JSON Schema takes.
 #[derive(Debug)]
 pub(super) struct Size {
-    /// Its parts. One that refers to itself counts once.
+    /// Its parts, as often as they are referred to. Where one refers to itself, it counts once on each way to it.
     pub(super) parts: u64,
     /// Its regular expressions, each of which is compiled once.
     pub(super) patterns: usize,
@@ -46,9 +48,23 @@ pub(super) fn measure(schema: &Value) -> Result<Size, &'static str> {
     // What newer drafts call `$id`.
     let draft = schema["$schema"].as_str().unwrap_or_default();
     let id = if ["draft-03", "draft-04"].iter().any(|old| draft.contains(old)) { "id" } else { "$id" };
-    let mut expanded = Expanded { root: schema, id, names: HashMap::new(), known: HashMap::new(), size };
+    let mut expanded = Expanded {
+        root: schema,
+        id,
+        names: HashMap::new(),
+        targets: HashMap::new(),
+        known: HashMap::new(),
+        cyclic: HashMap::new(),
+        visits: 0,
+        size,
+    };
     expanded.read(schema)?;
-    expanded.size.parts = expanded.parts(schema, 0)?;
+    expanded.size.parts = expanded.parts(schema, 0)?.parts;
+    // A check may come to a cycle by any of its parts, and one that was entered by another part is larger than it seemed there.
+    let cyclic = std::mem::take(&mut expanded.cyclic);
+    for part in cyclic.into_values() {
+        expanded.size.parts = expanded.size.parts.max(expanded.parts(part, 0)?.parts);
+    }
     Ok(expanded.size)
 }
 
@@ -57,9 +73,22 @@ struct Expanded<'a> {
     /// The member in which a schema says its own address: `$id`, or `id` in old drafts.
     id: &'static str,
     names: HashMap<&'a str, &'a Value>,
-    /// How many parts a part has, by its address; none while they are being counted.
+    /// What references mean, by their addresses: to look one up may take long, and is done once.
+    targets: HashMap<*const Value, Option<&'a Value>>,
+    /// How many parts a part has, by its address; none while they are being counted. Those of a cycle are not kept.
     known: HashMap<*const Value, Option<u64>>,
+    /// The parts that are referred to and lead back into a cycle, by their addresses.
+    cyclic: HashMap<*const Value, &'a Value>,
+    visits: u64,
     size: Size,
+}
+
+/// The parts of a part.
+#[derive(Clone, Copy)]
+struct Count {
+    parts: u64,
+    /// Whether one of them was being counted already, so that the same part may have more of them on another way to it.
+    is_cyclic: bool,
 }
 
 impl<'a> Expanded<'a> {
@@ -91,23 +120,25 @@ impl<'a> Expanded<'a> {
     }
 
     /// The parts of a part.
-    fn parts(&mut self, part: &'a Value, depth: usize) -> Result<u64, &'static str> {
-        if depth > DEEPEST {
+    fn parts(&mut self, part: &'a Value, depth: usize) -> Result<Count, &'static str> {
+        self.visits += 1;
+        if depth > DEEPEST || self.visits > MAX_VISITS {
             return Err(TOO_LARGE);
         }
         match self.known.get(&std::ptr::from_ref(part)) {
-            Some(Some(known)) => return Ok(*known),
+            Some(Some(known)) => return Ok(Count { parts: *known, is_cyclic: false }),
             Some(None) => {
                 self.size.refers_to_itself = true;
-                return Ok(1);
+                return Ok(Count { parts: 1, is_cyclic: true });
             }
             None => {}
         }
         self.known.insert(part, None);
-        let mut count: u64 = 1;
-        let mut add = |more: u64| {
-            count = count.saturating_add(more);
-            if count > MAX_SCHEMA_PARTS { Err(TOO_LARGE) } else { Ok(()) }
+        let mut count = Count { parts: 1, is_cyclic: false };
+        let mut add = |more: Count| {
+            count.parts = count.parts.saturating_add(more.parts);
+            count.is_cyclic |= more.is_cyclic;
+            if count.parts > MAX_SCHEMA_PARTS { Err(TOO_LARGE) } else { Ok(()) }
         };
         match part {
             Value::Object(members) => {
@@ -117,8 +148,14 @@ impl<'a> Expanded<'a> {
                     self.size.refers_to_itself |= reference.is_some() && name != "$ref";
                     match reference {
                         None => add(self.parts(member, depth + 1)?)?,
-                        Some(reference) => match self.target(reference)? {
-                            Some(target) => add(self.parts(target, depth + 1)?)?,
+                        Some(reference) => match self.target_of(member, reference)? {
+                            Some(target) => {
+                                let more = self.parts(target, depth + 1)?;
+                                if more.is_cyclic {
+                                    self.cyclic.insert(target, target);
+                                }
+                                add(more)?;
+                            }
                             None => self.size.refers_to_itself = true,
                         },
                     }
@@ -131,8 +168,22 @@ impl<'a> Expanded<'a> {
             }
             _ => {}
         }
-        self.known.insert(part, Some(count));
+        if count.is_cyclic {
+            self.known.remove(&std::ptr::from_ref(part));
+        } else {
+            self.known.insert(part, Some(count.parts));
+        }
         Ok(count)
+    }
+
+    /// What the reference in a member means; none for what the library has.
+    fn target_of(&mut self, member: &'a Value, reference: &str) -> Result<Option<&'a Value>, &'static str> {
+        if let Some(known) = self.targets.get(&std::ptr::from_ref(member)) {
+            return Ok(*known);
+        }
+        let target = self.target(reference)?;
+        self.targets.insert(member, target);
+        Ok(target)
     }
 
     /// What a reference means; none for what the library has.
@@ -188,6 +239,48 @@ mod tests {
         below["properties"] = json!({"definitions": {"$ref": "#/$defs/a0"}});
         below["$ref"] = json!("#/$defs/a30");
         assert!(is_too_large(&below), "a property may have any name");
+    }
+
+    #[test]
+    fn a_cycle_counts_wherever_it_is_entered() {
+        let wide = |part: &Value, count: usize| vec![part.clone(); count];
+        let refer = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+        let large = |first: Value| {
+            let parts = [vec![first], wide(&json!({}), 5000)].concat();
+            json!({"allOf": parts})
+        };
+        // Whoever comes from `a` to `b` is through `a` already; whoever begins at `b` is not.
+        let cycle = |more: Value| {
+            let a = large(json!({"properties": {"x": refer("b")}}));
+            json!({"$defs": {"a": a, "b": refer("a")}, "allOf": more})
+        };
+        assert!(!is_too_large(&cycle(json!(wide(&refer("b"), 1)))));
+        assert!(is_too_large(&cycle(json!(wide(&refer("b"), 100)))));
+        // The same where the root is a part of the cycle.
+        let root = |count: usize| {
+            let mut root = large(json!({"properties": {"x": refer("a")}}));
+            root["$defs"] = json!({"a": {"allOf": wide(&json!({"$ref": "#"}), count)}});
+            root
+        };
+        assert!(!is_too_large(&root(1)));
+        assert!(is_too_large(&root(100)));
+        // Each refers to all: there are more ways through them than anybody can follow.
+        let all: Vec<Value> = (0..20).map(|at| refer(&format!("d{at}"))).collect();
+        let all = (0..20).map(|at| (format!("d{at}"), json!({"anyOf": all})));
+        assert!(is_too_large(&json!({"$defs": all.collect::<serde_json::Map<_, _>>()})));
+    }
+
+    #[test]
+    fn a_grammar_is_small() {
+        let refer = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+        let kinds = |name: &str| json!({"anyOf": (0..20).map(|at| refer(&format!("{name}{at}"))).collect::<Vec<_>>()});
+        let mut parts = serde_json::Map::from_iter([("s".to_owned(), kinds("s")), ("e".to_owned(), kinds("e"))]);
+        for at in 0..20 {
+            let expression = json!({"properties": {"left": refer("e"), "right": refer("e")}});
+            parts.insert(format!("e{at}"), if at == 0 { refer("s") } else { expression });
+            parts.insert(format!("s{at}"), json!({"properties": {"test": refer("e"), "then": refer("s")}}));
+        }
+        assert!(!is_too_large(&json!({"items": refer("s"), "$defs": parts})));
     }
 
     #[test]
