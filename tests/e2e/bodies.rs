@@ -13,7 +13,9 @@ use warmpool_tests::programs::{self, Program};
 use warmpool_tests::wire::{self, Io, Target};
 use warmpool_tests::{Api, Daemon, Driver, Group, Reply, Settings, Stage, eventually, group};
 
-/// What the daemon may take beside what it has when nobody asks for anything: the budget for bodies, which is 128 MiB,
+use crate::keys;
+
+/// What the daemon may take beside what it has when nobody asks for anything: the budget for bodies, which is 160 MiB,
 /// and what the allocator and the connections' own buffers keep beside it.
 const ATTACK_COSTS: u64 = 320 << 20;
 
@@ -22,6 +24,7 @@ pub(crate) fn group() -> Group {
         quick: [
             no_body_takes_the_hosts_memory,
             all_bodies_share_one_budget,
+            one_key_leaves_memory_for_others,
             bodies_without_a_key_hold_up_nobody_who_has_one,
         ],
         full: [a_body_that_does_not_arrive_is_given_up, a_client_refused_while_sending_gets_the_answer],
@@ -137,8 +140,9 @@ async fn waited_for(daemon: &Daemon, method: &str, path: &str, length: usize) ->
     Ok(stream)
 }
 
-async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
-    let settings = Settings::on_demand()
+/// A budget of 8 MiB for bodies of at most 2 MiB.
+fn small_budget() -> Settings {
+    Settings::on_demand()
         .set("SERVER_BODY_MEMORY", "8MiB")
         .set("TASKS_MAX_BODY", "2MiB")
         .set("WEBDRIVER_MAX_SESSION_BODY", "2MiB")
@@ -146,16 +150,25 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
         .set("PROFILES_MAX_SIZE", "2MiB")
         .set("PAGES_MAX_BODY", "2MiB")
         .set("MCP_MAX_BODY", "2MiB")
-        .set("EXTENSIONS_MAX_SIZE", "2MiB");
-    let daemon = Daemon::start(settings).await?;
-    let api = daemon.api();
-    // Four bodies, complete but for their ends, hold most of the budget.
+        .set("EXTENSIONS_MAX_SIZE", "2MiB")
+}
+
+/// Bodies to these paths, complete but for their ends: each holds almost 2 MiB.
+async fn unfinished(daemon: &Daemon, paths: &[&str]) -> Result<Vec<Box<dyn Io>>> {
     let mut held = Vec::new();
-    for path in ["/lam/run", "/lam/extract", "/lam/fleet", "/session"] {
-        let mut stream = waited_for(&daemon, "POST", path, 2 << 20).await?;
+    for path in paths {
+        let mut stream = waited_for(daemon, "POST", path, 2 << 20).await?;
         stream.write_all(&vec![b' '; (2 << 20) - (64 << 10)]).await?;
         held.push(stream);
     }
+    Ok(held)
+}
+
+async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(small_budget().set("SERVER_BODY_SHARE", "8MiB")).await?;
+    let api = daemon.api();
+    // Four of them hold most of the budget.
+    let held = unfinished(&daemon, &["/lam/run", "/lam/extract", "/lam/fleet", "/session"]).await?;
     let long = json!({"service_passcode": "x".repeat(512 << 10)});
     eventually!("there is no room for another", 20, {
         let reply = api.post("/sessions/create", &long).await?;
@@ -173,27 +186,35 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+async fn one_key_leaves_memory_for_others(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(small_budget().set("SERVER_BODY_SHARE", "6MiB")).await?;
+    let other = daemon.api().with_key(keys::create(&daemon, "other").await?);
+    let held = unfinished(&daemon, &["/lam/run", "/lam/extract", "/lam/fleet"]).await?;
+    let long = json!({"service_passcode": "x".repeat(512 << 10)});
+    eventually!("the key has no more", 20, {
+        let reply = daemon.api().post("/sessions/create", &long).await?;
+        let full = reply.status == 503;
+        ensure!(!full || reply.fault(503)?.message.contains("server.body_share"), "{reply}");
+        full
+    })?;
+    // What is refused to one is taken from the other, whose field it names.
+    let reply = other.post("/sessions/create", &long).await?;
+    ensure!(reply.fault(400)?.code != "body_memory", "{reply}");
+    drop(held);
+    eventually!("the key has its share again", 20, {
+        daemon.api().post("/sessions/create", &long).await?.status == 400
+    })?;
+    daemon.assert_idle().await
+}
+
 async fn bodies_without_a_key_hold_up_nobody_who_has_one(_: Stage) -> Result<()> {
-    let settings = Settings::on_demand()
-        .set("SERVER_BODY_MEMORY", "8MiB")
+    let settings = small_budget()
         .set("SERVER_KEYLESS_BODY_MEMORY", "8MiB")
         .set("SERVER_KEYLESS_BODY_SHARE", "8MiB")
-        .set("WORLD_MAX_BODY", "2MiB")
-        .set("TASKS_MAX_BODY", "2MiB")
-        .set("WEBDRIVER_MAX_SESSION_BODY", "2MiB")
-        .set("SESSION_MAX_STATE", "2MiB")
-        .set("PROFILES_MAX_SIZE", "2MiB")
-        .set("PAGES_MAX_BODY", "2MiB")
-        .set("MCP_MAX_BODY", "2MiB")
-        .set("EXTENSIONS_MAX_SIZE", "2MiB");
+        .set("WORLD_MAX_BODY", "2MiB");
     let daemon = Daemon::start(settings).await?;
     let api = daemon.api();
-    let mut held = Vec::new();
-    for _ in 0..4 {
-        let mut stream = waited_for(&daemon, "POST", "/v1/world/generate", 2 << 20).await?;
-        stream.write_all(&vec![b' '; (2 << 20) - (64 << 10)]).await?;
-        held.push(stream);
-    }
+    let held = unfinished(&daemon, &["/v1/world/generate"; 4]).await?;
     let long = json!({"patient_id": "x".repeat(512 << 10)});
     eventually!("there is no room for another stranger", 20, {
         let reply = api.post("/v1/world/generate", &long).await?;

@@ -13,7 +13,7 @@ use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, host_add
 pub(crate) fn group() -> Group {
     group!(None,
         quick: [a_client_that_never_reads_is_cut_off, connections_of_one_address_are_limited],
-        full: [a_client_that_vanishes_frees_the_browser],
+        full: [answers_that_nobody_reads_have_a_share_of_memory, a_client_that_vanishes_frees_the_browser],
     )
 }
 
@@ -85,6 +85,45 @@ async fn connections_of_one_address_are_limited(_: Stage) -> Result<()> {
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.is_ok() && &answer == b"HTTP/1.1 200"
     })?;
+    daemon.assert_idle().await
+}
+
+/// The answer to one request for the description, from this address.
+async fn described(daemon: &Daemon, from: [u8; 4]) -> Result<String> {
+    let mut stream = connect_from(daemon, from).await?;
+    let head = get(daemon, "/openapi.json").replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+async fn answers_that_nobody_reads_have_a_share_of_memory(_: Stage) -> Result<()> {
+    // An answer has some 900 KB.
+    let settings = Settings::on_demand().set("SERVER_ANSWER_MEMORY", "8MiB").set("SERVER_ANSWER_SHARE", "2MiB");
+    let daemon = Daemon::start(settings).await?;
+    // More than the kernel's own buffers hold, so that each of them has an answer that waits in the daemon.
+    let requests = get(&daemon, "/openapi.json").repeat(200);
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let mut stream = connect_from(&daemon, [127, 0, 0, 2]).await?;
+        stream.write_all(requests.as_bytes()).await?;
+        held.push(stream);
+    }
+    eventually!("there is no room for another answer", 20, {
+        let answer = described(&daemon, [127, 0, 0, 2]).await?;
+        let full = answer.starts_with("HTTP/1.1 503 ");
+        ensure!(!full || answer.contains("body_memory") && answer.contains("server.answer_share"), "{answer}");
+        ensure!(!full || answer.contains("retry-after: "), "{answer}");
+        full
+    })?;
+    // Other addresses have room, and so have short answers.
+    let answer = described(&daemon, [127, 0, 0, 3]).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200 "), "{answer:.200}");
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    drop(held);
+    let described = async || described(&daemon, [127, 0, 0, 2]).await;
+    eventually!("there is room again", 20, described().await?.starts_with("HTTP/1.1 200 "))?;
     daemon.assert_idle().await
 }
 

@@ -19,6 +19,12 @@ test('events are the same in whichever pieces they arrive', () => {
   }
 });
 
+test('an event has whatever its data says', () => {
+  for (const data of ['{"message":"a\u2028b\u2029c"}', 'a: b', ' a', '']) {
+    assert.deepEqual(new EventParser().push(`data: ${data}\n\n`), [{ type: 'message', data }]);
+  }
+});
+
 test('a filter leaves out what is empty', () => {
   const none = { patient_id: ' ', environment_type: '', status: '', key_id: '', from: '', to: '' };
   assert.equal(String(query(none, undefined)), '');

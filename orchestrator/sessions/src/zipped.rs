@@ -1,21 +1,22 @@
 //! Files as a zip that is made while it is read, so that large files take no memory.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
+use http::StatusCode;
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use warmpool_core::error::Cause;
-use warmpool_protocol::File;
+use warmpool_protocol::{File, FileSource};
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use crate::Error;
 use crate::session::{CommandGuard, Session};
 use crate::webdriver::explain_no_answer;
-use warmpool_workers::worker::Content;
+use warmpool_workers::worker::{AgentError, Content};
 
 /// Bytes that the zip writer has written and nobody has taken yet.
 #[derive(Clone, Default)]
@@ -82,17 +83,58 @@ pub async fn zipped_files(
         Ok(files) => files,
         Err(error) => return Err(explain_no_answer(session, error).await),
     };
-    let names = files.into_iter().filter(|file| file.complete && wanted(file)).map(|file| file.name).collect();
+    let files = entries(files, |file| file.complete && wanted(file));
     let archive =
-        Archive { session: Arc::clone(session), names, file: None, encoder: Some(ZipEncoder::new()), _busy: busy };
+        Archive { session: Arc::clone(session), files, file: None, encoder: Some(ZipEncoder::new()), _busy: busy };
     Ok(stream::try_unfold(archive, Archive::next))
+}
+
+/// A file of a session that is to be in an archive.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    /// Its name there, which no other has.
+    name: String,
+    /// Its name in the session.
+    file: String,
+    /// It is an upload, and a download has its name.
+    beside_download: bool,
+}
+
+/// What is in an archive of those files of a session that are wanted. An upload and a download may have one name, which an archive
+/// cannot have twice.
+fn entries(mut files: Vec<File>, wanted: impl Fn(&File) -> bool) -> VecDeque<Entry> {
+    let downloads: HashSet<String> =
+        files.iter().filter(|file| file.source == FileSource::Download).map(|file| file.name.clone()).collect();
+    files.retain(wanted);
+    files.sort_by_key(|file| file.source == FileSource::Upload);
+    let mut taken: HashSet<String> = files.iter().map(|file| file.name.clone()).collect();
+    let mut seen = HashSet::new();
+    let entry = |File { name: file, source, .. }| {
+        let name = if seen.insert(file.clone()) {
+            file.clone()
+        } else {
+            let mut others = (1..).map(|number: usize| numbered(&file, number));
+            others.find(|name| !taken.contains(name)).unwrap_or_default()
+        };
+        taken.insert(name.clone());
+        Entry { beside_download: source == FileSource::Upload && downloads.contains(&file), name, file }
+    };
+    files.into_iter().map(entry).collect()
+}
+
+/// A file name, as browsers change one that is taken.
+fn numbered(name: &str, number: usize) -> String {
+    match name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()) {
+        Some((stem, ending)) => format!("{stem} ({number}).{ending}"),
+        None => format!("{name} ({number})"),
+    }
 }
 
 /// An archive on its way.
 struct Archive {
     session: Arc<Session>,
     /// The files that are not begun yet.
-    names: VecDeque<String>,
+    files: VecDeque<Entry>,
     file: Option<Content>,
     /// Gone once the zip is complete.
     encoder: Option<ZipEncoder>,
@@ -104,11 +146,21 @@ impl Archive {
         let Some(mut encoder) = self.encoder.take() else { return Ok(None) };
         loop {
             let Some(file) = &mut self.file else {
-                let Some(name) = self.names.pop_front() else {
+                let Some(Entry { name, file, beside_download }) = self.files.pop_front() else {
                     return Ok(Some((encoder.finish()?.into(), self)));
                 };
-                self.file = Some(self.session.worker.agent.read_file(&name).await?);
-                encoder.begin(&name)?;
+                let agent = &self.session.worker.agent;
+                let content =
+                    if beside_download { agent.read_upload(&file).await } else { agent.read_file(&file).await };
+                match content {
+                    Ok(content) => {
+                        self.file = Some(content);
+                        encoder.begin(&name)?;
+                    }
+                    // It has gone since the list was made.
+                    Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
                 continue;
             };
             match file.frame().await {
@@ -132,6 +184,32 @@ impl Archive {
 mod tests {
     use super::*;
     use std::io::Read as _;
+
+    #[test]
+    fn files_of_one_name_have_two_in_an_archive() {
+        let (upload, download) = (FileSource::Upload, FileSource::Download);
+        let files = [("a.txt", upload), ("a.txt", download), ("a (1).txt", upload), ("b", upload), ("b", download)];
+        let file =
+            |(name, source): (&str, _)| File { name: name.to_owned(), size: 1, modified_ms: 0, source, complete: true };
+        let mut files: Vec<File> = files.into_iter().map(file).collect();
+        files.push(File { complete: false, ..file(("c", download)) });
+        files.push(file(("c", upload)));
+        let entries = entries(files, |file| file.complete);
+        let packed: Vec<(&str, &str, bool)> =
+            entries.iter().map(|entry| (&*entry.name, &*entry.file, entry.beside_download)).collect();
+        let wanted = [
+            ("a.txt", "a.txt", false),
+            ("b", "b", false),
+            ("a (2).txt", "a.txt", true),
+            ("a (1).txt", "a (1).txt", false),
+            ("b (1)", "b", true),
+            ("c", "c", true),
+        ];
+        assert_eq!(packed, wanted);
+        let mut encoder = ZipEncoder::new();
+        entries.iter().for_each(|entry| encoder.begin(&entry.name).unwrap());
+        assert!(encoder.begin("b").is_err(), "an archive has a name once");
+    }
 
     #[test]
     fn what_is_packed_in_pieces_is_one_zip() {

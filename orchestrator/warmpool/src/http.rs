@@ -3,7 +3,8 @@
 //! `server` accepts connections, as many of one address as `addresses` allows, and `stall` cuts those that do not read;
 //! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id;
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
-//! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
+//! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read; `answer` counts
+//! answers that are in memory as a whole;
 //! `credential` is what a request was admitted by, and `revocation` lets no stream and no wait outlast what admitted it; `headers` reads headers, `sse` writes streams of events; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and the console's routes; `site` has the other pages for people; `sign_in` lets people into the console.
 //!
@@ -23,6 +24,7 @@
 //! wrong before them; `revocation` asks again what admitted a request; `sign_ins` and `attempts` are the console's sign-ins and the failed ones.
 
 mod addresses;
+mod answer;
 mod app;
 mod attempts;
 mod audits;
@@ -95,7 +97,7 @@ use axum::{Router, middleware};
 use tower_http::compression::CompressionLayer;
 
 pub(crate) use app::{App, Parts};
-pub(crate) use budget::{Budget, KeylessBudget};
+pub(crate) use budget::{Budget, Purpose};
 pub(crate) use console::Console;
 pub(crate) use server::Listener;
 pub(crate) use server::serve;

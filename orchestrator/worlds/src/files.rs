@@ -65,11 +65,15 @@ impl Files {
         blocking(move || read(&path, &cipher)).await.map(Bytes::from).map_err(Into::into)
     }
 
-    /// Reads a whole file, if it is there.
+    /// Finds a file, if it is there.
     /// Errors: `Internal`.
-    pub(super) async fn find(&self, cipher: &Cipher, world: &WorldId, name: &str) -> Result<Option<Bytes>, Error> {
+    pub(super) async fn find(&self, cipher: &Cipher, world: &WorldId, name: &str) -> Result<Option<StoredFile>, Error> {
         let (path, cipher) = (self.path(world, name), cipher.clone());
-        blocking(move || found(read(&path, &cipher))).await.map(|bytes| bytes.map(Bytes::from)).map_err(Into::into)
+        let find = move || {
+            let size = found(fs::metadata(&path))?.map(|file| file.len());
+            Ok(size.map(|size| StoredFile { path, cipher, size }))
+        };
+        blocking(find).await.map_err(Into::into)
     }
 
     /// Removes one file, if it is there.
@@ -107,10 +111,28 @@ impl Files {
         self.folders.remove(world.as_str()).await.map_err(Into::into)
     }
 
-    /// The worlds that have files.
+    /// The worlds that have files. Whatever else lies beside them, such as `lost+found`, is not the daemon's.
     /// Errors: `Internal`.
     pub(super) async fn worlds(&self) -> Result<Vec<WorldId>, Error> {
-        Ok(self.folders.owners().await?.iter().map(|name| WorldId::from(name.as_str())).collect())
+        let names = self.folders.owners().await?;
+        Ok(names.iter().filter(|name| name.starts_with("wld_")).map(|name| WorldId::from(name.as_str())).collect())
+    }
+}
+
+/// A file that was found, and is not in memory yet.
+pub struct StoredFile {
+    path: PathBuf,
+    cipher: Cipher,
+    /// Its length on the disk, in bytes: its content is not longer.
+    pub size: u64,
+}
+
+impl StoredFile {
+    /// Reads all of it; nothing where it has gone meanwhile.
+    /// Errors: `Internal`.
+    pub async fn read(self) -> Result<Option<Bytes>, Error> {
+        let read = blocking(move || found(read(&self.path, &self.cipher))).await;
+        read.map(|bytes| bytes.map(Bytes::from)).map_err(Into::into)
     }
 }
 
@@ -146,8 +168,12 @@ mod tests {
         assert_eq!(files.get(&cipher, &world, "preview.jpg").await.unwrap(), "picture");
         assert!(files.get(&Cipher::new(&[2; 32]), &world, "preview.jpg").await.is_err());
         assert!(files.find(&cipher, &world, "depth.png").await.unwrap().is_none());
+        let file = files.find(&cipher, &world, "preview.jpg").await.unwrap().unwrap();
+        assert!(file.size >= 7);
+        assert_eq!(file.read().await.unwrap().unwrap(), "picture");
         let written = fs::read(files.path(&world, "preview.jpg")).unwrap();
         assert!(!written.windows(7).any(|part| part == b"picture"), "files are encrypted");
+        fs::create_dir(dir.path().join("worlds/lost+found")).unwrap();
         assert_eq!(files.worlds().await.unwrap(), std::slice::from_ref(&world));
         let full = Files::below(dir.path(), u64::MAX);
         let refused = full.put(&cipher, &world, "panorama.jpg", Bytes::from_static(b"x")).await;

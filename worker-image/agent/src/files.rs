@@ -147,23 +147,20 @@ impl Files {
         check_name(name)?;
         let elsewhere = self.elsewhere().into_iter().filter(|a| a.name == name).filter_map(|a| a.path);
         let places = [self.downloads().join(name)].into_iter().chain(elsewhere).chain([self.uploads().join(name)]);
-        let places: Vec<PathBuf> = places.collect();
-        let open = move || places.into_iter().find_map(|path| plain_file::open(&path).ok().map(|found| (found, path)));
-        let opened = tokio::task::spawn_blocking(open).await.map_err(|error| ApiError::internal(error.to_string()))?;
-        let ((file, metadata), path) = opened.ok_or_else(|| ApiError::not_found("no such file"))?;
-        Ok((fs::File::from_std(file), metadata.len(), path))
+        first_of(places.collect()).await
     }
 
     /// The bytes of a file: as many as it had when it was opened.
     pub(crate) async fn read(&self, name: &str) -> Result<Response<Body>, ApiError> {
         let (file, size, _) = self.open(name).await?;
-        let frames = ReaderStream::with_capacity(file.take(size), 64 << 10)
-            .map(|chunk| chunk.map(Frame::data).map_err(Into::into));
-        let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_LENGTH, size.into());
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        Ok(response)
+        Ok(content(file, size))
+    }
+
+    /// The bytes of what was stored for upload, also where a download has its name.
+    pub(crate) async fn read_upload(&self, name: &str) -> Result<Response<Body>, ApiError> {
+        check_name(name)?;
+        let (file, size, _) = first_of(vec![self.uploads().join(name)]).await?;
+        Ok(content(file, size))
     }
 
     /// Removes a file.
@@ -269,6 +266,24 @@ impl Files {
         let number = self.parts.fetch_add(1, Ordering::Relaxed);
         Part(self.root.join("incoming").join(number.to_string()))
     }
+}
+
+/// Opens the first of these files that is there. Returns its size too, and where it is.
+async fn first_of(places: Vec<PathBuf>) -> Result<(fs::File, u64, PathBuf), ApiError> {
+    let open = move || places.into_iter().find_map(|path| plain_file::open(&path).ok().map(|found| (found, path)));
+    let opened = tokio::task::spawn_blocking(open).await.map_err(|error| ApiError::internal(error.to_string()))?;
+    let ((file, metadata), path) = opened.ok_or_else(|| ApiError::not_found("no such file"))?;
+    Ok((fs::File::from_std(file), metadata.len(), path))
+}
+
+fn content(file: fs::File, size: u64) -> Response<Body> {
+    let frames =
+        ReaderStream::with_capacity(file.take(size), 64 << 10).map(|chunk| chunk.map(Frame::data).map_err(Into::into));
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, size.into());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response
 }
 
 /// A file that is being received. It is removed unless it is renamed.
@@ -393,12 +408,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upload_is_renamed_and_removed_beside_a_download_of_its_name() {
+    async fn an_upload_is_read_renamed_and_removed_beside_a_download_of_its_name() {
         let home = tempfile::tempdir().unwrap();
         let files = Files::new(home.path().join("files")).unwrap();
         std::fs::write(files.downloads().join("a.txt"), "the page's").unwrap();
         let (part, size) = files.receive(chunks(&["mine"]), 4).await.unwrap();
         files.keep(part, "a.txt", size).await.unwrap();
+        let read = async |answer: Response<Body>| answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(read(files.read("a.txt").await.unwrap()).await, "the page's");
+        assert_eq!(read(files.read_upload("a.txt").await.unwrap()).await, "mine");
         let renamed = files.rename_upload("a.txt", "b.txt").await.unwrap();
         assert_eq!((renamed.name.as_str(), renamed.size), ("b.txt", 4));
         assert_eq!(std::fs::read_to_string(&renamed.path).unwrap(), "mine");

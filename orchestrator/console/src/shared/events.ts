@@ -27,7 +27,8 @@ export class EventParser {
       [this.#type, this.#data] = ['', []];
       return found ? [event] : [];
     }
-    const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line) ?? [];
+    // U+2028 and U+2029 end no line here, so the dot has to match them too.
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
     if (field === 'event') this.#type = value ?? '';
     else if (field === 'data') this.#data.push(value ?? '');
     return [];

@@ -67,7 +67,15 @@ impl OpenedSession {
     }
 }
 
+/// The right to look for a session by its name and to make it, until it is dropped.
+pub struct NameTurn(#[expect(dead_code, reason = "it is held")] OwnedMutexGuard<()>);
+
 impl Sessions {
+    /// Waits until nobody else with this key looks for a session of this name or makes it.
+    pub async fn name_turn(&self, owner: &KeyId, name: &str) -> NameTurn {
+        NameTurn(self.shared.names.turn(owner, name).lock_owned().await)
+    }
+
     /// Joins the live session of the name in `options`, or creates one: always where they have no name. `may_join` compares
     /// what the caller asks for with what the session was asked to be.
     /// Errors: those of `may_join` and of [`Sessions::create`].

@@ -125,7 +125,7 @@ impl Daemon {
             tasks: tasks.clone(),
             drain: drain.clone(),
         });
-        let console = &config.console;
+        let (console, server) = (&config.console, &config.server);
         let (timeout, max_per_key) = (console.sign_in_timeout, console.max_sign_ins_per_key);
         let sign_ins = http::SignIns::load(store.clone(), keys.clone(), timeout, max_per_key).await?;
         let app = App::new(Parts {
@@ -147,11 +147,13 @@ impl Daemon {
             store,
             drain,
             metrics,
-            bodies: http::Budget::new(config.server.body_memory),
-            keyless_bodies: http::KeylessBudget::new(
-                config.server.keyless_body_memory,
-                config.server.keyless_body_share,
+            bodies: http::Budget::new(http::Purpose::Bodies, server.body_memory, server.body_share),
+            keyless_bodies: http::Budget::new(
+                http::Purpose::KeylessBodies,
+                server.keyless_body_memory,
+                server.keyless_body_share,
             ),
+            answers: http::Budget::new(http::Purpose::Answers, server.answer_memory, server.answer_share),
             recovery: recovery.map(Arc::new),
             started: Instant::now(),
             description: http::describe(&config),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use metrics_exporter_prometheus::PrometheusHandle;
 use warmpool_protocol::Snapshot;
 
-use super::budget::{Budget, KeylessBudget};
+use super::budget::Budget;
 use super::console::Console;
 use super::openapi::Description;
 use super::sign_ins::SignIns;
@@ -76,7 +76,9 @@ pub(crate) struct Parts {
     /// The memory that bodies of requests may take whose key is known.
     pub bodies: Budget,
     /// The memory that bodies of requests may take whose key is in them, or that need none.
-    pub keyless_bodies: KeylessBudget,
+    pub keyless_bodies: Budget,
+    /// The memory that answers may take which are in memory as a whole.
+    pub answers: Budget,
     /// What had to be mended when the store was opened.
     pub recovery: Option<Arc<Recovery>>,
     /// When the daemon started.

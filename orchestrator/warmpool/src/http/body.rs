@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::App;
-use super::budget::{BodyReservation, SHARE};
+use super::budget::{Holder, KEYLESS_SHARE, Reservation};
 use super::forwarded_body::broke_off;
 use super::headers::media_type;
 use super::json_size::{JsonSize, SizeError, measure};
@@ -30,7 +30,9 @@ const SHORT: usize = 64 << 10;
 /// A body in memory, with its share of the budget until it is dropped.
 pub(super) struct Text {
     bytes: Bytes,
-    part: BodyReservation,
+    part: Reservation,
+    /// What was made of it takes so many bytes.
+    made: u64,
 }
 
 impl Deref for Text {
@@ -76,13 +78,22 @@ impl Text {
     /// Makes room for a copy of the text itself.
     /// Errors: `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn reserve_copy(&mut self) -> Result<(), Error> {
-        self.part.grow(self.bytes.len() as u64)
+        let length = self.bytes.len() as u64;
+        self.part.grow(length)?;
+        self.made = length;
+        Ok(())
     }
 
     /// Makes room for as many more copies of what was made of it.
     /// Errors: `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn reserve_copies(&mut self, times: usize) -> Result<(), Error> {
         self.off_reactor(|text| text.reserve_parsed(times as u64).map(drop))
+    }
+
+    /// Drops the text, and all it holds of the budget but for what was made of it once: whoever goes on with that may have to wait.
+    pub(super) fn kept(mut self) -> Reservation {
+        self.part.shrink_to(self.made);
+        self.part
     }
 
     /// Measures what it is when parsed, and takes this multiple of that from the budget.
@@ -93,6 +104,7 @@ impl Text {
             Err(SizeError::TooLarge) => return Err(self.part.too_heavy()),
         };
         self.part.grow(size.bytes.saturating_mul(times))?;
+        self.made = size.bytes;
         Ok(size)
     }
 
@@ -109,12 +121,12 @@ impl Text {
 /// Reads a body of at most `limit` bytes; `setting` is the limit's name.
 /// Errors: `BodyTooLarge`, `BodyTimeout`, `BodyTooHeavy`, `BodyMemory`, and `InvalidBody` when it breaks off.
 pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static str) -> Result<Text, Error> {
-    read_into(app.bodies.part(), app, body, limit, setting).await
+    read_into(app.bodies.part(Holder::of_request()), app, body, limit, setting).await
 }
 
 /// The same with the part of a budget that the text shall have.
 async fn read_into(
-    mut part: BodyReservation,
+    mut part: Reservation,
     app: &App,
     body: Body,
     limit: u64,
@@ -137,7 +149,7 @@ async fn read_into(
                 bytes.extend_from_slice(&data);
             }
         }
-        Ok(Text { bytes: bytes.freeze(), part })
+        Ok(Text { bytes: bytes.freeze(), part, made: 0 })
     };
     timeout(after, read).await.unwrap_or(Err(Error::BodyTimeout { after }))
 }
@@ -198,8 +210,8 @@ pub(super) async fn keyless_text(
     setting: &'static str,
 ) -> Result<Text, Error> {
     let share = app.config.server.keyless_body_share.bytes();
-    let (limit, setting) = if share < limit { (share, SHARE) } else { (limit, setting) };
-    json_object(read_into(app.keyless_bodies.part(address), app, body, limit, setting).await?, headers)
+    let (limit, setting) = if share < limit { (share, KEYLESS_SHARE) } else { (limit, setting) };
+    json_object(read_into(app.keyless_bodies.part(Holder::at(address)), app, body, limit, setting).await?, headers)
 }
 
 fn json_object(mut text: Text, headers: &HeaderMap) -> Result<Text, Error> {
@@ -222,7 +234,7 @@ mod tests {
     use serde::Deserialize;
     use warmpool_config::ByteSize;
 
-    use super::super::budget::Budget;
+    use super::super::budget::{Budget, Purpose};
     use super::*;
     use warmpool_api::Object;
     use warmpool_core::error::Fault as _;
@@ -243,8 +255,13 @@ mod tests {
     }
 
     fn parse(text: &str) -> Result<Outer, Error> {
-        let part = Budget::new(ByteSize(1 << 20)).part();
-        Text { bytes: Bytes::copy_from_slice(text.as_bytes()), part }.parse()
+        text_of(text, &Budget::new(Purpose::Bodies, ByteSize(1 << 20), ByteSize(1 << 20))).parse()
+    }
+
+    fn text_of(text: &str, budget: &Budget) -> Text {
+        let mut part = budget.part(Holder::of_request());
+        part.grow(text.len() as u64).unwrap();
+        Text { bytes: Bytes::copy_from_slice(text.as_bytes()), part, made: 0 }
     }
 
     fn field_of(text: &str) -> String {
@@ -262,6 +279,20 @@ mod tests {
         assert_eq!(field_of(r#"{"number": 1, "number": 1}"#), "number");
         assert_eq!(field_of(r#"{"wrong": 1}"#), "wrong");
         assert_eq!(field_of(r#"{"inner": {"width": 1, "wrong": 1}}"#), "inner.wrong");
+    }
+
+    #[test]
+    fn who_waits_holds_no_more_than_what_was_made_of_the_body() {
+        let budget = Budget::new(Purpose::Bodies, ByteSize(64 << 10), ByteSize(64 << 10));
+        let long = format!(r#"{{"x": "{}"}}"#, "y".repeat(16 << 10));
+        let mut text = text_of(&long, &budget);
+        text.value().unwrap();
+        let fits = |kibibytes: u64| budget.part(Holder::of_request()).grow(kibibytes << 10).is_ok();
+        assert!(!fits(20), "the text and two copies");
+        let kept = text.kept();
+        assert!(fits(40) && !fits(60), "one of them");
+        drop(kept);
+        assert!(fits(64));
     }
 
     #[test]

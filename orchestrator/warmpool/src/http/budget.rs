@@ -1,5 +1,6 @@
-//! Budgets for the memory of request bodies: their text while it arrives, and the values parsed from it. There is one for those
-//! whose key is known, and a smaller one for those whose key is in them, or that need none: strangers hold up strangers alone.
+//! Budgets of memory. One is for request bodies, their text while it arrives and the values parsed from it; a smaller one for bodies
+//! whose key is in them, or that need none: strangers hold up strangers alone. A third is for answers that are in memory as a whole. Of
+//! each, one key or address may hold a share, so nobody holds up all the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,164 +10,199 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::addresses::one_client;
+use super::reply::REQUEST;
 use crate::http::error::Error;
 use warmpool_config::ByteSize;
+use warmpool_keys::KeyId;
 
 /// Bytes of one permit.
 const UNIT: u64 = 1 << 10;
 
-/// The setting of the budget of those whose key is known.
-const MEMORY: &str = "server.body_memory";
 /// The setting of what one address may hold of the budget of strangers.
-pub(super) const SHARE: &str = "server.keyless_body_share";
+pub(super) const KEYLESS_SHARE: &str = "server.keyless_body_share";
 
-/// The memory that the bodies of all requests may take together. Clones share it.
+/// What the memory of a budget is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Bodies of requests whose key is known.
+    Bodies,
+    /// Bodies of all other requests.
+    KeylessBodies,
+    /// Answers.
+    Answers,
+}
+
+impl Purpose {
+    /// The setting of what one key or address may hold.
+    const fn share(self) -> &'static str {
+        match self {
+            Self::Bodies => "server.body_share",
+            Self::KeylessBodies => KEYLESS_SHARE,
+            Self::Answers => "server.answer_share",
+        }
+    }
+
+    /// Others hold too much of the whole budget.
+    const fn full(self) -> Error {
+        match self {
+            Self::Bodies => Error::BodyMemory,
+            Self::KeylessBodies => Error::KeylessBodyMemory,
+            Self::Answers => Error::AnswerMemory,
+        }
+    }
+
+    /// The same key or address holds too much of its share.
+    const fn share_full(self) -> Error {
+        match self {
+            Self::Bodies => Error::KeyBodyMemory,
+            Self::KeylessBodies | Self::Answers => self.full(),
+        }
+    }
+
+    /// The whole share would not be enough.
+    const fn too_heavy(self, limit: u64) -> Error {
+        match self {
+            Self::Bodies | Self::KeylessBodies => Error::BodyTooHeavy { limit, setting: self.share() },
+            Self::Answers => Error::AnswerMemory,
+        }
+    }
+}
+
+/// Whose share something counts against.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Holder {
+    /// Whoever has this key.
+    Key(KeyId),
+    /// A client without a key, by what it can choose its addresses from.
+    Address(IpAddr),
+}
+
+impl Holder {
+    /// The client at an address, whose key is not known.
+    pub(super) fn at(address: IpAddr) -> Self {
+        Self::Address(one_client(address))
+    }
+
+    /// Whoever sent the request that this task answers, as far as that is known by now.
+    pub(super) fn of_request() -> Self {
+        let known = REQUEST.try_with(|asked| match asked.notes.caller.get() {
+            Some((key, _)) => Self::Key(key.clone()),
+            None => Self::at(asked.address),
+        });
+        known.unwrap_or_else(|_| Self::Address(IpAddr::from([0; 4])))
+    }
+}
+
+/// Memory for one purpose, of which each key or address has a share at most. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
+    purpose: Purpose,
     units: Arc<Semaphore>,
-    total: u64,
+    share: u64,
+    held: Arc<Mutex<HashMap<Holder, u64>>>,
 }
 
 impl Budget {
-    /// A budget of `total` bytes, which nobody holds any of yet.
-    pub(crate) fn new(total: ByteSize) -> Self {
+    /// A budget of `total` bytes, of which one key or address may hold `share`, and nobody holds any yet.
+    pub(crate) fn new(purpose: Purpose, total: ByteSize, share: ByteSize) -> Self {
         let units = usize::try_from(total.bytes() / UNIT).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        Self { units: Arc::new(Semaphore::new(units)), total: total.bytes() }
+        let share = share.bytes().min(total.bytes());
+        Self { purpose, units: Arc::new(Semaphore::new(units)), share, held: Arc::default() }
     }
 
-    /// A part of it that is empty yet.
-    pub(super) fn part(&self) -> BodyReservation {
-        BodyReservation { budget: self.clone(), bytes: 0, permit: None, share: None }
-    }
-}
-
-/// The memory that the bodies of all strangers may take together, of which each address has a share at most. Clones share it.
-#[derive(Debug, Clone)]
-pub(crate) struct KeylessBudget {
-    budget: Budget,
-    share: u64,
-    held: Arc<Mutex<HashMap<IpAddr, u64>>>,
-}
-
-impl KeylessBudget {
-    /// A budget of `total` bytes, of which one address may hold `share`.
-    pub(crate) fn new(total: ByteSize, share: ByteSize) -> Self {
-        Self { budget: Budget::new(total), share: share.bytes(), held: Arc::default() }
-    }
-
-    /// A part of it that is empty yet, for a body from this address.
-    pub(super) fn part(&self, address: IpAddr) -> BodyReservation {
-        let share =
-            AddressShare { held: Arc::clone(&self.held), address: one_client(address), limit: self.share, bytes: 0 };
-        BodyReservation { share: Some(share), ..self.budget.part() }
+    /// A part of it for this holder that is empty yet.
+    pub(super) fn part(&self, holder: Holder) -> Reservation {
+        Reservation { budget: self.clone(), holder, bytes: 0, permit: None }
     }
 }
 
-/// What one body holds of the share of its address; given back when dropped.
+/// What one body or answer holds of a budget; given back when dropped.
 #[derive(Debug)]
-struct AddressShare {
-    held: Arc<Mutex<HashMap<IpAddr, u64>>>,
-    address: IpAddr,
-    limit: u64,
-    bytes: u64,
-}
-
-impl AddressShare {
-    /// Takes as much as it needs to hold `bytes`.
-    /// Errors: `BodyTooHeavy` when the whole share would not be enough, `KeylessBodyMemory` when other bodies hold too much of it.
-    fn grow_to(&mut self, bytes: u64) -> Result<(), Error> {
-        if bytes > self.limit {
-            return Err(Error::BodyTooHeavy { limit: self.limit, setting: SHARE });
-        }
-        let more = bytes.saturating_sub(self.bytes);
-        let mut held = self.held.lock();
-        let all = held.entry(self.address).or_default();
-        if all.saturating_add(more) > self.limit {
-            return Err(Error::KeylessBodyMemory);
-        }
-        *all += more;
-        self.bytes += more;
-        Ok(())
-    }
-}
-
-impl Drop for AddressShare {
-    fn drop(&mut self) {
-        let mut held = self.held.lock();
-        if let Some(all) = held.get_mut(&self.address) {
-            *all = all.saturating_sub(self.bytes);
-            if *all == 0 {
-                held.remove(&self.address);
-            }
-        }
-    }
-}
-
-/// What one body holds of the budget; given back when dropped.
-#[derive(Debug)]
-pub(super) struct BodyReservation {
+pub(super) struct Reservation {
     budget: Budget,
+    holder: Holder,
     bytes: u64,
     permit: Option<OwnedSemaphorePermit>,
-    /// Of a stranger's body.
-    share: Option<AddressShare>,
 }
 
-impl BodyReservation {
-    /// How much it could hold if nobody else held anything, and the setting that says so.
-    fn limit(&self) -> (u64, &'static str) {
-        match &self.share {
-            Some(share) => (share.limit, SHARE),
-            None => (self.budget.total, MEMORY),
-        }
-    }
-
-    /// How much more it could hold if nobody else held anything.
+impl Reservation {
+    /// How much more it could hold if nothing else were held.
     pub(super) fn room(&self) -> u64 {
-        self.limit().0.saturating_sub(self.bytes)
+        self.budget.share.saturating_sub(self.bytes)
     }
 
     /// The budget could not hold this even if it were empty.
     pub(super) fn too_heavy(&self) -> Error {
-        let (limit, setting) = self.limit();
-        Error::BodyTooHeavy { limit, setting }
+        self.budget.purpose.too_heavy(self.budget.share)
     }
 
-    /// Holds as much of `budget` instead: the body's key is known by now.
-    /// Errors: those of [`BodyReservation::grow`].
+    /// Holds as much of `budget` instead, for whoever sent the request: its key is known by now.
+    /// Errors: those of [`Reservation::grow`].
     pub(super) fn move_to(&mut self, budget: &Budget) -> Result<(), Error> {
-        let mut part = budget.part();
+        let mut part = budget.part(Holder::of_request());
         part.grow(self.bytes)?;
         *self = part;
         Ok(())
     }
 
     /// Takes `more` bytes. It never waits, so that no two bodies can wait for each other.
-    /// Errors: `BodyTooHeavy` when the whole budget would not be enough, `BodyMemory` or `KeylessBodyMemory` when others hold too
-    /// much of it now.
+    /// Errors: `BodyTooHeavy` when the whole share would not be enough, `BodyMemory`, `KeyBodyMemory` or `KeylessBodyMemory` when
+    /// too much of it is held now; `AnswerMemory` for both in the budget for answers.
     pub(super) fn grow(&mut self, more: u64) -> Result<(), Error> {
         let bytes = self.bytes.saturating_add(more);
-        let held = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let units = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
-        if bytes > self.budget.total {
+        if bytes > self.budget.share {
             return Err(self.too_heavy());
         }
-        if let Some(share) = &mut self.share {
-            share.grow_to(bytes)?;
-        }
-        if let Some(missing) = units.checked_sub(held).filter(|missing| *missing > 0) {
+        let missing = units(bytes).saturating_sub(self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+        let taken = if missing > 0 {
             let missing = u32::try_from(missing).map_err(|_| self.too_heavy())?;
             let taken = Arc::clone(&self.budget.units).try_acquire_many_owned(missing);
-            let full = |_| if self.share.is_some() { Error::KeylessBodyMemory } else { Error::BodyMemory };
-            let taken = taken.map_err(full)?;
-            match &mut self.permit {
-                Some(permit) => permit.merge(taken),
-                None => self.permit = Some(taken),
+            Some(taken.map_err(|_| self.budget.purpose.full())?)
+        } else {
+            None
+        };
+        {
+            let mut held = self.budget.held.lock();
+            let all = held.get(&self.holder).map_or(more, |all| all.saturating_add(more));
+            if all > self.budget.share {
+                return Err(self.budget.purpose.share_full());
             }
+            held.insert(self.holder.clone(), all);
         }
         self.bytes = bytes;
+        match (&mut self.permit, taken) {
+            (Some(permit), Some(taken)) => permit.merge(taken),
+            (permit @ None, taken) => *permit = taken,
+            (Some(_), None) => {}
+        }
         Ok(())
     }
+
+    /// Gives back what it holds beyond these bytes.
+    pub(super) fn shrink_to(&mut self, bytes: u64) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.bytes -= less;
+        let excess = self.permit.as_ref().map_or(0, |permit| permit.num_permits().saturating_sub(units(self.bytes)));
+        drop(self.permit.as_mut().and_then(|permit| permit.split(excess)));
+        let mut held = self.budget.held.lock();
+        if let Some(all) = held.get_mut(&self.holder) {
+            *all = all.saturating_sub(less);
+            if *all == 0 {
+                held.remove(&self.holder);
+            }
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+/// How many permits so many bytes take.
+fn units(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -174,14 +210,26 @@ mod tests {
     use super::*;
     use warmpool_core::error::Fault as _;
 
+    fn bodies(total: u64, share: u64) -> Budget {
+        Budget::new(Purpose::Bodies, ByteSize(total * UNIT), ByteSize(share * UNIT))
+    }
+
+    fn addresses() -> [Holder; 2] {
+        ["192.0.2.1", "192.0.2.2"].map(|address| Holder::at(address.parse().unwrap()))
+    }
+
+    fn keys() -> [Holder; 2] {
+        ["0123456789ab", "fedcba987654"].map(|id| Holder::Key(id.parse().unwrap()))
+    }
+
     #[test]
     fn a_part_is_given_back_when_it_is_dropped() {
-        let budget = Budget::new(ByteSize(10 * UNIT));
-        let mut first = budget.part();
+        let (budget, [key, other]) = (bodies(10, 10), keys());
+        let mut first = budget.part(key);
         for _ in 0..8 {
             first.grow(UNIT / 2).unwrap();
         }
-        let mut second = budget.part();
+        let mut second = budget.part(other);
         second.grow(6 * UNIT).unwrap();
         assert!(matches!(first.grow(1), Err(Error::BodyMemory)));
         drop(second);
@@ -189,34 +237,54 @@ mod tests {
         assert!(matches!(first.grow(1), Err(Error::BodyTooHeavy { .. })));
         drop(first);
         assert_eq!(budget.units.available_permits(), 10);
+        assert!(budget.held.lock().is_empty());
     }
 
     #[test]
     fn what_never_fits_differs_from_what_does_not_fit_now() {
-        let budget = Budget::new(ByteSize(4 * UNIT));
-        assert!(matches!(budget.part().grow(5 * UNIT), Err(Error::BodyTooHeavy { limit: 4096, .. })));
-        assert!(matches!(budget.part().grow(u64::MAX), Err(Error::BodyTooHeavy { .. })));
-        let mut all = budget.part();
+        let (budget, [key, other]) = (bodies(4, 4), keys());
+        assert!(matches!(budget.part(key.clone()).grow(5 * UNIT), Err(Error::BodyTooHeavy { limit: 4096, .. })));
+        assert!(matches!(budget.part(key.clone()).grow(u64::MAX), Err(Error::BodyTooHeavy { .. })));
+        let mut all = budget.part(key);
         all.grow(4 * UNIT).unwrap();
-        let refused = budget.part().grow(1).unwrap_err();
+        let refused = budget.part(other).grow(1).unwrap_err();
         assert_eq!(refused.code().status(), 503);
         assert!(refused.retry_after().is_some());
     }
 
     #[test]
+    fn no_key_holds_more_than_its_share() {
+        let (budget, [key, other]) = (bodies(10, 6), keys());
+        let mut parts = [budget.part(key.clone()), budget.part(key.clone())];
+        parts.iter_mut().for_each(|part| part.grow(3 * UNIT).unwrap());
+        let refused = budget.part(key.clone()).grow(1).unwrap_err();
+        assert!(matches!(refused, Error::KeyBodyMemory) && refused.code().status() == 503, "{refused}");
+        budget.part(other.clone()).grow(4 * UNIT).unwrap();
+        assert_eq!(budget.units.available_permits(), 4, "what is refused takes nothing");
+        // A body that has been read needs less.
+        parts[0].shrink_to(UNIT);
+        budget.part(key).grow(2 * UNIT).unwrap();
+        parts[0].grow(2 * UNIT).unwrap();
+        drop(parts);
+        assert_eq!(budget.units.available_permits(), 10);
+        assert!(budget.held.lock().is_empty());
+        assert!(matches!(budget.part(other).grow(7 * UNIT), Err(Error::BodyTooHeavy { limit: 6144, .. })));
+    }
+
+    #[test]
     fn strangers_hold_up_strangers_alone() {
-        let budget = Budget::new(ByteSize(10 * UNIT));
-        let keyless = KeylessBudget::new(ByteSize(5 * UNIT), ByteSize(3 * UNIT));
-        let [one, two]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
-        let mut first = keyless.part(one);
+        let budget = bodies(10, 10);
+        let keyless = Budget::new(Purpose::KeylessBodies, ByteSize(5 * UNIT), ByteSize(3 * UNIT));
+        let [one, two] = addresses();
+        let mut first = keyless.part(one.clone());
         first.grow(2 * UNIT).unwrap();
-        assert!(matches!(first.grow(2 * UNIT), Err(Error::BodyTooHeavy { limit: 3072, setting: SHARE })));
+        assert!(matches!(first.grow(2 * UNIT), Err(Error::BodyTooHeavy { limit: 3072, setting: KEYLESS_SHARE })));
         // Another body from there, and one from elsewhere.
-        assert!(matches!(keyless.part(one).grow(2 * UNIT), Err(Error::KeylessBodyMemory)));
-        let mut second = keyless.part(two);
+        assert!(matches!(keyless.part(one.clone()).grow(2 * UNIT), Err(Error::KeylessBodyMemory)));
+        let mut second = keyless.part(two.clone());
         second.grow(3 * UNIT).unwrap();
         assert!(matches!(first.grow(UNIT), Err(Error::KeylessBodyMemory)), "all of them together");
-        budget.part().grow(10 * UNIT).unwrap();
+        budget.part(two).grow(10 * UNIT).unwrap();
 
         // Once its key is known it is a stranger's no more.
         first.move_to(&budget).unwrap();
@@ -224,7 +292,7 @@ mod tests {
         keyless.part(one).grow(2 * UNIT).unwrap();
         assert!(matches!(second.move_to(&budget), Err(Error::BodyMemory)));
         drop((first, second));
-        assert_eq!((budget.units.available_permits(), keyless.budget.units.available_permits()), (10, 5));
+        assert_eq!((budget.units.available_permits(), keyless.units.available_permits()), (10, 5));
         assert!(keyless.held.lock().is_empty());
     }
 }

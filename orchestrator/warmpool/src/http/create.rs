@@ -113,11 +113,13 @@ pub(super) async fn webdriver(
 async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
     let limit = app.config.server.max_body.bytes().max(app.config.session.max_state.bytes());
     let read = body::json_within::<CreateRequest>(app, headers, body, limit, "session.max_state").await;
-    let (request, _text) = match kind {
+    let (request, text) = match kind {
         Kind::DevTools => read.map_err(|error| error.map_field(|error| error.without_field(APP_NAME)))?,
         Kind::WebDriver | Kind::Task => read?,
     };
-    let session = app.sessions.create(key, request.options(kind, &app.config)?).await?.confirm()?;
+    let options = request.options(kind, &app.config)?;
+    let _kept = text.kept();
+    let session = app.sessions.create(key, options).await?.confirm()?;
     app.recorder.start(&session, &app.drain);
     Ok(session)
 }

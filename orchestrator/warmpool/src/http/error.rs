@@ -154,12 +154,24 @@ pub(crate) enum Error {
         "the bodies of other requests take all the memory that there is for them: try again later, or raise `server.body_memory`"
     )]
     BodyMemory,
+    /// The bodies of other requests of the same key, or of its address where its key is not known yet, take all that one may have.
+    #[error(
+        "the bodies of your other requests take all the memory that one key may have for them: try again later, or raise \
+         `server.body_share`"
+    )]
+    KeyBodyMemory,
     /// The bodies of other requests without a key in a header take the memory that there is for such bodies.
     #[error(
         "the bodies of other requests without a key in a header take all the memory that there is for them: send a key in a header, \
          where the call has one; try again later; or raise `server.keyless_body_memory` and `server.keyless_body_share`"
     )]
     KeylessBodyMemory,
+    /// Answers that their clients have not taken yet take the memory that there is for answers.
+    #[error(
+        "answers that their clients have not read yet take all the memory that there is for them: read yours, try again later, or \
+         raise `server.answer_memory` and `server.answer_share`"
+    )]
+    AnswerMemory,
     /// The body did not arrive in time.
     #[error("the body did not arrive: nothing, or not all of it, came within {} seconds (`server.body_timeout`)", after.as_secs())]
     BodyTimeout {
@@ -206,7 +218,7 @@ impl Fault for Error {
             Self::Conflict { .. } => Code::Conflict,
             Self::BodyTooLarge { .. } => Code::BodyTooLarge,
             Self::BodyTooHeavy { .. } => Code::BodyTooHeavy,
-            Self::BodyMemory | Self::KeylessBodyMemory => Code::BodyMemory,
+            Self::BodyMemory | Self::KeyBodyMemory | Self::KeylessBodyMemory | Self::AnswerMemory => Code::BodyMemory,
             Self::BodyTimeout { .. } => Code::BodyTimeout,
             Self::AddressLimit { .. } => Code::AddressLimit,
             Self::MediaType => Code::UnsupportedMediaType,

@@ -105,9 +105,8 @@ async fn run(app: App, query: PageQuery, parts: Parts, body: Body, checked: Chec
         false => body::json_within(&app, &parts.headers, body, most, MAX_BODY).await?,
     };
     let call = checked(code, runner, asked.engine)?;
-    let response = asked.carry_out(&app, call).await?;
-    drop(text);
-    Ok(response)
+    let _kept = text.kept();
+    asked.carry_out(&app, call).await
 }
 
 /// What a call is told that needs a script which the daemon does not have.

@@ -18,7 +18,7 @@ use url::{Host, Url};
 
 use super::App;
 use super::console::RequestLine;
-use super::peer::Peer;
+use super::peer::{ClientAddress, Peer};
 use super::reply::{self, REQUEST, RequestContext, RequestNotes};
 use super::revocation;
 use super::route::{Route, RouteTable, Traffic, form_of_unknown};
@@ -47,7 +47,9 @@ pub(super) async fn guard(
     let traced = traced(&request, route.as_deref());
     let header = HeaderValue::try_from(id.as_str());
     let notes = Arc::<RequestNotes>::default();
-    let asked = RequestContext { id: id.clone(), form, path, notes: Arc::clone(&notes) };
+    let address = ClientAddress::of(&app.config, request.extensions(), request.headers());
+    let answers = app.answers.clone();
+    let asked = RequestContext { id: id.clone(), form, path, address, answers, notes: Arc::clone(&notes) };
     let line = RequestLine::begin(&request, route.as_ref(), id);
     request.extensions_mut().insert(routes);
     let work = async {

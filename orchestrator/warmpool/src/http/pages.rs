@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use url::form_urlencoded;
 
 use super::App;
+use super::answer;
 use super::auth::verify;
 use super::body;
 use super::create;
@@ -261,9 +262,8 @@ pub(super) async fn carry_out_json<B: DeserializeOwned, C: Into<Call>>(
     let mut text = body::json_text(app, &parts.headers, body, most, MAX_BODY).await?;
     // A body may be large, and the regular expressions in it take their time.
     let call = blocking::in_place(|| call(text.parse::<B>()?, asked.engine))?;
-    let response = asked.carry_out(app, call).await?;
-    drop(text);
-    Ok(response)
+    let _kept = text.kept();
+    asked.carry_out(app, call).await
 }
 
 /// What a call's key and query say.
@@ -298,7 +298,7 @@ impl CallParameters {
         let pages = warmpool_pages::Pages::new(app.sessions.clone(), app.config.clone());
         let answer = pages.perform(self.key, self.options, call, self.limit).await?;
         let body = match answer.body {
-            AnswerBody::Whole(bytes) => Body::from(bytes),
+            AnswerBody::Whole(bytes) => answer::whole(bytes)?,
             AnswerBody::Pieces(pieces) => Body::from_stream(pieces.into_stream()),
         };
         let mut response = download(body, "application/octet-stream");

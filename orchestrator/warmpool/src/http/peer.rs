@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use http::{Extensions, HeaderMap};
 
 use super::App;
 use crate::http::error::Error;
+use warmpool_config::Config;
 
 /// The connection a request came on.
 #[derive(Debug, Clone, Copy)]
@@ -24,11 +26,17 @@ impl FromRequestParts<App> for ClientAddress {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
-        let forwarded =
-            parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
+        Ok(Self(Self::of(&app.config, &parts.extensions, &parts.headers)))
+    }
+}
+
+impl ClientAddress {
+    /// The address of a request's client.
+    pub(super) fn of(config: &Config, extensions: &Extensions, headers: &HeaderMap) -> IpAddr {
+        let peer = extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
+        let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
         // A proxy adds the address that it sees to those that the client has claimed.
-        let forwarded = forwarded.filter(|_| app.config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
-        Ok(Self(forwarded.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)))
+        let forwarded = forwarded.filter(|_| config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
+        forwarded.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)
     }
 }

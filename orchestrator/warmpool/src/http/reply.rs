@@ -1,5 +1,6 @@
 //! Errors as responses: the one place where they get a status and a body.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
@@ -14,6 +15,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::answer;
+use super::budget::Budget;
 use super::credential::Credential;
 use super::hosted;
 use super::route::{Route, RouteTable};
@@ -33,6 +36,10 @@ pub(super) struct RequestContext {
     pub(super) form: Form,
     /// Its path, as far as it may be repeated.
     pub(super) path: String,
+    /// The address of its client.
+    pub(super) address: IpAddr,
+    /// The memory for its answer.
+    pub(super) answers: Budget,
     /// What the log of requests is to know of it.
     pub(super) notes: Arc<RequestNotes>,
 }
@@ -117,17 +124,18 @@ fn log(error: &dyn Fault) {
 }
 
 pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => (
+    // An error fits always, so this goes no deeper than once.
+    match serde_json::to_vec(body).map_err(Error::internal).and_then(answer::whole) {
+        Ok(body) => (
             status,
             [
                 (CONTENT_TYPE, HeaderValue::from_static("application/json")),
                 (CACHE_CONTROL, HeaderValue::from_static("no-store")),
             ],
-            bytes,
+            body,
         )
             .into_response(),
-        Err(error) => Error::internal(error).into_response(),
+        Err(error) => error.into_response(),
     }
 }
 

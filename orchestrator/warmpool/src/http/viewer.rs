@@ -6,6 +6,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, VARY, X
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::App;
+use super::answer;
 use super::console;
 use super::credential::Credential;
 use super::headers::wants;
@@ -72,7 +73,10 @@ pub(super) async fn file(
         _ => {
             let unknown = || warmpool_sessions::Error::UnknownFile { name: name.chars().take(100).collect() };
             let (picture, media_type) = app.worlds.picture(&record, &name).await?.ok_or_else(unknown)?;
-            ([(CONTENT_TYPE, HeaderValue::from_static(media_type))], picture).into_response()
+            // It is in memory as a whole, so there has to be room before it is read.
+            let memory = answer::reserve(picture.size)?;
+            let picture = picture.read().await?.ok_or_else(unknown)?;
+            ([(CONTENT_TYPE, HeaderValue::from_static(media_type))], memory.body(picture)).into_response()
         }
     };
     Ok(private(response))

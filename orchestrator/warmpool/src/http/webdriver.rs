@@ -280,7 +280,8 @@ pub(super) async fn manage_downloads(
         }
         Method::POST => {
             let limit = app.config.server.max_body.bytes();
-            let requested = body::read(app, request.into_body(), limit, "server.max_body").await?.value()?;
+            let mut text = body::read(app, request.into_body(), limit, "server.max_body").await?;
+            let requested = text.value()?;
             let Some(name) = requested["name"].as_str() else {
                 return Err(Error::invalid("name", "must be the name of a downloaded file"));
             };

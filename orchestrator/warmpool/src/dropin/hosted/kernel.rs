@@ -136,12 +136,17 @@ impl CreateBrowser {
         Ok(Options { connection_is_use: true, ..options })
     }
 
-    /// Finds the id of each extension that it names.
+    /// Finds the id of each extension that it names, of which there may be `most`.
     /// Errors: `Field`, and those of `find`.
     pub(crate) fn find_extensions<E: From<Error>>(
         &mut self,
+        most: usize,
         find: impl Fn(&str) -> Result<String, E>,
     ) -> Result<(), E> {
+        if self.extensions.as_ref().is_some_and(|extensions| extensions.len() > most) {
+            let problem = format!("may have {most} members (`extensions.max_per_session`)");
+            return Err(Error::invalid("extensions", problem).into());
+        }
         for (at, Object(extension)) in self.extensions.iter_mut().flatten().enumerate() {
             let wanted = match (&extension.id, &extension.name) {
                 (Some(wanted), None) | (None, Some(wanted)) => wanted,
@@ -305,6 +310,24 @@ mod tests {
             let error = options(body.clone()).unwrap_err();
             assert_eq!((error.field(), error.code().status()), (Some(field), 400), "{body}: {error}");
         }
+    }
+
+    #[test]
+    fn extensions_are_found_by_what_they_are_called_within_their_limit() {
+        let named = |count: usize| {
+            let extensions = vec![json!({"name": "mark"}); count];
+            read_json::<CreateBrowser, _>(json!({"extensions": extensions})).unwrap()
+        };
+        let looked = std::cell::Cell::new(0);
+        let find = |_: &str| {
+            looked.set(looked.get() + 1);
+            Ok::<_, Error>("ext_1".to_owned())
+        };
+        let mut fitting = named(2);
+        fitting.find_extensions(2, find).unwrap();
+        assert_eq!((fitting.extensions.unwrap()[1].0.id.as_deref(), looked.get()), (Some("ext_1"), 2));
+        let refused = named(3).find_extensions(2, find).unwrap_err();
+        assert_eq!((refused.field(), looked.get()), (Some("extensions"), 2), "nothing is looked for");
     }
 
     #[test]

@@ -150,11 +150,12 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (request, _text) = super::read::<CreateSession>(&app, &headers, body).await?;
+    let (request, text) = super::read::<CreateSession>(&app, &headers, body).await?;
     if let Some(context) = request.context() {
         profile(&app, &key, context)?;
     }
     let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+    let _kept = text.kept();
     let session = super::create(&app, key.clone(), options).await?;
     let (view, _) = app.sessions.find(session.id.as_str(), &key)?;
     Ok(json_reply(StatusCode::OK, &reply(&base, view, Some(&session))))

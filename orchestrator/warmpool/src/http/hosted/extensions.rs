@@ -155,11 +155,16 @@ pub(super) fn kernel(routes: Routes, policy: Policy) -> Routes {
 /// The extension of a key with this id, or that its uploader calls so.
 /// Errors: `UnknownExtension`.
 pub(super) fn named(app: &App, key: &KeyId, given: &str) -> Result<ExtensionView, Error> {
-    let mine = app.extensions.list(|owner| owner == key);
-    match mine.into_iter().find(|extension| extension.alias.as_deref() == Some(given)) {
-        Some(extension) => Ok(extension),
-        None => Ok(app.extensions.get(given, |owner| owner == key)?),
-    }
+    find(&app.extensions.list(|owner| owner == key), given).cloned()
+}
+
+/// The one of these extensions that its uploader calls so, or that has this id.
+/// Errors: `UnknownExtension`.
+pub(super) fn find<'a>(extensions: &'a [ExtensionView], given: &str) -> Result<&'a ExtensionView, Error> {
+    let called = extensions.iter().find(|extension| extension.alias.as_deref() == Some(given));
+    let found = called.or_else(|| extensions.iter().find(|extension| extension.extension_id.as_str() == given));
+    let unknown = || warmpool_extensions::Error::UnknownExtension { id: given.chars().take(100).collect() };
+    found.ok_or_else(|| unknown().into())
 }
 
 /// The calls of Steel's.

@@ -2,6 +2,8 @@
 
 mod shapes;
 
+use std::cell::LazyCell;
+
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::request::Parts;
@@ -29,7 +31,7 @@ use crate::dropin::hosted::kernel::CreateBrowser;
 use crate::http::error::Error;
 use shapes::{
     BrowserReply, BrowserStatus, CreateProfile, FileQuery, FileReply, ListQuery, ProfileReply, ProfilesQuery,
-    RetrieveQuery, profile_reply, reply,
+    RetrieveQuery, TextPart, profile_reply, reply,
 };
 use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
@@ -149,16 +151,27 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (mut request, _text) = super::read::<CreateBrowser>(&app, &headers, body).await?;
-    let id_of = |named: &str| super::extensions::named(&app, &key, named).map(|found| found.extension_id.to_string());
-    request.find_extensions(id_of)?;
+    let (mut request, text) = super::read::<CreateBrowser>(&app, &headers, body).await?;
+    {
+        let mine = LazyCell::new(|| app.extensions.list(|owner| *owner == key));
+        let id_of = |named: &str| super::extensions::find(&mine, named).map(|found| found.extension_id.to_string());
+        request.find_extensions(app.config.extensions.max_per_session, id_of)?;
+    }
     if let Some(name) = request.profile() {
         profile(&app, &key, name)?;
     }
-    if let Some(id) = request.name.as_deref().and_then(|name| id_of_name(&app, &key, name)) {
+    let name = request.name.clone();
+    let options = request.options(&app.config)?;
+    let _kept = text.kept();
+    // A session has its name when it runs. Until then nobody else may look whether there is one.
+    let _turn = match &name {
+        Some(name) => Some(app.sessions.name_turn(&key, name).await),
+        None => None,
+    };
+    if let Some(id) = name.and_then(|name| id_of_name(&app, &key, &name)) {
         return Err(Error::Conflict { message: format!("browser {id} has this `name`, and still lives") });
     }
-    let session = super::create(&app, key.clone(), request.options(&app.config)?).await?;
+    let session = super::create(&app, key.clone(), options).await?;
     shown(&app, &base, &key, session.id.as_str())
 }
 
@@ -206,6 +219,7 @@ async fn list(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Error> {
     let tags = wanted_tags(raw.as_deref().unwrap_or_default())?;
+    let part = query.query.map(TextPart::read).transpose()?;
     let all = query.include_deleted.filter(|all| *all).map(|_| BrowserStatus::All);
     let status = query.status.or(all).unwrap_or_default();
     let is_wanted = |view: &SessionView| {
@@ -217,7 +231,7 @@ async fn list(
         let profile = view.profile.as_ref().map(|profile| profile.name.as_str());
         let texts = [Some(view.session_id.as_str()), view.app_name.as_deref(), profile];
         has_status
-            && query.query.as_deref().is_none_or(|part| texts.into_iter().flatten().any(|text| has(text, part)))
+            && part.as_ref().is_none_or(|part| texts.into_iter().flatten().any(|text| part.is_in(text)))
             && tags.iter().all(|(key, value)| view.metadata.labels().any(|label| label == (key, value)))
     };
     let profiles = app.profiles.list(|owner| *owner == key);
@@ -228,11 +242,6 @@ async fn list(
         reply(&base, view, live.as_ref(), of_view, app.config.worker.memory)
     };
     Ok(page(listed(&app, &key, is_wanted), query.offset, query.limit.unwrap_or(LISTED), shown))
-}
-
-/// Whether a text has this part, in upper or lower case.
-fn has(text: &str, part: &str) -> bool {
-    text.to_lowercase().contains(&part.to_lowercase())
 }
 
 /// A page of a list, and the headers that lead to the next one.
@@ -285,9 +294,9 @@ async fn write_file(
     let folder = upload.stored.path.trim_end_matches(&upload.stored.name).to_owned();
     if query.path != name && query.path.strip_suffix(name) != Some(folder.as_str()) {
         let problem = format!("must be in {folder}: pages can take files from there alone");
-        return upload.discard(&session, Error::invalid("path", problem)).await;
+        return upload.discard(Error::invalid("path", problem)).await;
     }
-    let named = upload.name(&app, &session, name).await;
+    let named = upload.name(&app, name).await;
     let stored = named.map_err(|error| error.map_field(|error| error.renamed(|_| "path".to_owned())))?;
     let file = FileReply {
         name: stored.name,
@@ -335,10 +344,11 @@ async fn profiles(
     Caller(key): Caller,
     Query(query): Query<ProfilesQuery>,
 ) -> Result<Response, Error> {
+    let part = query.query.map(TextPart::read).transpose()?;
     let mut mine = app.profiles.list(|owner| *owner == key);
     mine.retain(|profile| {
         query.name.as_ref().is_none_or(|name| profile.name == *name)
-            && query.query.as_ref().is_none_or(|part| has(&profile.name, part))
+            && part.as_ref().is_none_or(|part| part.is_in(&profile.name))
     });
     Ok(page(mine, query.offset, query.limit.unwrap_or(MAX_LISTED), profile_reply))
 }

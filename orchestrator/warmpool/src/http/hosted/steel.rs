@@ -36,6 +36,7 @@ use warmpool_core::error::Code;
 use warmpool_keys::KeyId;
 use warmpool_profiles::Profiles;
 use warmpool_sessions::session::Kind;
+use warmpool_store::carry_out;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
 const FILE: Segment = Segment::new("path", "The file's name, or the path that its upload answered.");
@@ -169,6 +170,15 @@ struct EmptyProfile {
 }
 
 impl EmptyProfile {
+    /// Makes it. A client that leaves while it is written leaves none behind: that is part of the work, which goes on.
+    /// Errors: those of [`Profiles::create`].
+    async fn make(profiles: Profiles, owner: KeyId, name: String) -> Result<Self, Error> {
+        let made = carry_out(async move {
+            profiles.create(&owner, &name, ProfileKind::State, None).await.map(|_| Self { profiles, owner, name })
+        });
+        Ok(made.await?)
+    }
+
     /// The session has begun with it.
     fn keep(mut self) {
         self.name.clear();
@@ -196,7 +206,7 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (mut request, _text) = super::read::<CreateSession>(&app, &headers, body).await?;
+    let (mut request, text) = super::read::<CreateSession>(&app, &headers, body).await?;
     if let Some(ids) = request.extension_ids.as_mut().filter(|ids| ids.iter().any(|id| id == ALL_EXTENSIONS)) {
         let mine = app.extensions.list(|owner| *owner == key).into_iter();
         *ids = mine.map(|extension| extension.extension_id.to_string()).collect();
@@ -209,12 +219,12 @@ async fn create(
         // The answer names it, so it has to be there before it is saved for the first time.
         None if request.makes_profile() => {
             let name = request.profile_id.insert(profile_id());
-            app.profiles.create(&key, name, ProfileKind::State, None).await?;
-            Some(EmptyProfile { profiles: app.profiles.clone(), owner: key.clone(), name: name.clone() })
+            Some(EmptyProfile::make(app.profiles.clone(), key.clone(), name.clone()).await?)
         }
         None => None,
     };
     let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+    let _kept = text.kept();
     let session = super::create(&app, key.clone(), options).await?;
     if let Some(made) = made {
         made.keep();
@@ -384,4 +394,35 @@ async fn show_profile(
     Path(name): Path<String>,
 ) -> Result<Response, Error> {
     Ok(json_reply(StatusCode::OK, &profile_reply(profile(&app, &key, &name)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::*;
+    use warmpool_config::{Config, Flags, Host};
+    use warmpool_store::Store;
+    use warmpool_store::fault::until;
+
+    #[tokio::test]
+    async fn a_client_that_leaves_while_its_profile_is_made_leaves_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        let limits = config.profiles.clone();
+        let profiles = Profiles::open(limits, folder.path(), 0, [7; 32], Store::memory()).await.unwrap();
+        let owner: KeyId = "0123456789ab".parse().unwrap();
+        {
+            let mut making = pin!(EmptyProfile::make(profiles.clone(), owner.clone(), "left".to_owned()));
+            assert!(poll!(making.as_mut()).is_pending());
+            until("it is made", || profiles.list(|_| true).len() == 1).await;
+        }
+        until("it is gone", || profiles.list(|_| true).is_empty()).await;
+        // Whose session begins keeps it.
+        EmptyProfile::make(profiles.clone(), owner, "kept".to_owned()).await.unwrap().keep();
+        assert_eq!(profiles.list(|_| true)[0].name, "kept");
+    }
 }

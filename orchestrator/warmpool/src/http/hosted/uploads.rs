@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 
 use super::super::App;
 use super::super::files::{LIMIT, refused};
@@ -16,7 +16,7 @@ use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::random_text;
 use warmpool_protocol::StoredFile;
 use warmpool_sessions::session::Session;
-use warmpool_workers::worker;
+use warmpool_workers::worker::{self, AgentError};
 
 /// Stores the part `file` of a form in a session. Its name is what the part `path` says, or the file's own.
 /// Errors: `InvalidBody`, `BodyTimeout`, `BodyTooLarge`, `Field`, and those of storing a file.
@@ -33,19 +33,24 @@ pub(super) async fn store(
     broken.or(read(app, session, form)).await
 }
 
-async fn read(app: &App, session: &Session, form: Form) -> Result<StoredFile, Error> {
+async fn read(app: &App, session: &Arc<Session>, form: Form) -> Result<StoredFile, Error> {
     let mut arrived = None;
     let name = receive(app, session, form, &mut arrived).await;
     match (name, arrived) {
-        (Ok(name), Some(upload)) => upload.name(app, session, &name).await,
-        (Err(error), Some(upload)) => upload.discard(session, error).await,
+        (Ok(name), Some(upload)) => upload.name(app, &name).await,
+        (Err(error), Some(upload)) => upload.discard(error).await,
         (Err(error), None) => Err(error),
         (Ok(_), None) => Err(Error::invalid("file", "must be there")),
     }
 }
 
 /// Reads a form to its end, and its file into `arrived`. Returns the name that the file is to have, which may stand behind it.
-async fn receive(app: &App, session: &Session, mut form: Form, arrived: &mut Option<Upload>) -> Result<String, Error> {
+async fn receive(
+    app: &App,
+    session: &Arc<Session>,
+    mut form: Form,
+    arrived: &mut Option<Upload>,
+) -> Result<String, Error> {
     let limit = app.config.worker.file_limit.bytes();
     let (mut path, mut own_name) = (None, None);
     while let Some(part) = form.next().await? {
@@ -72,34 +77,81 @@ async fn receive(app: &App, session: &Session, mut form: Form, arrived: &mut Opt
 /// page nor a client has for a file of theirs.
 pub(super) struct Upload {
     pub(super) stored: StoredFile,
+    nameless: Nameless,
 }
 
 impl Upload {
     /// Stores the content of a file.
     /// Errors: those of storing a file.
-    pub(super) async fn receive(app: &App, session: &Session, content: worker::Body) -> Result<Self, Error> {
-        let name = random_text::<16>();
-        match session.worker.agent.store_file(&name, content).await {
-            Ok(stored) => Ok(Self { stored }),
-            Err(error) => Err(refused(app, session, &name, error).await),
+    pub(super) async fn receive(app: &App, session: &Arc<Session>, content: worker::Body) -> Result<Self, Error> {
+        // It may be stored when nobody waits for the answer any more.
+        let nameless = Nameless { session: Arc::clone(session), name: random_text::<16>() };
+        match session.worker.agent.store_file(&nameless.name, content).await {
+            Ok(stored) => Ok(Self { stored, nameless }),
+            Err(error) => {
+                let name = match &error {
+                    AgentError::Refused { .. } => nameless.keep(),
+                    _ => nameless.name.clone(),
+                };
+                Err(refused(app, session, &name, error).await)
+            }
         }
     }
 
     /// Renames it to the name it was sent for. It replaces an earlier upload of that name.
     /// Errors: `Field` for a name that files do not have.
-    pub(super) async fn name(self, app: &App, session: &Session, name: &str) -> Result<StoredFile, Error> {
-        match session.worker.agent.rename_upload(&self.stored.name, name).await {
-            Ok(stored) => Ok(stored),
-            Err(error) => self.discard(session, refused(app, session, name, error).await).await,
+    pub(super) async fn name(self, app: &App, name: &str) -> Result<StoredFile, Error> {
+        let session = &self.nameless.session;
+        match session.worker.agent.rename_upload(&self.nameless.name, name).await {
+            Ok(stored) => {
+                self.nameless.keep();
+                Ok(stored)
+            }
+            Err(error) => {
+                let error = refused(app, session, name, error).await;
+                self.discard(error).await
+            }
         }
     }
 
     /// Removes it, because of this error.
-    pub(super) async fn discard<T>(self, session: &Session, error: Error) -> Result<T, Error> {
-        if let Err(left) = session.worker.agent.remove_upload(&self.stored.name).await {
+    pub(super) async fn discard<T>(self, error: Error) -> Result<T, Error> {
+        remove(&self.nameless.session, &self.nameless.name).await;
+        self.nameless.keep();
+        Err(error)
+    }
+}
+
+/// A file under a name that nobody knows. It is removed unless it is kept, also because its client has left.
+struct Nameless {
+    session: Arc<Session>,
+    name: String,
+}
+
+impl Nameless {
+    /// Leaves what there is under the name. Returns the name.
+    fn keep(mut self) -> String {
+        std::mem::take(&mut self.name)
+    }
+}
+
+impl Drop for Nameless {
+    fn drop(&mut self) {
+        if self.name.is_empty() {
+            return;
+        }
+        let (session, name) = (Arc::clone(&self.session), std::mem::take(&mut self.name));
+        tokio::spawn(async move { remove(&session, &name).await });
+    }
+}
+
+async fn remove(session: &Session, name: &str) {
+    match session.worker.agent.remove_upload(name).await {
+        // It was not stored, or has its own name by now.
+        Ok(()) | Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => {}
+        Err(left) => {
             tracing::debug!(session = %session.id, %left, "a file that was refused stays until its session ends");
         }
-        Err(error)
     }
 }
 

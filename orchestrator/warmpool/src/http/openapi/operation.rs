@@ -245,7 +245,7 @@ impl Operation {
     fn failures(&self, form: Form) -> BTreeMap<u16, Vec<Code>> {
         let mut codes = self.codes.clone();
         codes.extend(self.policy.access.codes());
-        codes.extend([Code::ForeignHost, Code::ForeignOrigin, Code::AddressLimit, Code::Internal]);
+        codes.extend([Code::ForeignHost, Code::ForeignOrigin, Code::AddressLimit, Code::BodyMemory, Code::Internal]);
         // A parameter that is unknown or given twice.
         codes.extend([Code::InvalidField, Code::UnknownField]);
         let mut by_status = BTreeMap::<u16, Vec<Code>>::new();

@@ -13,8 +13,19 @@ impl Agent {
     }
 
     /// The content of a file, as a stream. Fails with `Refused` and 404 when there is no such file.
+    /// Where a download and an upload have the name, it is the download's.
     pub async fn read_file(&self, name: &str) -> Result<Content, AgentError> {
-        let response = within(ASK_TIMEOUT, self.succeed(Method::GET, &file_path(name), full(""))).await?;
+        self.content(&file_path(name)).await
+    }
+
+    /// The content of what was stored for upload, also where a download has its name. Fails with `Refused` and 404 when there is no
+    /// such upload, and where the agent is of a release that cannot tell them apart.
+    pub async fn read_upload(&self, name: &str) -> Result<Content, AgentError> {
+        self.content(&path_below("uploads", name)).await
+    }
+
+    async fn content(&self, path: &str) -> Result<Content, AgentError> {
+        let response = within(ASK_TIMEOUT, self.succeed(Method::GET, path, full(""))).await?;
         Ok(unless_silent(response.into_body(), ASK_TIMEOUT))
     }
 

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::super::super::public_url::PublicUrl;
 use super::super::{acting_view, changed, time};
 use crate::dropin::hosted::kernel;
+use crate::http::error::Error;
 use warmpool_api::profile::ProfileView;
 use warmpool_api::session::{SessionView, Viewport};
 use warmpool_config::ByteSize;
+use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::SessionId;
 use warmpool_core::metadata::Metadata;
 use warmpool_sessions::session::Session;
@@ -90,7 +92,7 @@ pub(super) struct ListQuery {
     pub(super) status: Option<BrowserStatus>,
     /// The same as the status `all`.
     pub(super) include_deleted: Option<bool>,
-    /// Only those whose id, name or profile has this part.
+    /// Only those whose id, name or profile has this part, of at most 256 bytes.
     pub(super) query: Option<String>,
     /// Has no effect.
     pub(super) region: Option<String>,
@@ -107,7 +109,7 @@ pub(super) struct ListQuery {
 pub(super) struct ProfilesQuery {
     /// Only the one of this name.
     pub(super) name: Option<String>,
-    /// Only those whose name has this part.
+    /// Only those whose name has this part, of at most 256 bytes.
     pub(super) query: Option<String>,
     /// How many to pass over.
     pub(super) offset: Option<u64>,
@@ -197,5 +199,40 @@ pub(super) fn profile_reply(profile: ProfileView) -> ProfileReply {
         last_used_at: time(profile.used),
         id: profile.name.clone(),
         name: profile.name,
+    }
+}
+
+/// The longest part of a text that a list is narrowed to, in bytes: each is looked for in every text of the key.
+const MAX_PART: usize = 256;
+
+/// A part that texts have, in upper or lower case.
+#[derive(Debug)]
+pub(super) struct TextPart(String);
+
+impl TextPart {
+    /// Errors: `Field` for one that is too long.
+    pub(super) fn read(part: String) -> Result<Self, Error> {
+        if part.len() > MAX_PART {
+            return Err(Error::invalid("query", format!("must have at most {MAX_PART} bytes")));
+        }
+        Ok(Self(part.to_lowercase()))
+    }
+
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_found_in_upper_and_lower_case_and_is_short() {
+        let part = |text: &str| TextPart::read(text.to_owned());
+        assert!(part("SHÖP").unwrap().is_in("my-shöp-1") && part("").unwrap().is_in(""));
+        assert!(!part("shop ").unwrap().is_in("shop"));
+        assert!(part(&"x".repeat(MAX_PART)).is_ok());
+        assert!(part(&"x".repeat(MAX_PART + 1)).unwrap_err().to_string().contains("256"));
     }
 }

@@ -1,0 +1,117 @@
+//! Answers that are in memory as a whole. Each holds its part of one budget until the last of it has been sent, so clients that
+//! read slowly hold no more of the daemon's memory together than that.
+
+use axum::body::Body;
+use bytes::Bytes;
+
+use super::budget::{Holder, Reservation};
+use super::reply::REQUEST;
+use crate::http::error::Error;
+
+/// The longest answer that does not count, in bytes: connections have buffers of about that size anyway, and an error always fits.
+const SMALL: u64 = 64 << 10;
+
+/// Memory for an answer that may not be there yet.
+#[derive(Debug)]
+pub(super) struct AnswerMemory(Option<Reservation>);
+
+/// Takes memory for an answer of so many bytes, from the share of whoever sent the request that this task answers.
+/// Errors: `AnswerMemory`.
+pub(super) fn reserve(bytes: u64) -> Result<AnswerMemory, Error> {
+    let counts = bytes > SMALL;
+    let part = counts.then(|| REQUEST.try_with(|asked| asked.answers.part(Holder::of_request())).ok()).flatten();
+    let Some(mut part) = part else { return Ok(AnswerMemory(None)) };
+    part.grow(bytes)?;
+    Ok(AnswerMemory(Some(part)))
+}
+
+impl AnswerMemory {
+    /// The answer's body, which holds the memory for as long as it is there itself.
+    pub(super) fn body(self, bytes: Bytes) -> Body {
+        match self.0 {
+            Some(part) => Body::from(Bytes::from_owner(Counted { bytes, _part: part })),
+            None => Body::from(bytes),
+        }
+    }
+}
+
+/// The body of an answer that is here already.
+/// Errors: `AnswerMemory`.
+pub(super) fn whole(bytes: impl Into<Bytes>) -> Result<Body, Error> {
+    let bytes = bytes.into();
+    Ok(reserve(bytes.len() as u64)?.body(bytes))
+}
+
+/// Bytes that count. A connection takes them out of a body at once, and drops them when they are written.
+struct Counted {
+    bytes: Bytes,
+    _part: Reservation,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
+    use axum::response::Response;
+    use http::StatusCode;
+    use http_body_util::BodyExt as _;
+    use serde_json::json;
+
+    use super::super::budget::{Budget, Purpose};
+    use super::super::reply::{AuthMethod, Form, RequestContext, RequestNotes, json_reply};
+    use super::*;
+    use warmpool_config::ByteSize;
+    use warmpool_core::ids::RequestId;
+
+    /// A request from this address, with this key.
+    fn request(answers: &Budget, address: [u8; 4], key: Option<&str>) -> RequestContext {
+        let notes = Arc::<RequestNotes>::default();
+        if let Some(key) = key {
+            notes.caller.set((key.parse().unwrap(), AuthMethod::Key)).unwrap();
+        }
+        let (id, path, address) = (RequestId::random(), "/".to_owned(), IpAddr::from(address));
+        RequestContext { id, form: Form::Rest, path, address, answers: answers.clone(), notes }
+    }
+
+    /// An answer of so many KiB and a little more.
+    fn answer(asked: RequestContext, kibibytes: usize) -> Response {
+        let text = json!("x".repeat(kibibytes << 10));
+        REQUEST.sync_scope(asked, || json_reply(StatusCode::OK, &text))
+    }
+
+    #[tokio::test]
+    async fn answers_count_until_they_are_sent() {
+        let answers = Budget::new(Purpose::Answers, ByteSize(512 << 10), ByteSize(256 << 10));
+        let key = Some("0123456789ab");
+        let held = answer(request(&answers, [192, 0, 2, 1], key), 200);
+        assert_eq!(held.status(), StatusCode::OK);
+        // Another of the same key, from wherever, has to wait; short ones do not count, nor do those of others.
+        let refused = answer(request(&answers, [192, 0, 2, 2], key), 100);
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.headers().contains_key("retry-after"));
+        let said = refused.into_body().collect().await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&said).contains("server.answer_share"));
+        assert_eq!(answer(request(&answers, [192, 0, 2, 1], key), 10).status(), StatusCode::OK);
+        let other = answer(request(&answers, [192, 0, 2, 1], None), 200);
+        assert_eq!(other.status(), StatusCode::OK);
+        let all = answer(request(&answers, [192, 0, 2, 3], None), 200);
+        assert_eq!(all.status(), StatusCode::SERVICE_UNAVAILABLE, "the rest is too little for anybody");
+
+        // A connection takes the bytes out of the body, and writes them bit by bit.
+        let mut body = held.into_body();
+        let mut taken = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        drop(body);
+        let last = taken.split_off(taken.len() - 1);
+        drop(taken);
+        assert_eq!(answer(request(&answers, [192, 0, 2, 1], key), 100).status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(last);
+        assert_eq!(answer(request(&answers, [192, 0, 2, 1], key), 100).status(), StatusCode::OK);
+    }
+}
