@@ -14,6 +14,7 @@ pub(crate) fn group() -> Group {
             browser_options_take_effect,
             quit_terminates,
             an_abandoned_driver_session_keeps_its_place,
+            a_client_that_leaves_leaves_no_driver_session,
         ],
     )
 }
@@ -191,5 +192,20 @@ async fn an_abandoned_driver_session_keeps_its_place(stage: Stage) -> Result<()>
     let late = driver.command(Method::GET, "/title", &Value::Null).await?;
     let (_, message) = webdriver::fault(&late, 404).context("after the end")?;
     ensure!(message.contains("session_timeout"), "the answer says why: {message}");
+    Ok(())
+}
+
+/// Nobody else knows of a driver session whose client leaves while it is made.
+async fn a_client_that_leaves_leaves_no_driver_session(stage: Stage) -> Result<()> {
+    let session: Session = stage.daemon()?.webdriver(json!({})).await?;
+    let url = session.connect_url()?.to_owned();
+    let api = Api::new(&url);
+    // Another browser starts for these, which takes a while.
+    let always = options(json!({"args": ["--user-agent=Own/3"]}));
+    let asked = tokio::spawn(async move { webdriver::new_session(&url, json!({"alwaysMatch": always})).await });
+    eventually!("it is being made", 20, api.get("/status").await?.ok()?["value"]["ready"] == false)?;
+    asked.abort();
+    let record = session.becomes("terminated", 60).await?;
+    ensure!(record["reason"] == "client_gone", "{record}");
     Ok(())
 }

@@ -22,6 +22,7 @@ pub(crate) fn group() -> Group {
             a_full_grid_says_so,
             a_refused_session_costs_nothing,
             json_describes_the_browser,
+            no_session_says_what_devtools_are,
             pressure_tells_the_load,
             a_socket_session_is_a_session,
             keep_alive_outlives_its_socket,
@@ -345,6 +346,22 @@ async fn json_describes_the_browser(stage: Stage) -> Result<()> {
     api.send(Method::PUT, "/json/new", HeaderMap::new(), Bytes::new()).await?.fault(400)?;
     cdp.disconnect().await?;
     eventually!("it is over", 15, no_session_lives(daemon).await.is_ok())
+}
+
+/// A stranger's page may have taken the browser of a session over, and everybody gets the answer.
+async fn no_session_says_what_devtools_are(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let session = daemon.session(json!({})).await?;
+    let started = async || {
+        let started = daemon.metrics().await?.sum("warmpool_worker_boot_seconds_count", &[]);
+        started.context("workers have started")
+    };
+    let before = started().await?;
+    daemon.api().without_key().get("/json/protocol").await?.ok()?;
+    ensure!(started().await? > before, "a browser that nobody has used is asked");
+    ensure!(session.status().await? == "running");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
 }
 
 async fn pressure_tells_the_load(stage: Stage) -> Result<()> {

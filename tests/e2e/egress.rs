@@ -18,6 +18,7 @@ pub(crate) fn group() -> Group {
             pages_load_again_after_a_restart,
             every_kind_of_upstream_carries_every_engine,
             another_upstream_takes_over,
+            an_upstream_may_go_while_a_caller_waits,
             keys_and_presets_have_rules_of_their_own,
             a_webdriver_client_names_its_proxy,
             a_clients_proxy_outlives_the_daemon,
@@ -361,6 +362,29 @@ async fn another_upstream_takes_over(stage: Stage) -> Result<()> {
 }
 
 /// The key's rules come first, then the preset's, then the daemon's.
+async fn an_upstream_may_go_while_a_caller_waits(_: Stage) -> Result<()> {
+    let upstream = Upstream::start(Scheme::Http, "word").await?;
+    let tables =
+        format!("[{{ name = \"only\", url = \"{}\", username = \"u\", password = \"word\" }}]", upstream.url());
+    let settings = Settings::on_demand()
+        .set("EGRESS_UPSTREAMS", tables)
+        .set("EGRESS_HEALTH_INTERVAL", "1s")
+        .set("SESSION_MAX_SESSIONS", "1");
+    let daemon = Daemon::start(settings).await?;
+    let held = daemon.session(json!({})).await?;
+    let (api, body) = (daemon.api(), json!({"headless": true, "advanced": {"proxy": {}}}));
+    let asked = tokio::spawn(async move { api.post("/sessions/create", &body).await });
+    crate::queue::waiting(&daemon, 1).await?;
+    drop(upstream);
+    eventually!("its end is noticed", 30, {
+        daemon.metrics().await?.sum("warmpool_egress_upstream_up", &[]) == Some(0.0)
+    })?;
+    held.delete().await?.ok()?;
+    let refused = asked.await??;
+    ensure!(refused.fault(503)?.code == "proxy_unavailable", "{refused}");
+    daemon.assert_idle().await
+}
+
 async fn keys_and_presets_have_rules_of_their_own(stage: Stage) -> Result<()> {
     let preset = format!(
         "[{{ name = \"closed\", engine = \"chromium\", mode = \"headless\", count = 0, locales = [\"de-DE\"], egress = {{ deny = [\"{}\"] }} }}]",

@@ -12,7 +12,13 @@ pub(crate) fn group() -> Group {
         .set("SESSION_QUEUE_WAIT", "12s");
     group!(Some(settings),
         quick: [the_first_to_come_is_served_first, a_full_queue_says_so],
-        full: [waiting_has_an_end, a_caller_who_leaves_frees_the_place, keys_take_turns, a_key_has_a_limit_of_its_own],
+        full: [
+            waiting_has_an_end,
+            a_caller_who_leaves_frees_the_place,
+            keys_take_turns,
+            another_kind_of_worker_comes_in_turn,
+            a_key_has_a_limit_of_its_own,
+        ],
     )
 }
 
@@ -114,6 +120,30 @@ async fn keys_take_turns(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+/// One key has the only place and waits for more of its kind of worker, before another one wants another kind.
+async fn another_kind_of_worker_comes_in_turn(_: Stage) -> Result<()> {
+    let settings = Settings::on_demand().set("POOL_MAX_WORKERS", "1").set("SESSION_MAX_SESSIONS", "1");
+    let daemon = Daemon::start(settings).await?;
+    let modest = daemon.api().with_key(crate::keys::create(&daemon, "modest").await?);
+    let held = hold(&daemon).await?;
+    let greedy = [ask(&daemon), ask(&daemon)];
+    waiting(&daemon, 2).await?;
+    let theirs = modest.clone();
+    let other = tokio::spawn(async move { theirs.post("/sessions/create", &json!({"headless": false})).await });
+    waiting(&daemon, 3).await?;
+    held.delete().await?.ok()?;
+    let other = Session::from_reply(&modest, &other.await??)?;
+    ensure!(
+        greedy.iter().all(|asked| !asked.is_finished()),
+        "the key that had a place waits for the one that had none"
+    );
+    other.delete().await?.ok()?;
+    for asked in greedy {
+        Session::from_reply(&daemon.api(), &asked.await??)?.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
+}
+
 async fn a_key_has_a_limit_of_its_own(_: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::on_demand().set("SESSION_MAX_PER_KEY", "1")).await?;
     let other = daemon.api().with_key(crate::keys::create(&daemon, "other").await?);
@@ -122,6 +152,8 @@ async fn a_key_has_a_limit_of_its_own(_: Stage) -> Result<()> {
     ensure!(reply.fault(429)?.code == "key_limit", "{reply}");
     ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
     Session::create(&other, &json!({"headless": true})).await?.delete().await?.ok()?;
+    // Its client does not read that it is over, so its worker stays for a moment.
+    let _attached = held.cdp().await?;
     held.delete().await?.ok()?;
     hold(&daemon).await?.delete().await?.ok()?;
     daemon.assert_idle().await

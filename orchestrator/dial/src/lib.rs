@@ -14,6 +14,8 @@
 //! - *A look-up is a future*, by Hickory's resolver, with a place in its session's share ([`Lookups`]); dropping it ends it. The C
 //!   library blocks a thread for as long as a name server is silent, and pages that asked for such names would take the network
 //!   from everybody. What the C library takes from elsewhere by nsswitch.conf (mDNS, NIS, LDAP) is not looked up.
+//! - *A name has at most sixteen addresses here.* A page may ask for a name of its own with thousands, each of which would be judged and
+//!   dialled.
 //! - *The system's files are read here*, and again when they change. Hickory reads them once, drops names with an underscore,
 //!   asks for IPv6 addresses of names with an IPv4 one in the file, and goes on to search domains after silence.
 
@@ -29,6 +31,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use url::Host;
 
+use policy::OwnAddresses;
 use resolver::Found;
 use warmpool_core::address;
 use warmpool_core::tcp::TcpTimeouts;
@@ -78,7 +81,8 @@ impl Dialler {
     /// Connects to a host; returns the address, too, that the connection leads to.
     /// Errors: [`DialError`], which of several addresses tells about the last that was tried.
     pub async fn connect(&self, host: &Host, port: u16) -> Result<(TcpStream, SocketAddr), DialError> {
-        let judge = |names: &[String], address| self.policy.judge_named(names, address, port);
+        let own = OwnAddresses::default();
+        let judge = |names: &[String], address| self.policy.judge_named(names, address, port, &own);
         attempt(&self.lookups, self.limit, host, port, judge).await
     }
 

@@ -1,6 +1,7 @@
 //! Which addresses may be reached.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use ipnet::IpNet;
 
@@ -75,12 +76,19 @@ impl Policy {
     /// Judges an address, and the name that led to it.
     /// Errors: the reason why it may not be reached.
     pub fn judge(&self, name: Option<&str>, address: IpAddr, port: u16) -> Result<(), Refusal> {
-        self.judge_named(name.as_slice(), address, port)
+        self.judge_named(name.as_slice(), address, port, &OwnAddresses::default())
     }
 
-    /// Judges an address, and every name that led to it: the one asked for, and the one below a search domain that has it.
+    /// Judges an address, and every name that led to it: the one asked for, and the one below a search domain that has it. Several
+    /// addresses of one name are judged with the same `own`.
     /// Errors: the reason why it may not be reached.
-    pub(crate) fn judge_named(&self, names: &[impl AsRef<str>], address: IpAddr, port: u16) -> Result<(), Refusal> {
+    pub(crate) fn judge_named(
+        &self,
+        names: &[impl AsRef<str>],
+        address: IpAddr,
+        port: u16,
+        own: &OwnAddresses,
+    ) -> Result<(), Refusal> {
         let canonical = address.to_canonical();
         // A translator on the way would lead there, so what is denied there is denied here.
         let carried = match address {
@@ -103,7 +111,7 @@ impl Policy {
         }
         match address::special_kind(address) {
             Some(kind) => Err(Refusal::NotPublic(kind)),
-            None if is_own(canonical) || carried.is_some_and(is_own) => Err(Refusal::Own),
+            None if own.has(canonical) || carried.is_some_and(|carried| own.has(carried)) => Err(Refusal::Own),
             None => Ok(()),
         }
     }
@@ -135,14 +143,23 @@ impl Policy {
     }
 }
 
-/// Whether an address belongs to one of this host's interfaces: services there may trust local connections.
-fn is_own(address: IpAddr) -> bool {
-    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return true };
-    interfaces.filter_map(|interface| interface.address).any(|own| {
-        let own =
-            own.as_sockaddr_in().map(|own| IpAddr::V4(own.ip())).or(own.as_sockaddr_in6().map(|own| own.ip().into()));
-        own == Some(address)
-    })
+/// The addresses of this host's interfaces, read when somebody first asks: services there may trust local connections. None where
+/// the system does not say, so that every address may be one.
+#[derive(Debug, Default)]
+pub(crate) struct OwnAddresses(OnceLock<Option<Vec<IpAddr>>>);
+
+impl OwnAddresses {
+    fn has(&self, address: IpAddr) -> bool {
+        self.0.get_or_init(Self::read).as_ref().is_none_or(|own| own.contains(&address))
+    }
+
+    fn read() -> Option<Vec<IpAddr>> {
+        let addresses = nix::ifaddrs::getifaddrs().ok()?.filter_map(|interface| interface.address);
+        let address = |own: nix::sys::socket::SockaddrStorage| {
+            own.as_sockaddr_in().map(|own| IpAddr::V4(own.ip())).or(own.as_sockaddr_in6().map(|own| own.ip().into()))
+        };
+        Some(addresses.filter_map(address).collect())
+    }
 }
 
 #[cfg(test)]
@@ -178,7 +195,8 @@ mod tests {
         let policy =
             Policy::new(vec![rules(&["10.0.0.0/8", "wiki.corp.example", "intranet"], &["admin.corp.example", "old"])]);
         let judge = |name: &str, address: &str| {
-            policy.judge_named(&[name.to_owned(), format!("{name}.corp.example")], address.parse().unwrap(), 80)
+            let names = [name.to_owned(), format!("{name}.corp.example")];
+            policy.judge_named(&names, address.parse().unwrap(), 80, &OwnAddresses::default())
         };
         assert_eq!((judge("wiki", "192.168.0.9"), judge("intranet", "192.168.0.9")), (Ok(()), Ok(())));
         assert_eq!(

@@ -17,6 +17,10 @@ use tokio::time::timeout;
 use super::system::{SystemFiles, SystemNames};
 use warmpool_config::Config;
 
+/// How many addresses of a name are tried, those first that reach furthest. An answer over TCP may have 4,000, of which each would be
+/// judged and dialled; no site needs as many as these.
+const MAX_ADDRESSES: usize = 16;
+
 /// Limits of look-ups.
 #[derive(Debug, Clone, Copy)]
 pub struct ResolverLimits {
@@ -53,7 +57,7 @@ pub struct UnknownName;
 pub(crate) struct Found {
     /// The name that answered: the one that was asked for, or that one below a search domain.
     pub name: String,
-    /// Its addresses, in the order in which to try them.
+    /// Its addresses, in the order in which to try them: [`MAX_ADDRESSES`] at most.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -121,11 +125,15 @@ impl Lookups {
     /// Errors: [`UnknownName`].
     pub(crate) async fn look_up(&self, name: &str) -> Result<Found, UnknownName> {
         let Shared { limits, system, known } = &*self.resolver.0;
-        if let Some(addresses) = known(name) {
-            return Ok(Found { name: name.to_owned(), addresses });
-        }
-        let _place = self.places.acquire().await.map_err(|_| UnknownName)?;
-        timeout(limits.time, system.look_up(name)).await.map_err(|_| UnknownName)?
+        let mut found = match known(name) {
+            Some(addresses) => Found { name: name.to_owned(), addresses },
+            None => {
+                let _place = self.places.acquire().await.map_err(|_| UnknownName)?;
+                timeout(limits.time, system.look_up(name)).await.map_err(|_| UnknownName)??
+            }
+        };
+        found.addresses.truncate(MAX_ADDRESSES);
+        Ok(found)
     }
 }
 

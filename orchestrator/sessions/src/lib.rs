@@ -64,7 +64,8 @@
 //! - *A new session* passes `webdriver::capabilities`, which is pure. It takes out what the warm browser fulfils, has the
 //!   agent start another browser in the same container for what needs one, and refuses by name what would reach around
 //!   the container. What a client may set stands in tables of the crate `warmpool-protocol`. What they do not have is left
-//!   out, with a warning that names the operator's setting for it. The agent judges by the same tables again.
+//!   out, with a warning that names the operator's setting for it. The agent judges by the same tables again. A driver makes its
+//!   session whether or not the client stays, and only that client would know its id: without it the Warmpool session ends.
 //! - *Quitting* ends the session without asking the driver, since its container goes. By the standard, so does the close
 //!   that leaves no window. The worker stays until that answer has gone out, although its browser may have ended first.
 //! - *Selenium's file upload* is answered by the agent, because drivers do not serve it.

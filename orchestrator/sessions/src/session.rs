@@ -1,7 +1,7 @@
 //! Sessions: one client's use of one worker, from its creation to its end.
 //!
 //! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
-//! `services` are what sessions are made with; `table` finds and lists sessions, `counts` counts them; `supervise` ends them; `ending` says why they end; `record` is their form in the store
+//! `services` are what sessions are made with; `table` finds sessions, `listing` lists and `counts` counts them; `supervise` ends them; `ending` says why they end; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `route` is the way of their connections; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
@@ -20,6 +20,7 @@ mod ending;
 mod gate;
 mod grid_ids;
 mod journal;
+mod listing;
 mod log;
 mod names;
 mod page_error;
@@ -55,7 +56,7 @@ pub use ending::Ending;
 pub(crate) use gate::{Gate, HeldGate};
 pub use grid_ids::is_grid_id;
 pub use log::FoundLog;
-pub use names::OpenedSession;
+pub use names::{NameTurn, OpenedSession};
 pub(crate) use record::Record;
 pub use record::{Options, SessionQuery, SortKey};
 pub use request::{

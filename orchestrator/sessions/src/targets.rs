@@ -28,7 +28,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Asks the browsers of `sessions`, or one that `pool` leases where there is none.
+    /// Asks the browsers of `sessions` for their targets, and one that `pool` leases for what is the same for all.
     pub fn new(sessions: Sessions, pool: Pool, drain: Drain) -> Self {
         Self { sessions, pool, drain, protocol: AskedOnce::default() }
     }
@@ -56,11 +56,11 @@ impl Targets {
     }
 
     /// Chromium's description of DevTools. It is the same for all, so a browser is asked once, and by one caller at a time.
-    /// Errors: `Worker`, and those of a lease when no session's browser can be asked.
+    /// Errors: `Worker`, and those of a lease.
     pub async fn protocol(&self) -> Result<&Value, Error> {
         let ask = || {
-            let (sessions, pool) = (self.sessions.clone(), self.pool.clone());
-            async move { ask_for_protocol(&sessions, &pool).await }
+            let pool = self.pool.clone();
+            async move { ask_for_protocol(&pool).await }
         };
         self.protocol.get(&self.drain, ask).await
     }
@@ -74,15 +74,10 @@ impl Targets {
     }
 }
 
-/// It needs no key, because it reveals nothing about anybody's sessions.
-async fn ask_for_protocol(sessions: &Sessions, pool: &Pool) -> Result<Value, Failure> {
+/// It needs no key, because it reveals nothing about anybody's sessions. Nor is any of their browsers asked: a page may have taken one
+/// over, and everybody gets the answer for as long as the daemon runs.
+async fn ask_for_protocol(pool: &Pool) -> Result<Value, Failure> {
     let failed = |error| Failure::costly(Error::worker("the browser could not be asked for its protocol", error));
-    let is_chromium = |session: &&Arc<Session>| session.options.engine == Engine::Chromium;
-    if let Some(session) = sessions.all_live().iter().find(is_chromium)
-        && let Ok(protocol) = session.worker.agent.devtools_protocol().await
-    {
-        return Ok(protocol);
-    }
     // Waiting browsers are frozen: one is woken for this, and goes.
     let (settings, trust) = (Settings::default(), Trust::default());
     let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);

@@ -13,6 +13,7 @@ mod upload;
 mod window;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
@@ -21,16 +22,18 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use crate::Error;
 use crate::net_errors;
-use crate::session::{DriverSession, Ending, Session, Sessions};
+use crate::session::{DriverOpening, DriverSession, Ending, Session, Sessions, UnconfirmedSession};
 use warmpool_config::Config;
 use warmpool_core::blocking;
 use warmpool_core::browser::Engine;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_workers::worker::{AgentError, Body, Content, unless_silent};
 
-use capabilities::Allowed;
+use capabilities::{Allowed, Plan};
 /// The parsers of this module, for the fuzzer.
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -55,10 +58,11 @@ const FOR_DRIVERS: [HeaderName; 3] = [ACCEPT, CONTENT_LENGTH, CONTENT_TYPE];
 /// What a client hears of the head of a driver's answer. A worker that a page has taken over may write any other.
 const FOR_CLIENTS: [HeaderName; 2] = [CACHE_CONTROL, CONTENT_LENGTH];
 /// How long to wait for the news of why a worker does not answer.
-const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
+const VERDICT_GRACE: Duration = Duration::from_secs(5);
 
 /// `POST /session`: makes the one driver session of this Warmpool session. `sockets` is the session's WebDriver address as a
-/// websocket. The capabilities of the answer name, under [`WARMPOOL_OPTIONS`], what the client asked for without effect.
+/// websocket. The capabilities of the answer name, under [`WARMPOOL_OPTIONS`], what the client asked for without effect. Once the
+/// driver has been asked that goes on without the caller; where nobody takes the answer the Warmpool session ends.
 /// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, `DiskNearlyFull`, `StoreBusy`, and those of
 /// [`forward`].
 pub async fn new_session(
@@ -68,22 +72,52 @@ pub async fn new_session(
     sockets: &str,
     body: &Value,
 ) -> Result<(StatusCode, Bytes), Error> {
-    let _busy = session.busy();
+    let busy = session.busy();
     session.wait_for_gate().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
     // A profile of Firefox's in them takes a while to look through.
     let plan = || capabilities::plan(body, session.options.engine, &warm.args, &Allowed::from_config(config));
     let plan = blocking::in_place(plan)?;
     let opening = session.open_driver()?;
+    let (theirs, limit) = (Arc::clone(session), config.webdriver.command_timeout);
+    let (making, sockets) = (sessions.clone(), sockets.to_owned());
+    let making = async move {
+        let _busy = busy;
+        make(&making, &theirs, opening, plan, &sockets, limit).await
+    };
+    // A driver makes what it was asked for, whoever waits for it.
+    let made = sessions.spawn(making.in_current_span()).await.map_err(Error::internal)??;
+    if let Some(unconfirmed) = made.unconfirmed {
+        unconfirmed.confirm()?;
+    }
+    Ok((made.status, made.body))
+}
+
+/// What a driver has answered to a new session.
+struct Made {
+    status: StatusCode,
+    body: Bytes,
+    /// Where it made one. Nobody but its caller learns its id, so without them there is nothing to be done with it.
+    unconfirmed: Option<UnconfirmedSession>,
+}
+
+/// Has the driver make what is planned, within `limit`.
+async fn make(
+    sessions: &Sessions,
+    session: &Arc<Session>,
+    opening: DriverOpening,
+    plan: Plan,
+    sockets: &str,
+    limit: Duration,
+) -> Result<Made, Error> {
     sessions.use_client_proxy(session, plan.proxy).await?;
-    let agent = &session.worker.agent;
-    let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
+    let reply = session.worker.agent.driver_session(plan.mode, plan.capabilities, limit).await;
     let reply = match reply {
         Ok(reply) => reply,
         Err(error) => return Err(explain_no_answer(session, error).await),
     };
     if !reply.status.is_success() {
-        return Ok((reply.status, reply.body));
+        return Ok(Made { status: reply.status, body: reply.body, unconfirmed: None });
     }
     let mut answer: Value = serde_json::from_slice(&reply.body)
         .map_err(|error| Error::worker("the driver's answer cannot be read", error))?;
@@ -116,8 +150,9 @@ pub async fn new_session(
             found.insert(WARMPOOL_OPTIONS.to_owned(), json!({"warnings": plan.warnings}));
         }
     }
+    let unconfirmed = Some(UnconfirmedSession::new(Arc::clone(session)));
     sessions.driver_opened(session, opening, id).await;
-    Ok((reply.status, Bytes::from(answer.to_string())))
+    Ok(Made { status: reply.status, body: Bytes::from(answer.to_string()), unconfirmed })
 }
 
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.

@@ -77,9 +77,10 @@ pub enum WantedRoute<'a> {
 #[derive(Debug, Clone)]
 enum Route {
     Direct,
-    /// Through one of the operator's upstreams, and through another when that one fails; never direct.
+    /// Through one of the operator's upstreams, and through another when that one fails; never direct. None is chosen while none
+    /// answers: the next connection looks again.
     Upstream {
-        chosen: ChosenUpstream,
+        chosen: Option<ChosenUpstream>,
         wanted: Location,
         upstreams: Upstreams,
         session: String,
@@ -91,28 +92,33 @@ enum Route {
 }
 
 impl Route {
-    /// The route that is wanted. Where no upstream is left, nothing goes out.
+    /// The route that is wanted. Where no upstream is configured that would do any more, nothing goes out.
     fn new(context: &EgressContext, wanted: WantedRoute<'_>) -> Self {
         match wanted {
             WantedRoute::Direct => Self::Direct,
             WantedRoute::Client(proxy) => Self::Client(proxy),
             WantedRoute::Closed => Self::Closed,
-            WantedRoute::Upstream(wanted, session) => match context.upstreams.choose(wanted, session) {
-                Ok(chosen) => {
-                    let (wanted, session) = (wanted.clone(), session.to_owned());
-                    Self::Upstream { chosen, wanted, upstreams: context.upstreams.clone(), session }
-                }
-                Err(_) => Self::Closed,
-            },
+            WantedRoute::Upstream(wanted, session) => {
+                let chosen = match context.upstreams.choose(wanted, session) {
+                    Ok(chosen) => Some(chosen),
+                    Err(Error::NoUpstream) => None,
+                    Err(_) => return Self::Closed,
+                };
+                let (wanted, session) = (wanted.clone(), session.to_owned());
+                Self::Upstream { chosen, wanted, upstreams: context.upstreams.clone(), session }
+            }
         }
     }
 
-    /// Has the next nearest upstream take the place of one that is down. A route that is another one by now stays as it is.
+    /// Has the nearest upstream that is up take the place of one that is down, or of none. A route that is another one by now stays as
+    /// it is.
     /// Errors: when no upstream is left.
-    fn fail_over(&mut self, down: &Arc<Upstream>) -> Result<(), Error> {
+    fn fail_over(&mut self, down: Option<&Arc<Upstream>>) -> Result<(), Error> {
         match self {
-            Self::Upstream { chosen, wanted, upstreams, session } if Arc::ptr_eq(&chosen.upstream, down) => {
-                *chosen = upstreams.choose(wanted, session)?;
+            Self::Upstream { chosen, wanted, upstreams, session }
+                if chosen.as_ref().map(|chosen| Arc::as_ptr(&chosen.upstream)) == down.map(Arc::as_ptr) =>
+            {
+                *chosen = Some(upstreams.choose(wanted, session)?);
             }
             Self::Upstream { .. } | Self::Direct | Self::Client(_) | Self::Closed => {}
         }
@@ -201,7 +207,7 @@ impl Egress {
     #[must_use]
     pub fn upstream(&self) -> Option<serde_json::Value> {
         match &*self.shared.route.read() {
-            Route::Upstream { chosen, .. } => Some(chosen.shown()),
+            Route::Upstream { chosen, .. } => chosen.as_ref().map(ChosenUpstream::shown),
             Route::Direct | Route::Client(_) | Route::Closed => None,
         }
     }
@@ -239,23 +245,31 @@ mod tests {
         let berlin = Location { country: text("de"), city: text("berlin"), ..Location::default() };
         let mut route = Route::new(&context, WantedRoute::Upstream(&berlin, "s"));
         let chosen = |route: &Route| match route {
-            Route::Upstream { chosen, .. } => Arc::clone(&chosen.upstream),
-            Route::Direct | Route::Client(_) | Route::Closed => panic!("{route:?}"),
+            Route::Upstream { chosen: Some(chosen), .. } => Arc::clone(&chosen.upstream),
+            Route::Upstream { .. } | Route::Direct | Route::Client(_) | Route::Closed => panic!("{route:?}"),
         };
         let near = chosen(&route);
         near.set_up(false);
-        route.fail_over(&near).unwrap();
+        route.fail_over(Some(&near)).unwrap();
         let far = chosen(&route);
         assert_eq!(far.config.table.name, "far");
         // Another connection that failed at the same time finds another upstream already, or another route.
         near.set_up(true);
-        route.fail_over(&near).unwrap();
+        route.fail_over(Some(&near)).unwrap();
         assert!(Arc::ptr_eq(&chosen(&route), &far));
         let mut newer = Route::new(&context, WantedRoute::Closed);
-        newer.fail_over(&far).unwrap();
+        newer.fail_over(Some(&far)).unwrap();
         assert!(matches!(newer, Route::Closed), "{newer:?}");
         near.set_up(false);
         far.set_up(false);
-        assert!(route.fail_over(&far).is_err(), "none is left");
+        assert!(route.fail_over(Some(&far)).is_err(), "none is left");
+        let mut route = Route::new(&context, WantedRoute::Upstream(&berlin, "s"));
+        assert!(route.fail_over(None).is_err(), "none is there yet");
+        near.set_up(true);
+        route.fail_over(None).unwrap();
+        assert!(Arc::ptr_eq(&chosen(&route), &near));
+        let elsewhere = Location { country: text("fr"), ..Location::default() };
+        let route = Route::new(&context, WantedRoute::Upstream(&elsewhere, "s"));
+        assert!(matches!(route, Route::Closed), "{route:?}");
     }
 }

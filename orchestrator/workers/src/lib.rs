@@ -18,6 +18,8 @@
 //! - **The runtime is the truth and the pool's table the intent.** The table knows a worker before its container exists, so a
 //!   container with this daemon's label that the table does not know is nobody's, and is removed. One short lock guards the
 //!   table, and nothing waits under it; what to start and what to evict is a pure function of its counts.
+//! - **A free place is kept for the caller whose turn it is**, though a worker of its kind has yet to start and another kind waits
+//!   warm. The place is empty for the time of a start. Otherwise a key whose callers never end would keep every place to its own kind.
 //! - **A preset is a kind of its own**: its workers wait with its settings applied. Their hash is in the key and on the
 //!   container, so a restarted daemon finds them again. A caller who wants other settings gets a plain worker.
 //! - **An engine without an image is served on demand**: its callers get an error at once, and readiness does not wait for it

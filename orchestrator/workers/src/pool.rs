@@ -128,8 +128,8 @@ impl Pool {
                 return Err(Error::KeyLimit { limit: limits.max_per_key });
             }
             let sessions = state.leased();
-            // Nobody may overtake a caller who waits for the same thing.
-            if sessions < limits.max_sessions
+            // Nobody may overtake a caller who waits for the same thing, or take the place of one who waits for another.
+            if state.has_places_for_more(self.most_sessions(), Instant::now())
                 && !state.waits_for(key)
                 && let Some(worker) = state.take_ready(key, owner)
             {
@@ -214,6 +214,8 @@ impl Pool {
     /// hands on, and so never waits for the runtime.
     pub async fn run(&self) {
         loop {
+            // A place that was kept for somebody may be another's now.
+            self.hand_out();
             let wake_at = {
                 let mut state = self.lock();
                 if state.closed {
@@ -305,7 +307,7 @@ impl Pool {
 
     fn view(&self, state: &PoolState, now: Instant) -> PlanInput {
         let limits = &self.parts.config;
-        let callers = limits.session.max_sessions.saturating_sub(state.leased());
+        let callers = self.most_sessions().saturating_sub(state.leased());
         PlanInput {
             kinds: state.kinds(callers, now),
             max_workers: limits.pool.max_workers,
@@ -314,12 +316,22 @@ impl Pool {
         }
     }
 
+    /// How many sessions there may be at the same time.
+    fn most_sessions(&self) -> usize {
+        self.parts.config.session.max_sessions.min(self.parts.config.pool.max_workers)
+    }
+
     /// Hands ready workers to waiting callers, and wakes the planner.
     fn settle(&self) {
+        self.hand_out();
+        self.parts.changed.notify_one();
+    }
+
+    fn hand_out(&self) {
         let mut handed = Vec::new();
         {
             let mut state = self.lock();
-            while let Some((waiter, worker)) = state.match_waiter(self.parts.config.session.max_sessions) {
+            while let Some((waiter, worker)) = state.match_waiter(self.most_sessions()) {
                 handed.push((waiter, worker));
             }
         }
@@ -327,7 +339,6 @@ impl Pool {
         for (waiter, worker) in handed {
             let _ = waiter.sender.send(Ok(Lease { pool: self.clone(), worker, used: false }));
         }
-        self.parts.changed.notify_one();
     }
 
     /// Takes a lease back: a worker that was never touched is warm still, any other is destroyed.

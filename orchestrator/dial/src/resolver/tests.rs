@@ -202,3 +202,15 @@ async fn a_file_of_no_use_leaves_the_defaults() {
     let found = server.resolver(LIMITS).share().addresses("a.test").await;
     assert_eq!(found, Ok(vec![ANSWER.into()]), "127.0.0.1 is asked, as resolv.conf(5) says");
 }
+
+#[tokio::test]
+async fn a_name_with_thousands_of_addresses_has_the_first_few() {
+    let server = NameServer::start(0).await;
+    let all: Vec<IpAddr> = (0..4000_u32).map(|number| Ipv4Addr::from(0xc000_0000 + number).into()).collect();
+    server.write("hosts", &all.iter().map(|address| format!("{address} many.test\n")).collect::<String>());
+    let known = all.clone();
+    let known = Resolver::with(LIMITS, move |_| Some(known.clone()));
+    for resolver in [server.resolver(LIMITS), known] {
+        assert_eq!(resolver.share().addresses("many.test").await.unwrap(), all[..MAX_ADDRESSES]);
+    }
+}

@@ -38,6 +38,11 @@ pub struct UnconfirmedSession {
 }
 
 impl UnconfirmedSession {
+    /// A session that ends unless its client gets the answer that is on its way.
+    pub(crate) const fn new(session: Arc<Session>) -> Self {
+        Self { session: Some(session) }
+    }
+
     /// The session, which is not the client's yet.
     /// Errors: `Draining`, as [`UnconfirmedSession::confirm`] would find.
     pub fn session(&self) -> Result<&Arc<Session>, Error> {
@@ -81,10 +86,8 @@ impl Sessions {
         if self.shared.drain.phase() >= Phase::Draining {
             return Err(Error::Service(ServiceError::Draining));
         }
-        if let Some(wanted) = &options.proxy {
-            // Before a worker is spent on it.
-            self.shared.egress_context.upstreams.choose(wanted, "")?;
-        }
+        // Before a worker is spent on it.
+        self.check_upstream(&options)?;
         let begun = Instant::now();
         // Before a worker is spent on it, too.
         let extensions = self.shared.extensions.begin(&owner, &options.extensions).await?;
@@ -99,6 +102,8 @@ impl Sessions {
                 lease?
             }
         };
+        // It may have gone while the caller waited.
+        self.check_upstream(&options)?;
         let sessions = self.clone();
         let work = self.shared.drain.spawn(
             async move { sessions.begin(owner, options, lease, writer, folder, extensions).await }.in_current_span(),
@@ -113,6 +118,13 @@ impl Sessions {
                 .record(begun.elapsed());
         }
         created
+    }
+
+    /// Fails where no upstream proxy answers that a session wants.
+    /// Errors: `Field`, `NoUpstream`.
+    fn check_upstream(&self, options: &Options) -> Result<(), Error> {
+        let Some(wanted) = &options.proxy else { return Ok(()) };
+        Ok(self.shared.egress_context.upstreams.choose(wanted, "").map(drop)?)
     }
 
     /// Takes the profile that a session is to begin with: its state or its folder, and the right to write it.
@@ -240,7 +252,7 @@ impl Sessions {
             session.end(Ending::Drained);
             return Err(Error::Service(ServiceError::Draining));
         }
-        Ok(UnconfirmedSession { session: Some(session) })
+        Ok(UnconfirmedSession::new(session))
     }
 
     /// A folder as the body of a call to a worker's agent.

@@ -1,6 +1,5 @@
 //! Records of sessions: their form in the store and in lists, and the queries of lists.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -102,6 +101,11 @@ impl Options {
     pub fn wanted<'a>(&'a self, trust: &'a Trust) -> WorkerRequest<'a> {
         let settings = &self.launch.settings;
         WorkerRequest { plain: self.pool_key(), settings, extensions: &self.extensions, trust }
+    }
+
+    /// A status in the words of these sessions' clients.
+    pub(super) fn shown_status(&self, status: Status) -> Status {
+        if self.kind == Kind::WebDriver { status.of_webdriver() } else { status }
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
@@ -211,6 +215,11 @@ impl Record {
         Some(Error::SessionEnded { id, status: ended.status.as_str(), reason })
     }
 
+    /// The status of one that does not live, or is not found again yet.
+    pub(super) fn past_status(&self) -> Status {
+        self.ended.as_ref().map_or(Status::Unknown, |ended| ended.status)
+    }
+
     /// The key in the store: ordered by time, then by id.
     pub(crate) fn store_key(&self) -> Vec<u8> {
         let mut key = self.created_ms.to_be_bytes().to_vec();
@@ -221,7 +230,7 @@ impl Record {
     /// What its owner reads of it when its status is `status` at the time `now_ms`.
     pub(super) fn view(&self, status: Status, now_ms: u64) -> SessionView {
         let options = &self.options;
-        let status = if options.kind == Kind::WebDriver { status.of_webdriver() } else { status };
+        let status = options.shown_status(status);
         let ended = self.ended.as_ref();
         SessionView {
             session_id: self.session_id.clone(),
@@ -331,30 +340,6 @@ impl Default for SessionQuery {
             sort_by: SortKey::default(),
             sort_order: SortOrder::default(),
         }
-    }
-}
-
-impl SessionQuery {
-    pub(super) fn matches(&self, listing: &SessionView) -> bool {
-        self.start_time.is_none_or(|start| listing.timestamp > start)
-            && self.end_time.is_none_or(|end| listing.timestamp < end)
-            && self.session_id.as_ref().is_none_or(|id| listing.session_id.as_str() == id)
-            && (self.statuses.is_empty() || self.statuses.contains(&listing.status))
-            && (self.engines.is_empty() || self.engines.contains(&listing.browser_type))
-            && self.service_passcode.as_ref().is_none_or(|code| listing.service_passcode.as_ref() == Some(code))
-            && self.metadata.iter().all(|label| listing.metadata.has(label))
-    }
-
-    /// A total order: what compares equal is ordered by time, then by id.
-    pub(super) fn compare(&self, a: &SessionView, b: &SessionView) -> Ordering {
-        let by_key = match self.sort_by {
-            SortKey::Timestamp => Ordering::Equal,
-            SortKey::ExecutionTime => a.execution_time.cmp(&b.execution_time),
-            SortKey::SessionId => a.session_id.cmp(&b.session_id),
-            SortKey::Status => a.status.as_str().cmp(b.status.as_str()),
-        };
-        let order = by_key.then(a.timestamp.cmp(&b.timestamp)).then_with(|| a.session_id.cmp(&b.session_id));
-        self.sort_order.apply(order)
     }
 }
 

@@ -95,6 +95,8 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
         }
     }
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
+    // Whoever hears of the end may make another at once; the worker waits for its sockets.
+    lease.session_ended();
     sessions.close(&session, &ending).await;
     // A client that closes the last window closes the browser by a command, and must get the driver's answer to it.
     let answers = ending == Ending::BrowserClosed;

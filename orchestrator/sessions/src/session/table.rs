@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::create_times::{CreateTimes, Histogram};
@@ -13,10 +14,9 @@ use super::grid_ids::{GridIds, shown_grid_id};
 use super::names::Names;
 use super::record::Ended;
 use super::services::SessionServices;
-use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Status};
+use super::{DriverOpening, Ending, Record, Session, SessionView};
 use crate::Error;
 use crate::logs::KeptLogs;
-use warmpool_api::session::Ads;
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
@@ -84,22 +84,6 @@ impl SessionEntry {
         match self {
             Self::Live(session) => &session.owner,
             Self::Past(record) => &record.owner,
-        }
-    }
-
-    fn listing(&self, now_ms: u64) -> SessionView {
-        match self {
-            Self::Live(session) => {
-                let mut record = session.record();
-                // Its end may be decided and not yet written; the record is complete all the same.
-                record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
-                let ads = session.worker.snapshot.borrow().ads_blocked.map(|blocked| Ads { blocked });
-                SessionView { ads, captcha: session.captchas.waiting(), ..record.view(session.status(), now_ms) }
-            }
-            Self::Past(record) => {
-                let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
-                record.view(status, now_ms)
-            }
         }
     }
 }
@@ -245,6 +229,15 @@ impl Sessions {
         self.shared.changes.subscribe()
     }
 
+    /// Runs work that goes on whoever waits for it; the daemon's end waits for it too.
+    pub(crate) fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.shared.drain.spawn(work)
+    }
+
     pub(super) fn changed(&self) {
         self.shared.changes.send_modify(|count| *count += 1);
     }
@@ -273,19 +266,6 @@ impl Sessions {
             return Err(Error::InvalidToken);
         }
         Ok(entry.listing(unix_ms()))
-    }
-
-    /// One page of the sessions of the keys that `owns` takes, and how many match in all.
-    pub fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<SessionView>, u64) {
-        let now = unix_ms();
-        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| owns(entry.owner())).cloned().collect();
-        let mut found: Vec<SessionView> =
-            rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();
-        let total = found.len() as u64;
-        found.sort_unstable_by(|a, b| query.compare(a, b));
-        let skip = usize::try_from((query.page - 1).saturating_mul(query.limit)).unwrap_or(usize::MAX);
-        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
-        (found.into_iter().skip(skip).take(limit).collect(), total)
     }
 
     /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing. One whose worker

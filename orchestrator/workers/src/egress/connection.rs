@@ -140,7 +140,12 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
                 let (stream, peer) = dialler.connect(&proxy.host, proxy.port).await?;
                 return Ok((ask(shared, stream, proxy, host, port).await?, Some(peer)));
             }
-            Route::Upstream { chosen, .. } => chosen,
+            Route::Upstream { chosen: Some(chosen), .. } => chosen,
+            Route::Upstream { chosen: None, .. } => {
+                let none = |error| ProxyError::Unreachable(io::Error::other(error));
+                shared.route.write().fail_over(None).map_err(none)?;
+                continue;
+            }
         };
         dialler.judge_unresolved(host, port)?;
         let proxy = &chosen.proxy;
@@ -150,7 +155,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
         };
         if note_failure(&chosen.upstream, &failure) {
             // The next nearest upstream takes over. Nothing chooses one that is down, so this loop ends.
-            shared.route.write().fail_over(&chosen.upstream).map_err(|_| unreachable_proxy(failure))?;
+            shared.route.write().fail_over(Some(&chosen.upstream)).map_err(|_| unreachable_proxy(failure))?;
         } else {
             return Err(unreachable_proxy(failure).into());
         }
@@ -245,11 +250,21 @@ async fn pump(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parking_lot::RwLock;
     use tokio::io::{DuplexStream, duplex, split};
+    use tokio::net::TcpListener;
+    use tokio::sync::Semaphore;
     use tokio::time::sleep;
+    use tokio_util::sync::CancellationToken;
     use warmpool_config::upstreams_from;
+    use warmpool_core::browser::{Engine, Mode, PoolKey};
+    use warmpool_core::ids::WorkerId;
+    use warmpool_dial::{Dialler, Policy};
+    use warmpool_protocol::Secret;
+    use warmpool_runtime::{AgentAddress, WorkerLocation};
 
-    use super::super::Upstreams;
+    use super::super::{EgressContext, Location, Upstreams, WantedRoute};
+    use crate::worker::Worker;
 
     const DAY: Duration = Duration::from_secs(86_400);
 
@@ -308,5 +323,45 @@ mod tests {
             upstream.set_up(true);
             assert!(note_failure(upstream, &failure), "{failure:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_session_whose_upstream_was_down_at_its_begin_has_a_way_out_later() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut proxy, _) = listener.accept().await.unwrap();
+            proxy.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello").await.unwrap();
+            proxy.read_to_end(&mut Vec::new()).await.unwrap();
+        });
+        let mut context = EgressContext::nowhere();
+        let tables = format!(r#"[{{ name = "a", url = "http://{address}" }}]"#);
+        context.upstreams = Upstreams::new(&upstreams_from(&tables));
+        let [upstream] = &*context.upstreams.0 else { panic!("one") };
+        upstream.set_up(false);
+        let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let place = WorkerLocation { address: AgentAddress::Tcp(address), node: None };
+        let (worker, _reports) = Worker::found(WorkerId::random(), key, place, &Secret::new(String::new()));
+        let (lookups, limit) = (context.resolver.share(), Duration::from_secs(60));
+        let shared = Shared {
+            worker,
+            dialler: Dialler::new(Policy::default(), lookups.clone(), limit),
+            lookups,
+            traffic: Traffic::default(),
+            outcomes: Arc::default(),
+            places: Arc::new(Semaphore::new(1)),
+            route: RwLock::new(Route::new(&context, WantedRoute::Upstream(&Location::default(), "s"))),
+            tls: Arc::clone(&context.tls),
+            connect_timeout: limit,
+            stop: CancellationToken::new(),
+        };
+        let site = Host::Domain("a.example".to_owned());
+        let down = connect(&shared, &site, 80).await;
+        assert!(matches!(down, Err(ConnectError::Proxy(ProxyError::Unreachable(_)))), "{down:?}");
+        upstream.set_up(true);
+        let (mut site, _) = connect(&shared, &site, 80).await.unwrap();
+        let mut hello = [0; 5];
+        site.read_exact(&mut hello).await.unwrap();
+        assert_eq!(&hello, b"hello");
     }
 }

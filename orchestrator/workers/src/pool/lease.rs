@@ -22,6 +22,11 @@ impl Lease {
         &self.worker
     }
 
+    /// Counts the worker towards its key no more: its session has ended, and only its container is still to go.
+    pub fn session_ended(&self) {
+        self.pool.lock().session_ended(&self.worker.id);
+    }
+
     /// The worker's id.
     pub fn id(&self) -> &WorkerId {
         &self.worker.id

@@ -37,7 +37,8 @@ enum WorkerStage {
         awaited: bool,
     },
     Ready(Arc<Worker>),
-    Leased(KeyId, Arc<Worker>),
+    /// Somebody's. Of a session that has ended there is no key: its worker counts towards none while it goes.
+    Leased(Option<KeyId>, Arc<Worker>),
     Removing,
 }
 
@@ -160,7 +161,7 @@ impl PoolState {
         }
     }
 
-    /// The kinds as the planner sees them; at most `callers` of those who wait count.
+    /// The kinds as the planner sees them; at most `callers` of those who wait count, as their turns come.
     pub(super) fn kinds(&self, callers: usize, now: Instant) -> BTreeMap<PoolKey, KindCounts> {
         let mut kinds: BTreeMap<PoolKey, KindCounts> = BTreeMap::new();
         for (key, target) in &self.targets {
@@ -176,14 +177,20 @@ impl PoolState {
                 WorkerStage::Removing => kind.removing += 1,
             }
         }
-        for waiter in self.waiters.iter().take(callers) {
-            kinds.entry(waiter.key).or_default().waiting += 1;
+        let all = self.waiters.len();
+        let counted = if callers < all { self.in_turn(callers, now) } else { (0..all).collect() };
+        for at in counted {
+            kinds.entry(self.waiters[at].key).or_default().waiting += 1;
         }
         for (key, kind) in &mut kinds {
-            let backoff = self.backoffs.get(key).is_some_and(|backoff| backoff.until > now);
-            kind.backing_off = backoff || self.absent.contains(&key.engine);
+            kind.backing_off = self.backs_off(*key, now);
         }
         kinds
+    }
+
+    /// Whether no worker of this kind may be started now.
+    fn backs_off(&self, key: PoolKey, now: Instant) -> bool {
+        self.backoffs.get(&key).is_some_and(|backoff| backoff.until > now) || self.absent.contains(&key.engine)
     }
 
     pub(super) fn leased(&self) -> usize {
@@ -192,8 +199,8 @@ impl PoolState {
 
     /// How many workers a key has or waits for.
     pub(super) fn held_by(&self, owner: &KeyId) -> usize {
-        let leased =
-            self.workers.values().filter(|entry| matches!(&entry.stage, WorkerStage::Leased(by, _) if by == owner));
+        let of_owner = |entry: &&PooledWorker| matches!(&entry.stage, WorkerStage::Leased(Some(by), _) if by == owner);
+        let leased = self.workers.values().filter(of_owner);
         leased.count() + self.waiters.iter().filter(|waiter| waiter.owner == *owner).count()
     }
 
@@ -210,7 +217,7 @@ impl PoolState {
     pub(super) fn take_ready(&mut self, key: PoolKey, owner: &KeyId) -> Option<Arc<Worker>> {
         let worker = Arc::clone(self.next(key)?);
         let entry = self.workers.get_mut(&worker.id)?;
-        entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
+        entry.stage = WorkerStage::Leased(Some(owner.clone()), Arc::clone(&worker));
         self.moved = Instant::now();
         self.queue.serves(owner);
         Some(worker)
@@ -227,7 +234,14 @@ impl PoolState {
     }
 
     pub(super) fn add_leased(&mut self, worker: &Arc<Worker>, owner: KeyId) -> CancellationToken {
-        self.insert(worker.id.clone(), worker.key, WorkerStage::Leased(owner, Arc::clone(worker)))
+        self.insert(worker.id.clone(), worker.key, WorkerStage::Leased(Some(owner), Arc::clone(worker)))
+    }
+
+    /// Counts a leased worker towards its key no more: its session has ended.
+    pub(super) fn session_ended(&mut self, id: &WorkerId) {
+        if let Some(WorkerStage::Leased(owner, _)) = self.workers.get_mut(id).map(|entry| &mut entry.stage) {
+            *owner = None;
+        }
     }
 
     fn insert(&mut self, id: WorkerId, key: PoolKey, stage: WorkerStage) -> CancellationToken {
@@ -490,6 +504,17 @@ mod tests {
         assert!(!state.is_ready(&taken.id), "it has a session");
         assert!(found[1].1 && state.set_removing(&found[1].0) == Remover::Caller);
         assert_eq!(state.on_node("east"), [(taken.id.clone(), false)]);
+    }
+
+    #[test]
+    fn a_worker_counts_towards_its_key_until_its_session_ends() {
+        let (mut state, key) = (state(false), "000000000000".parse().unwrap());
+        state.add_ready(worker().0);
+        let taken = state.take_ready(FIREFOX, &key).unwrap();
+        assert_eq!((state.held_by(&key), state.leased()), (1, 1));
+        state.session_ended(&taken.id);
+        assert_eq!((state.held_by(&key), state.leased()), (0, 1), "its container is still there");
+        assert_eq!(state.set_removing(&taken.id), Remover::Caller);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::folder::FolderQuery;
@@ -51,8 +51,10 @@ const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
 const AUTHORITY: &str = "agent";
-/// The maximum length of a JSON answer, in bytes: Chromium's description of DevTools has some two million.
+/// The maximum length of a JSON answer, in bytes.
 const REPLY_LIMIT: usize = 16 << 20;
+/// The maximum length of Chromium's description of DevTools, in bytes, which has some two million. The daemon keeps it.
+const PROTOCOL_LIMIT: usize = 4 << 20;
 /// The maximum length of an event, in bytes.
 const EVENT_LIMIT: usize = 256 << 10;
 
@@ -63,6 +65,13 @@ pub struct DriverReply {
     pub status: StatusCode,
     /// The body of the answer, which is WebDriver's JSON.
     pub body: Bytes,
+}
+
+/// What every answer of a driver has, and none of the agent's own.
+#[derive(Deserialize)]
+struct DriverBody {
+    #[serde(rename = "value")]
+    _value: IgnoredAny,
 }
 
 /// A client of one agent. Clones share its connections.
@@ -188,7 +197,8 @@ impl Agent {
         read(&body).map(|Window { window }| window)
     }
 
-    /// Starts the one driver session. The driver's refusals are replies, not errors.
+    /// Starts the one driver session. The driver's refusals are replies; what the agent says for a driver that does not answer is an
+    /// error.
     pub async fn driver_session(
         &self,
         mode: DriverMode,
@@ -199,7 +209,9 @@ impl Agent {
         let answered = async {
             let response = self.send("/driver/session", request).await?;
             let status = response.status();
-            Ok(DriverReply { status, body: collect(response).await? })
+            let body = collect(response).await?;
+            let is_drivers = status != StatusCode::BAD_GATEWAY && serde_json::from_slice::<DriverBody>(&body).is_ok();
+            if is_drivers { Ok(DriverReply { status, body }) } else { Err(refusal(status, &body)) }
         };
         within(limit, answered).await
     }
@@ -224,7 +236,7 @@ impl Agent {
 
     /// The browser's own description of DevTools.
     pub async fn devtools_protocol(&self) -> Result<Value, AgentError> {
-        self.ask("/json/protocol").await
+        self.ask_within("/json/protocol", PROTOCOL_LIMIT).await
     }
 
     /// A video of the display from now on, as IVF with VP8. A display that does not change sends nothing, for however long.
@@ -295,7 +307,11 @@ impl Agent {
 
     /// Asks for JSON, which the browser may take its time for.
     pub(super) async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
-        let answered = async { collect(self.succeed(Method::GET, path, full("")).await?).await };
+        self.ask_within(path, REPLY_LIMIT).await
+    }
+
+    async fn ask_within<T: DeserializeOwned>(&self, path: &str, limit: usize) -> Result<T, AgentError> {
+        let answered = async { collect_within(limit, self.succeed(Method::GET, path, full("")).await?).await };
         read(&within(ASK_TIMEOUT, answered).await?)
     }
 
@@ -341,17 +357,25 @@ async fn success(response: Response<Incoming>) -> Result<Response<Incoming>, Age
     if status.is_success() {
         return Ok(response);
     }
-    let body = collect(response).await?;
-    let message = serde_json::from_slice::<ErrorBody>(&body)
-        .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
-    if status == StatusCode::UNPROCESSABLE_ENTITY {
-        return Err(AgentError::of_setting(&message));
-    }
-    Err(AgentError::Refused { status, message })
+    Err(match refusal(status, &collect(response).await?) {
+        AgentError::Refused { status: StatusCode::UNPROCESSABLE_ENTITY, message } => AgentError::of_setting(&message),
+        refused => refused,
+    })
+}
+
+/// What the agent says of a call that it does not carry out.
+fn refusal(status: StatusCode, body: &[u8]) -> AgentError {
+    let message = serde_json::from_slice::<ErrorBody>(body)
+        .map_or_else(|_| String::from_utf8_lossy(body).into_owned(), |refusal| refusal.error.message);
+    AgentError::Refused { status, message }
 }
 
 async fn collect(response: Response<Incoming>) -> Result<Bytes, AgentError> {
-    let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await;
+    collect_within(REPLY_LIMIT, response).await
+}
+
+async fn collect_within(limit: usize, response: Response<Incoming>) -> Result<Bytes, AgentError> {
+    let body = Limited::new(response.into_body(), limit).collect().await;
     body.map(Collected::to_bytes).map_err(AgentError::Broken)
 }
 
@@ -368,6 +392,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::pin::Pin;
 
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
     use warmpool_protocol::{PageAction, ProbeWay};
 
@@ -450,5 +475,52 @@ mod tests {
             let ended = timeout(Duration::from_secs(3600), call).await;
             assert!(matches!(ended, Ok(Err(AgentError::Timeout(_)))), "{name}: {ended:?}");
         }
+    }
+
+    /// An agent that answers every call with this, once for each connection.
+    async fn answering(status: u16, body: String) -> Agent {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = AgentAddress::Tcp(listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            while let Ok((mut client, _)) = listener.accept().await {
+                let _ = client.read(&mut [0; 4096]).await;
+                let _ = client.write_all(format!("{head}{body}").as_bytes()).await;
+                let _ = client.read_to_end(&mut Vec::new()).await;
+            }
+        });
+        Agent::new(address, &Secret::new("ab".repeat(32)))
+    }
+
+    #[tokio::test]
+    async fn what_the_agent_says_itself_is_no_drivers_answer() {
+        let refused = r#"{"error": {"code": "browser_unreachable", "message": "no answer"}}"#;
+        for (status, body, is_drivers) in [
+            (200, r#"{"value": {"sessionId": "a"}}"#, true),
+            (500, r#"{"value": {"error": "session not created"}}"#, true),
+            (200, r#"{"value": null}"#, true),
+            (502, refused, false),
+            (502, r#"{"value": null}"#, false),
+            (409, refused, false),
+            (200, "{}", false),
+            (500, "broken", false),
+        ] {
+            let agent = answering(status, body.to_owned()).await;
+            let replied = agent.driver_session(DriverMode::Warm, Value::Null, ASK_TIMEOUT).await;
+            match replied {
+                Ok(reply) => assert!(is_drivers && reply.status == status && reply.body == body, "{status} {body}"),
+                Err(AgentError::Refused { status: said, .. }) => {
+                    assert!(!is_drivers && said == status, "{status} {body}");
+                }
+                Err(error) => panic!("{status} {body}: {error}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_description_of_devtools_has_a_limit_of_its_own() {
+        let agent = answering(200, format!("{:?}", "x".repeat(PROTOCOL_LIMIT))).await;
+        assert!(matches!(agent.targets::<Value>().await, Err(AgentError::Unreadable(_))), "it is read whole");
+        assert!(matches!(agent.devtools_protocol().await, Err(AgentError::Broken(_))));
     }
 }

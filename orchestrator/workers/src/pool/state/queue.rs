@@ -1,7 +1,10 @@
 //! Who waits for a worker, and who of them is next.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+
+use tokio::time::Instant;
 
 use super::{PoolState, PooledWorker, Waiter, WorkerStage};
 use crate::worker::Worker;
@@ -28,31 +31,62 @@ impl LastTurns {
 }
 
 impl PoolState {
-    /// The caller who is served now, and the worker for it. Callers who wait for a kind of which none is warm are passed over. Of the
-    /// others comes the key that has the fewest workers, then the one whose turn was the longest ago; each key's own are first come,
-    /// first served. So nobody waits behind all that another key asks for.
-    pub(in crate::pool) fn match_waiter(&mut self, max_sessions: usize) -> Option<(Waiter, Arc<Worker>)> {
-        if self.leased() >= max_sessions {
-            return None;
+    /// Those who wait whose turn it is when there are so many places, by where they stand in the queue. Next comes the key that
+    /// has the fewest workers, those that its callers before have got here included, then the one whose turn was the longest ago; each
+    /// key's own are first come, first served. So nobody waits behind all that another key asks for, whatever kind of worker either wants.
+    /// Callers for whom no worker can be had now are passed over.
+    pub(in crate::pool) fn in_turn(&self, places: usize, now: Instant) -> Vec<usize> {
+        if self.waiters.is_empty() {
+            return Vec::new();
         }
-        let (mut held, mut warm) = (BTreeMap::<&KeyId, usize>::new(), HashSet::<PoolKey>::new());
+        let (mut held, mut coming) = (HashMap::<&KeyId, usize>::new(), HashSet::<PoolKey>::new());
         for entry in self.workers.values() {
             match &entry.stage {
-                WorkerStage::Leased(owner, _) => *held.entry(owner).or_default() += 1,
-                WorkerStage::Ready(_) => {
-                    warm.insert(entry.key);
+                WorkerStage::Leased(Some(owner), _) => *held.entry(owner).or_default() += 1,
+                WorkerStage::Ready(_) | WorkerStage::Starting { .. } => {
+                    coming.insert(entry.key);
                 }
-                WorkerStage::Starting { .. } | WorkerStage::Removing => {}
+                WorkerStage::Leased(None, _) | WorkerStage::Removing => {}
             }
         }
-        let rank = |owner: &KeyId| {
-            let turn = self.queue.of.get(owner).copied().unwrap_or_default();
-            (held.get(owner).copied().unwrap_or_default(), turn)
-        };
-        let servable = self.waiters.iter().enumerate().filter(|(_, waiter)| warm.contains(&waiter.key));
-        // Of equals, the first.
-        let (index, waiter) = servable.min_by_key(|(_, waiter)| rank(&waiter.owner))?;
-        let (key, owner) = (waiter.key, waiter.owner.clone());
+        let comes = |key: PoolKey| coming.contains(&key) || (self.runtime_up && !self.backs_off(key, now));
+        let mut of_key = HashMap::<&KeyId, VecDeque<usize>>::new();
+        for (at, waiter) in self.waiters.iter().enumerate().filter(|(_, waiter)| comes(waiter.key)) {
+            of_key.entry(&waiter.owner).or_default().push_back(at);
+        }
+        let mut turn = self.queue.turn;
+        let last_turn = |owner| self.queue.of.get(owner).copied().unwrap_or_default();
+        let has = |owner| held.get(owner).copied().unwrap_or_default();
+        let mut keys: BinaryHeap<_> = of_key
+            .iter_mut()
+            .filter_map(|(owner, own)| Some(Reverse((has(*owner), last_turn(*owner), own.pop_front()?, *owner))))
+            .collect();
+        let mut served = Vec::new();
+        while served.len() < places
+            && let Some(Reverse((has, _, at, owner))) = keys.pop()
+        {
+            served.push(at);
+            turn += 1;
+            if let Some(next) = of_key.get_mut(owner).and_then(VecDeque::pop_front) {
+                keys.push(Reverse((has + 1, turn, next, owner)));
+            }
+        }
+        served
+    }
+
+    /// Whether everybody who waits and can get a worker has a place, and one is left.
+    pub(in crate::pool) fn has_places_for_more(&self, max_sessions: usize, now: Instant) -> bool {
+        let places = max_sessions.saturating_sub(self.leased());
+        self.in_turn(places, now).len() < places
+    }
+
+    /// The caller who is served now, and the worker for it. One whose worker is not warm yet holds up nobody who has a place as well,
+    /// but keeps its own.
+    pub(in crate::pool) fn match_waiter(&mut self, max_sessions: usize) -> Option<(Waiter, Arc<Worker>)> {
+        let places = max_sessions.saturating_sub(self.leased());
+        let turns = self.in_turn(places, Instant::now());
+        let index = turns.into_iter().find(|at| self.next(self.waiters[*at].key).is_some())?;
+        let (key, owner) = (self.waiters[index].key, self.waiters[index].owner.clone());
         let worker = self.take_ready(key, &owner)?;
         self.waiters.remove(index).map(|waiter| (waiter, worker))
     }
@@ -185,6 +219,45 @@ mod tests {
         assert!(state.match_waiter(0).is_none(), "there are as many sessions as may be");
         assert_eq!(state.match_waiter(9).unwrap().0.owner, key('b'));
         assert!(state.match_waiter(9).is_none());
+    }
+
+    #[test]
+    fn a_keys_callers_keep_no_other_from_another_kind_of_worker() {
+        let mut state = PoolState::new(BTreeMap::new());
+        state.runtime_up = true;
+        // One key has all the places but one, and asks for more before another comes.
+        for _ in 0..3 {
+            let _reports = becomes_warm(&mut state, FIREFOX);
+            state.take_ready(FIREFOX, &key('a')).unwrap();
+        }
+        (0..5).for_each(|_| waits(&mut state, 'a', FIREFOX));
+        waits(&mut state, 'b', CHROMIUM);
+        let wanted = |state: &PoolState, callers| {
+            let kinds = state.kinds(callers, Instant::now());
+            [FIREFOX, CHROMIUM].map(|kind| kinds.get(&kind).map_or(0, |kind| kind.waiting))
+        };
+        assert_eq!(wanted(&state, 1), [0, 1], "the place is for the key that has nothing");
+        assert_eq!(wanted(&state, 3), [2, 1]);
+        assert_eq!(wanted(&state, usize::MAX), [5, 1]);
+        let _reports = becomes_warm(&mut state, FIREFOX);
+        assert!(state.match_waiter(4).is_none() && !state.has_places_for_more(4, Instant::now()), "it is kept");
+        assert!(state.match_waiter(5).is_some(), "another place is the next one's");
+        let _reports = becomes_warm(&mut state, CHROMIUM);
+        assert_eq!(state.match_waiter(5).unwrap().0.owner, key('b'));
+        assert!(state.has_places_for_more(10, Instant::now()) && !state.has_places_for_more(9, Instant::now()));
+    }
+
+    #[test]
+    fn a_place_is_kept_for_nobody_whose_worker_cannot_come() {
+        let mut state = PoolState::new(BTreeMap::new());
+        state.runtime_up = true;
+        waits(&mut state, 'a', FIREFOX);
+        waits(&mut state, 'b', CHROMIUM);
+        let _reports = becomes_warm(&mut state, CHROMIUM);
+        assert!(state.match_waiter(1).is_none(), "it is the other one's turn");
+        state.absent.insert(Engine::Firefox);
+        assert_eq!(state.kinds(1, Instant::now())[&CHROMIUM].waiting, 1);
+        assert_eq!(state.match_waiter(1).unwrap().0.owner, key('b'));
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! Lists of sessions: which of them match a query, in which order, and how each is shown.
+
+use std::cmp::Ordering;
+
+use super::record::{Ended, SortKey};
+use super::table::SessionEntry;
+use super::{Options, SessionQuery, SessionView, Sessions, Status};
+use warmpool_api::session::Ads;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
+
+/// What queries look at. A view copies all that a record has, which is too much for the thousands that a page leaves out.
+struct Listed<'a> {
+    id: &'a SessionId,
+    options: &'a Options,
+    created_ms: u64,
+    status: Status,
+    execution_time: u64,
+}
+
+impl Sessions {
+    /// One page of the sessions of the keys that `owns` takes, and how many match in all.
+    pub fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<SessionView>, u64) {
+        let now = unix_ms();
+        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| owns(entry.owner())).cloned().collect();
+        let (page, total) = query.page_of(&rows, now);
+        (page.into_iter().map(|entry| entry.listing(now)).collect(), total)
+    }
+}
+
+impl SessionEntry {
+    pub(super) fn listing(&self, now_ms: u64) -> SessionView {
+        match self {
+            Self::Live(session) => {
+                let mut record = session.record();
+                // Its end may be decided and not yet written; the record is complete all the same.
+                record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
+                let ads = session.worker.snapshot.borrow().ads_blocked.map(|blocked| Ads { blocked });
+                SessionView { ads, captcha: session.captchas.waiting(), ..record.view(session.status(), now_ms) }
+            }
+            Self::Past(record) => record.view(record.past_status(), now_ms),
+        }
+    }
+
+    fn listed(&self, now_ms: u64) -> Listed<'_> {
+        let (id, options, created_ms, status, ended) = match self {
+            Self::Live(session) => (&session.id, &session.options, session.created_ms, session.status(), None),
+            Self::Past(record) => {
+                let ended = record.ended.as_ref().map(|ended| ended.at_ms);
+                (&record.session_id, &record.options, record.created_ms, record.past_status(), ended)
+            }
+        };
+        let execution_time = ended.unwrap_or(now_ms).saturating_sub(created_ms);
+        Listed { id, options, created_ms, status: options.shown_status(status), execution_time }
+    }
+}
+
+impl SessionQuery {
+    /// The page that is asked for of those that match, and how many match in all.
+    fn page_of<'a>(&self, rows: &'a [SessionEntry], now_ms: u64) -> (Vec<&'a SessionEntry>, u64) {
+        let listed = rows.iter().map(|entry| (entry.listed(now_ms), entry));
+        let mut found: Vec<_> = listed.filter(|(listed, _)| self.matches(listed)).collect();
+        let total = found.len() as u64;
+        found.sort_unstable_by(|(a, _), (b, _)| self.compare(a, b));
+        let skip = usize::try_from((self.page - 1).saturating_mul(self.limit)).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        (found.into_iter().skip(skip).take(limit).map(|(_, entry)| entry).collect(), total)
+    }
+
+    fn matches(&self, listed: &Listed<'_>) -> bool {
+        let options = listed.options;
+        self.start_time.is_none_or(|start| listed.created_ms > start)
+            && self.end_time.is_none_or(|end| listed.created_ms < end)
+            && self.session_id.as_ref().is_none_or(|id| listed.id.as_str() == id)
+            && (self.statuses.is_empty() || self.statuses.contains(&listed.status))
+            && (self.engines.is_empty() || self.engines.contains(&options.engine))
+            && self.service_passcode.as_ref().is_none_or(|code| options.service_passcode.as_ref() == Some(code))
+            && self.metadata.iter().all(|label| options.metadata.has(label))
+    }
+
+    /// A total order: what compares equal is ordered by time, then by id.
+    fn compare(&self, a: &Listed<'_>, b: &Listed<'_>) -> Ordering {
+        let by_key = match self.sort_by {
+            SortKey::Timestamp => Ordering::Equal,
+            SortKey::ExecutionTime => a.execution_time.cmp(&b.execution_time),
+            SortKey::SessionId => a.id.cmp(b.id),
+            SortKey::Status => a.status.as_str().cmp(b.status.as_str()),
+        };
+        let order = by_key.then(a.created_ms.cmp(&b.created_ms)).then_with(|| a.id.cmp(b.id));
+        self.sort_order.apply(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use warmpool_core::browser::Engine;
+    use warmpool_core::sort::SortOrder;
+
+    use super::*;
+
+    fn past(id: &str, created_ms: u64, engine: &str, ended: Option<(&str, u64)>) -> SessionEntry {
+        let ended = ended.map(|(status, at_ms)| json!({"status": status, "reason": "", "message": "", "at_ms": at_ms}));
+        let record = json!({
+            "session_id": id,
+            "owner": "000000000000",
+            "options": {
+                "kind": "webdriver", "engine": engine, "mode": "headless", "launch": {"url": null},
+                "session_timeout": 300, "idle_timeout": null,
+            },
+            "created_ms": created_ms,
+            "worker": "a",
+            "ended": ended,
+        });
+        SessionEntry::Past(Arc::new(serde_json::from_value(record).unwrap()))
+    }
+
+    #[test]
+    fn a_page_has_what_its_views_show() {
+        let rows = [
+            past("ses_a", 10, "chromium", Some(("completed", 90))),
+            past("ses_b", 20, "firefox", Some(("failure", 25))),
+            past("ses_c", 30, "chromium", Some(("completed", 31))),
+            past("ses_d", 30, "chromium", None),
+        ];
+        let listed = |query: SessionQuery| {
+            let (page, total) = query.page_of(&rows, 100);
+            let views: Vec<SessionView> = page.into_iter().map(|entry| entry.listing(100)).collect();
+            for (view, row) in views.iter().flat_map(|view| rows.iter().map(move |row| (view, row.listed(100)))) {
+                let is_same = view.session_id == *row.id;
+                assert!(!is_same || (view.status, view.execution_time) == (row.status, row.execution_time), "{view:?}");
+            }
+            (views.iter().map(|view| view.session_id.as_str().replace("ses_", "")).collect::<String>(), total)
+        };
+        let sorted = |sort_by| SessionQuery { sort_by, sort_order: SortOrder::Ascend, ..SessionQuery::default() };
+        let found = |text: &str, total| (text.to_owned(), total);
+        assert_eq!(listed(sorted(SortKey::Timestamp)), found("abcd", 4));
+        assert_eq!(listed(sorted(SortKey::ExecutionTime)), found("cbda", 4));
+        assert_eq!(listed(SessionQuery { page: 2, limit: 3, ..sorted(SortKey::SessionId) }), found("d", 4));
+        let engines = vec![Engine::Chromium];
+        assert_eq!(listed(SessionQuery { engines, limit: 1, ..sorted(SortKey::Timestamp) }), found("a", 3));
+        let statuses = vec![Status::Unknown];
+        assert_eq!(listed(SessionQuery { statuses, ..sorted(SortKey::Timestamp) }), found("d", 1));
+        assert_eq!(listed(SessionQuery { start_time: Some(10), end_time: Some(30), ..sorted(SortKey::Status) }).0, "b");
+    }
+}
