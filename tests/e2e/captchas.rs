@@ -23,6 +23,7 @@ pub(crate) fn group() -> Group {
             a_service_solves_each_kind_in_firefox,
             a_service_solves_each_kind_in_webkit,
             a_services_faults_are_distinguished,
+            a_picture_that_is_too_large_is_unreadable_in_firefox,
             a_person_solves_what_waits,
             a_challenge_in_webkit_ends_with_its_page,
         ],
@@ -162,6 +163,34 @@ async fn a_services_faults_are_distinguished(stage: Stage) -> Result<()> {
     let failed = daemon.metrics().await?.sum("warmpool_captchas_total", &[("outcome", "failed")]);
     ensure!(failed == Some(7.0), "each is tried once: {failed:?}");
     ensure!(driver.execute("return document.title").await? == "turnstile", "the session goes on");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// A page may have any picture, and the agent takes lines of a bounded length from Firefox.
+async fn a_picture_that_is_too_large_is_unreadable_in_firefox(stage: Stage) -> Result<()> {
+    const NOISE: &str = r#"
+        const canvas = Object.assign(document.createElement("canvas"), { width: 1000, height: 1000 });
+        const noise = new ImageData(1000, 1000);
+        const { data } = noise;
+        for (let at = 0; at < data.length; at += 65536) crypto.getRandomValues(data.subarray(at, at + 65536));
+        canvas.getContext("2d").putImageData(noise, 0, 0);
+        document.body.innerHTML = '<form><img id="captcha"><input name="code"></form>';
+        document.querySelector("img").src = canvas.toDataURL();
+    "#;
+    let service = Service::solver().await?;
+    let (daemon, _key) = daemon_with_solver(&service).await?;
+    let site = stage.site_for(&daemon).await?;
+    let (session, driver) = solving(&daemon, "firefox").await?;
+    driver.goto(&format!("{site}/tab/1")).await?;
+    // By the page itself, which reads its own bytes.
+    let script = format!(
+        "const script = document.createElement('script'); script.textContent = {}; document.head.append(script)",
+        json!(NOISE)
+    );
+    driver.execute(&script).await?;
+    let record = ended(&session, 1).await?.pop().context("a challenge")?;
+    ensure!(record["kind"] == "image" && record["error"] == "unreadable", "{record}");
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -26,6 +26,7 @@ pub(crate) fn group() -> Group {
             session_timeout_ends_every_engine,
             the_clients_own_override_wins,
             settings_outlive_a_page_and_a_client,
+            reading_the_state_changes_no_page,
             what_an_engine_cannot_do_is_refused,
             without_settings_nothing_is_overridden,
         ],
@@ -444,6 +445,38 @@ async fn settings_outlive_a_page_and_a_client(stage: Stage) -> Result<()> {
     let is_restored = |seen: Value| seen == "-540 true de-DE";
     eventually!("the popup has the settings again", 10, is_restored(again.evaluate(&popup, seen).await?))?;
     session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// Chromium undoes for a whole page what anybody has set in it when any DevTools session leaves it.
+async fn reading_the_state_changes_no_page(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let (width, height) = (1000, 640);
+    let settings = json!({"color_scheme": "dark", "viewport": {"width": width, "height": height}});
+    for body in [json!({"settings": settings}), json!({})] {
+        let session = daemon.session(body.clone()).await?;
+        let mut cdp = session.cdp().await?;
+        let page = cdp.open(&format!("{site}/form")).await?;
+        if body["settings"].is_null() {
+            let media = json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]});
+            cdp.call_in(&page, "Emulation.setEmulatedMedia", media).await?;
+            let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+            cdp.call_in(&page, "Emulation.setDeviceMetricsOverride", size).await?;
+        }
+        let touch = json!({"enabled": true, "maxTouchPoints": 3});
+        cdp.call_in(&page, "Emulation.setTouchEmulationEnabled", touch).await?;
+        let seen = "`${matchMedia('(prefers-color-scheme: dark)').matches} ${innerWidth} ${navigator.maxTouchPoints}`";
+        let is_set = |seen: Value| seen == "true 1000 3";
+        eventually!("the page has all of it", 10, is_set(cdp.evaluate(&page, seen).await?))?;
+        // The second one uses what the first one has left.
+        for time in ["first", "second"] {
+            daemon.api().get(&format!("/sessions/{}/state", session.id)).await?.ok()?;
+            let after = cdp.evaluate(&page, seen).await?;
+            ensure!(is_set(after.clone()), "{body}, after the {time} reading: {after}");
+        }
+        session.delete().await?.ok()?;
+    }
     Ok(())
 }
 

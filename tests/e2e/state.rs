@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 use warmpool_tests::programs::{self, Program};
-use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, group, host_address};
+use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
     // Private files need a secure context, which pages of localhost have without a certificate.
@@ -17,6 +17,8 @@ pub(crate) fn group() -> Group {
             passes_to_playwright_and_back,
             is_there_before_the_first_page_and_leaves_no_trace,
             is_read_of_origins_that_no_tab_shows,
+            names_the_origin_whose_tab_does_not_answer,
+            names_what_json_cannot_carry,
             goes_with_a_browser_of_the_drivers_own,
             goes_with_tasks_and_is_not_kept,
             of_a_wrong_shape_is_refused,
@@ -115,8 +117,7 @@ async fn given(stage: &Stage, site: &str, state: &Value, (engine, name): (&str, 
     let body = json!({"browser_type": engine, "headless": true, "url": format!("{site}{path}"), "state": state});
     let session = daemon.webdriver(body).await?;
     ensure!(session.body["warnings"].is_null(), "{}", session.body["warnings"]);
-    let first =
-        warmpool_tests::eventually!(format!("the page {path} is asked for"), 30, stage.site().hits(&path).pop())?;
+    let first = eventually!(format!("the page {path} is asked for"), 30, stage.site().hits(&path).pop())?;
     let cookie = first.headers.get("cookie").cloned().unwrap_or_default();
     ensure!(cookie.contains("lasting=2") && cookie.contains("plain=1"), "the first request has {cookie:?}");
     let driver = drive(&session, name).await?;
@@ -231,7 +232,55 @@ async fn is_read_of_origins_that_no_tab_shows(stage: Stage) -> Result<()> {
     Ok(())
 }
 
+/// Only the tab itself tells its session storage, and one that shows a dialog, or hangs, tells nothing.
+async fn names_the_origin_whose_tab_does_not_answer(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for (engine, name) in ENGINES {
+        let body = json!({"browser_type": engine, "headless": true, "url": "about:blank"});
+        let session = daemon.webdriver(body).await?;
+        let driver = drive(&session, name).await?;
+        driver.goto(&format!("{site}/")).await?;
+        // Firefox's tabs answer beside a dialog. Not at once: a dialog that is open when the script returns is the driver's to close.
+        let blocks = match engine {
+            "firefox" => "navigator.sendBeacon('/probe/state-hangs'); for (;;) {}",
+            _ => "alert('wait')",
+        };
+        let script = format!("sessionStorage.setItem('own', 'tab'); setTimeout(() => {{ {blocks} }}, 1000)");
+        driver.execute(&script).await?;
+        eventually!(format!("{engine} is blocked"), 20, {
+            match engine {
+                "firefox" => !stage.site().hits("/probe/state-hangs").is_empty(),
+                _ => driver.command(Method::GET, "/alert/text", &Value::Null).await?.status == 200,
+            }
+        })?;
+        let state = state_of(daemon, &session).await?;
+        ensure!(state["unread"] == json!([site]), "{engine}: {state}");
+        ensure!(state["warnings"].to_string().contains("the session storage of its tab"), "{engine}: {state}");
+        session.delete().await?.ok()?;
+    }
+    Ok(())
+}
+
 /// Options that a warm browser cannot have make the driver start another one, which has the state too.
+async fn names_what_json_cannot_carry(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for (engine, name) in ENGINES {
+        let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
+        let driver = drive(&session, name).await?;
+        driver.goto(&format!("{site}/form")).await?;
+        driver.execute("localStorage.setItem('whole', '1'); localStorage.setItem('half', '\\ud83d')").await?;
+        let state = state_of(daemon, &session).await?;
+        let kept = &state["origins"][0]["localStorage"];
+        ensure!(*kept == json!([{"name": "whole", "value": "1"}]), "{engine}: {state}");
+        let warned = state["warnings"].to_string();
+        ensure!(warned.contains("the item half, which is no text of Unicode"), "{engine}: {state}");
+        session.delete().await?.ok()?;
+    }
+    Ok(())
+}
+
 async fn goes_with_a_browser_of_the_drivers_own(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;

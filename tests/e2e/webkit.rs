@@ -27,6 +27,7 @@ pub(crate) fn group() -> Group {
             only_the_session_itself_lists_its_pages,
             capabilities_are_honoured_or_refused,
             downloads_of_one_name_that_begin_together_are_all_kept,
+            a_long_name_of_a_download_is_cut,
             a_killed_browser_is_a_failure,
         ],
     )
@@ -215,6 +216,25 @@ async fn downloads_of_one_name_that_begin_together_are_all_kept(stage: Stage) ->
     for name in &names {
         ensure!(session.get_file(&name.replace(' ', "%20")).await?.body == site::file_bytes(), "{name}");
     }
+    driver.quit().await
+}
+
+/// A page chooses the name. While the browser cuts it, it does nothing else.
+async fn a_long_name_of_a_download_is_cut(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.webdriver(webkit(json!({}))).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/downloads")).await?;
+    // A site may say what a file of its own is called.
+    let download = "const link = document.createElement('a'); link.download = 'x'.repeat(4 << 20);
+                    link.href = URL.createObjectURL(new Blob(['1'])); document.body.append(link); link.click()";
+    driver.execute(download).await?;
+    eventually!("it is whole", 60, {
+        let listed = session.get_file("").await?.ok()?;
+        let files = listed.as_array().context("a list")?;
+        files.iter().any(|file| file["name"] == "x".repeat(200) && file["complete"] == true)
+    })?;
     driver.quit().await
 }
 

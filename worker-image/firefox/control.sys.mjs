@@ -21,6 +21,9 @@ const WINDOW = "navigator:browser";
 /** Milliseconds between two tries to draw a page. */
 const LOOK = 10;
 
+/** The longest line that the agent takes, in bytes. It leaves out a longer one, and whoever waited for it would wait for ever. */
+const LONGEST_LINE = 1 << 20;
+
 /** Where commands come from and answers go. */
 class Channel {
   #input;
@@ -45,7 +48,9 @@ class Channel {
   }
 
   send(message) {
-    const bytes = this.#encoder.encode(`${JSON.stringify(message)}\n`);
+    const line = message => this.#encoder.encode(`${JSON.stringify(message)}\n`);
+    let bytes = line(message);
+    if (bytes.length > LONGEST_LINE && "id" in message) bytes = line({ id: message.id, error: "its answer is too long" });
     try {
       this.#output.writeByteArray(Array.from(bytes));
     } catch {

@@ -3,6 +3,13 @@
 
 #include <glib/gstdio.h>
 
+/* The longest name, in bytes: with room for a number and for the ending of an unfinished download, within what file systems
+ * take. */
+enum { LONGEST_NAME = 200 };
+
+/* The most characters of an address that are told: it may hold the whole file. */
+enum { LONGEST_ADDRESS = 4000 };
+
 /* The last component of a name somebody else chose, or another in its place. */
 static char *safe_name(const char *suggested) {
   g_autofree char *base = g_path_get_basename(suggested && *suggested ? suggested : "download");
@@ -15,9 +22,8 @@ static char *safe_name(const char *suggested) {
       *at = '_';
     }
   }
-  /* Room for a number and for the ending of an unfinished download, within what file systems take. */
-  while (strlen(name) > 200) {
-    *g_utf8_find_prev_char(name, name + strlen(name)) = '\0';
+  if (strlen(name) > LONGEST_NAME) {
+    *g_utf8_find_prev_char(name, name + LONGEST_NAME + 1) = '\0';
   }
   return g_steal_pointer(&name);
 }
@@ -44,7 +50,11 @@ static void tell(WebKitDownload *download, const char *path) {
   g_autofree char *name = g_path_get_basename(path);
   g_autofree char *escaped = g_uri_escape_string(name, NULL, FALSE);
   WebKitURIRequest *request = webkit_download_get_request(download);
-  g_autofree char *from = g_uri_escape_string(request ? webkit_uri_request_get_uri(request) : "", NULL, FALSE);
+  g_autofree char *address = g_utf8_make_valid(request ? webkit_uri_request_get_uri(request) : "", -1);
+  if (g_utf8_strlen(address, -1) > LONGEST_ADDRESS) {
+    *g_utf8_offset_to_pointer(address, LONGEST_ADDRESS) = '\0';
+  }
+  g_autofree char *from = g_uri_escape_string(address, NULL, FALSE);
   command_answer("download %s %s", escaped, from);
 }
 

@@ -8,6 +8,8 @@
 
 /* The most origins that are remembered. */
 enum { MOST_ORIGINS = 2000 };
+/* The longest name of a host, in bytes: no look-up takes a longer one, and a page may ask for what it likes. */
+enum { LONGEST_HOST = 255 };
 /* Seconds that an origin may take. */
 enum { PATIENCE = 20 };
 /* A document that asks for nothing, not even an icon. */
@@ -23,6 +25,9 @@ static void remember(const char *url, gboolean is_page) {
     return;
   }
   const char *host = g_uri_get_host(parsed);
+  if (host && strlen(host) > LONGEST_HOST) {
+    return;
+  }
   int port = g_uri_get_port(parsed);
   gboolean is_usual = port == -1 || port == (scheme[4] == 's' ? 443 : 80);
   gboolean is_v6 = host && strchr(host, ':');

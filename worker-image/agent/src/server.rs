@@ -152,7 +152,10 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             let to = engine.debugging()?;
             worker.shared.upstream.forward(request, to, &format!("{path}{query}")).await
         }
-        ("POST", "driver", "session") => engine.new_session(read_json(request.into_body()).await?).await,
+        ("POST", "driver", "session") => {
+            let (worker, wanted) = (Arc::clone(worker), read_json(request.into_body()).await?);
+            to_its_end(async move { worker.engine.new_session(wanted).await }).await?
+        }
         (_, "webdriver", _) => {
             let to = engine.driver()?;
             check_command_path(rest)?;
@@ -192,6 +195,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("GET", "files", "") => json(&files.list().await?),
         ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),
         ("GET", "files", name) => files.read(&percent::decode(name)?).await,
+        ("GET", "uploads", name) => files.read_upload(&percent::decode(name)?).await,
         ("POST", "uploads", name) => {
             let Rename { name: new } = read_json(request.into_body()).await?;
             json(&files.rename_upload(&percent::decode(name)?, &new).await?)
@@ -207,6 +211,12 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         }
         _ => Err(ApiError::not_found("no such path")),
     }
+}
+
+/// Lets what has begun come to its end, though its caller may leave. A new browser that takes another's place would be left half
+/// there.
+async fn to_its_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, ApiError> {
+    tokio::spawn(work).await.map_err(|error| ApiError::internal(error.to_string()))
 }
 
 fn display(engine: &Engine) -> Result<&Display, ApiError> {
@@ -254,6 +264,19 @@ fn events(body: Body) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn work_whose_caller_has_left_comes_to_its_end() {
+        let (go, wait) = tokio::sync::oneshot::channel::<()>();
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        let work = to_its_end(async move {
+            let _ = wait.await;
+            let _ = done.send(());
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(1), work).await.is_err());
+        go.send(()).unwrap();
+        is_done.await.unwrap();
+    }
 
     #[test]
     fn only_commands_of_a_session_reach_the_driver() {

@@ -79,10 +79,20 @@ impl Answer {
         serde_json::from_str(text).map_err(|error| format!("the answer of the page cannot be read: {error}"))
     }
 
+    /// Whether it comes from another origin, or from a document that has none.
+    pub(crate) fn is_elsewhere(&self, origin: &str) -> bool {
+        self.at.as_deref().is_some_and(|at| at != origin)
+    }
+
+    /// What the origin of its document keeps; none where the document has no origin. Fails with a reason when it makes no sense.
+    pub(crate) fn of_its_document(&self) -> Result<Option<OriginStorage>, String> {
+        self.at.as_deref().and_then(origin).map(|at| self.origin(&at)).transpose()
+    }
+
     /// What the origin keeps. Fails with a reason when it makes no sense, or comes from another origin: a tab may have gone elsewhere
     /// since it was asked.
     pub(crate) fn origin(&self, origin: &str) -> Result<OriginStorage, String> {
-        if self.at.as_deref().is_some_and(|at| at != origin) {
+        if self.is_elsewhere(origin) {
             return Err("its page had gone elsewhere".to_owned());
         }
         let text = self.origin.as_deref().map_or("null", RawValue::get);
@@ -141,6 +151,14 @@ impl Reading {
             self.state.unread.push(origin);
         }
         self.state.origins.push(read);
+    }
+
+    /// Notes that a tab did not tell what it keeps for itself of an origin, and why. What all tabs share may have been read.
+    pub(crate) fn leave_tab_unread(&mut self, origin: String, reason: &str) {
+        self.state.warnings.extend(within(&origin, vec![format!("the session storage of its tab: {reason}")]));
+        if !self.state.unread.contains(&origin) {
+            self.state.unread.push(origin);
+        }
     }
 
     /// Ends reading. Of the origins that were not written whole, what is read is no more than a part.
@@ -238,6 +256,29 @@ mod tests {
             r#"{"origin": {"origin": "", "localStorage": []}, "partly": true, "skipped": ["private files: too many"]}"#;
         reading.take("https://a.b".to_owned(), answer(text));
         assert_eq!((reading.state.origins.len(), reading.state.unread.len(), reading.state.warnings.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_tab_that_tells_nothing_leaves_its_origin_unread() {
+        let mut reading = Reading::new(QUERY);
+        reading.take("https://a.b".to_owned(), answer(&item(1)));
+        reading.take("https://c.d".to_owned(), answer("nonsense"));
+        for origin in ["https://a.b", "https://c.d"] {
+            reading.leave_tab_unread(origin.to_owned(), "it took too long");
+        }
+        let state = reading.end([]);
+        assert_eq!(
+            (state.origins.len(), state.unread.as_slice()),
+            (1, &["https://c.d", "https://a.b"].map(str::to_owned)[..])
+        );
+        assert_eq!(state.warnings[1], "https://a.b: left out: the session storage of its tab: it took too long");
+    }
+
+    #[test]
+    fn a_document_without_an_origin_is_elsewhere() {
+        let nobodys = answer(r#"{"at": "null"}"#).unwrap();
+        assert!(nobodys.is_elsewhere("https://a.b") && nobodys.origin("https://a.b").is_err());
+        assert!(!answer(&item(1)).unwrap().is_elsewhere("https://a.b"), "not every engine reads in a document");
     }
 
     #[tokio::test(start_paused = true)]

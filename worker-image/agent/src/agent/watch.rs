@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use warmpool_protocol::{WorkerEvent, WorkerState};
 
 use super::Claimed;
@@ -13,16 +13,12 @@ use crate::oom;
 const MEMORY_LOOK: Duration = Duration::from_secs(1);
 
 impl Claimed {
-    /// Reports each time the browser stops answering.
+    /// Reports when the browser has stopped answering.
     pub(super) async fn watch_for_hangs(self: Arc<Self>) {
         let limit = self.shared.claim.unresponsive_timeout();
         while self.shared.status.state() == WorkerState::Active {
             sleep(limit / 4).await;
-            let mut ping = std::pin::pin!(self.engine.ping());
-            if tokio::time::timeout(limit, &mut ping).await.is_err() {
-                self.shared.status.publish(&WorkerEvent::Unresponsive);
-                ping.await;
-            }
+            until_answered(self.engine.ping(), limit, || self.shared.status.publish(&WorkerEvent::Unresponsive)).await;
         }
     }
 
@@ -33,6 +29,32 @@ impl Claimed {
             sleep(MEMORY_LOOK).await;
             let kills = oom::kills().unwrap_or(before);
             self.shared.status.report_oom_kills(kills.saturating_sub(before));
+        }
+    }
+}
+
+/// Waits for an answer, and reports each time that it has been missing for as long as `limit`: whoever is to hear of it may have
+/// been away.
+async fn until_answered(answer: impl Future<Output = ()>, limit: Duration, report: impl Fn()) {
+    let mut answer = std::pin::pin!(answer);
+    while timeout(limit, &mut answer).await.is_err() {
+        report();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_browser_that_hangs_is_reported_again_and_again() {
+        let limit = Duration::from_secs(30);
+        for (takes, reported) in [(29, 0), (31, 1), (100, 3)] {
+            let reports = Cell::new(0);
+            until_answered(sleep(Duration::from_secs(takes)), limit, || reports.set(reports.get() + 1)).await;
+            assert_eq!(reports.get(), reported, "after {takes} s");
         }
     }
 }

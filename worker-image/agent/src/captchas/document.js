@@ -14,6 +14,10 @@
   /** Documents of the widgets themselves. */
   const MAKERS = /(^|\.)(hcaptcha\.com|challenges\.cloudflare\.com|recaptcha\.net)$|^www\.google\.com$/;
   const MAX_PIXELS = 1 << 20;
+  /** The most characters of a picture, of a name and of an address. The agent takes no longer ones, and a page may have any. */
+  const MAX_IMAGE = 128 << 10;
+  const MAX_NAME = 256;
+  const MAX_URL = 2000;
 
   const all = selector => [...document.querySelectorAll(selector)];
   const parameter = (address, name) => {
@@ -108,12 +112,15 @@
     Object.assign(canvas, { width, height });
     try {
       canvas.getContext('2d').drawImage(image, 0, 0);
-      return canvas.toDataURL('image/png').replace('data:image/png;base64,', '');
+      const encoded = canvas.toDataURL('image/png').replace('data:image/png;base64,', '');
+      return encoded.length <= MAX_IMAGE ? encoded : null;
     } catch {
       // A picture of another site may be shown and not read.
       return null;
     }
   }
+
+  const short = name => (name && name.length <= MAX_NAME ? name : null);
 
   /** Elements whose challenges are over. */
   const done = new WeakSet();
@@ -173,7 +180,8 @@
       current = await until(() => (MAKERS.test(location.hostname) ? null : find()));
       const { kind, element, siteKey, action, invisible } = current;
       const image = kind === 'image' ? picture(element) : null;
-      return JSON.stringify({ kind, siteKey: siteKey ?? null, action: action ?? null, invisible, image, url: location.href });
+      const url = location.href.slice(0, MAX_URL);
+      return JSON.stringify({ kind, siteKey: short(siteKey), action: short(action), invisible, image, url });
     },
     /** Waits until the challenge is over without our doing; says whether it was solved. */
     async ended() {

@@ -2,7 +2,7 @@
 //!
 //! Where a tab shows the origin, the script runs there, in a world of its own. Else it runs in a document of a visitor's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::try_join;
@@ -58,19 +58,28 @@ impl Browser {
             }
         }
         let mut done = BTreeSet::new();
+        let mut untold = BTreeMap::new();
         for (page, origin) in self.open_origins(&context).await? {
             if done.contains(&origin) {
                 continue;
             }
             let asked = self.ask_tab(&page, reading.request(true, Some(LONGEST_ANSWER)));
-            match reading.wait(TAB_LIMIT, asked).await {
-                // It is read again without its tab, if at all.
-                Ok(answer) if answer.origin(&origin).is_ok() => {
+            let told = match reading.wait(TAB_LIMIT, asked).await {
+                // The tab has left the origin, or its page did not load.
+                Ok(answer) if answer.is_elsewhere(&origin) => continue,
+                Ok(answer) => answer.origin(&origin).map(|_| answer),
+                Err(reason) => Err(reason),
+            };
+            match told {
+                Ok(answer) => {
+                    untold.remove(&origin);
                     done.insert(origin.clone());
                     reading.take(origin, Ok(answer));
                 }
-                Ok(_) => {}
-                Err(error) => tracing::debug!(error, "a tab was not asked for its storage"),
+                // The origin is read again without its tab, if at all.
+                Err(reason) => {
+                    untold.insert(origin, reason);
+                }
             }
         }
         let mut others = self.targets.visited.of(&context);
@@ -90,6 +99,9 @@ impl Browser {
                 // Cookies, and what tabs show, are there all the same.
                 Err(error) => others.into_iter().for_each(|origin| reading.state.leave_unread(origin, &error)),
             }
+        }
+        for (origin, reason) in untold {
+            reading.leave_tab_unread(origin, &reason);
         }
         let mut known = self.known_origins.lock();
         let state = reading.end(&known.unwritten);
@@ -117,7 +129,7 @@ impl Browser {
         let Some(page) = self.first_page().await? else {
             return self.write_shared_storage(&origins).await;
         };
-        let session = self.attach(&page).await?;
+        let session = self.session_with(&page).await?;
         let visitor = Visitor::begin(self, &session).await?;
         let mut left_out = Vec::new();
         for origin in origins {
@@ -126,7 +138,6 @@ impl Browser {
         }
         self.targets.visits.end(&session);
         visitor.forget().await?;
-        self.detach(&session).await?;
         Ok(left_out)
     }
 
@@ -201,19 +212,22 @@ impl Browser {
 
     /// Asks the document that a tab shows, in a world of its own.
     async fn ask_tab(&self, page: &str, request: Request<'_>) -> Result<Answer, CdpError> {
-        let session = self.attach(page).await?;
-        let asked = async {
-            let call = |method, params| self.cdp.call(Some(&session), method, params);
-            let tree = call("Page.getFrameTree", json!({})).await?;
-            let params = json!({"frameId": tree["frameTree"]["frame"]["id"], "worldName": WORLD});
-            let world = call("Page.createIsolatedWorld", params).await?;
-            let at = json!({"executionContextId": world["executionContextId"]});
-            let argument = json!({"value": request.text().map_err(CdpError::Refused)?});
-            run(&self.cdp, &session, PAGE_SCRIPT.trim_end(), argument, at).await
-        };
-        let asked = asked.await;
-        self.detach(&session).await?;
-        asked
+        let session = self.session_with(page).await?;
+        let call = |method, params| self.cdp.call(Some(&session), method, params);
+        let tree = call("Page.getFrameTree", json!({})).await?;
+        let params = json!({"frameId": tree["frameTree"]["frame"]["id"], "worldName": WORLD});
+        let world = call("Page.createIsolatedWorld", params).await?;
+        let at = json!({"executionContextId": world["executionContextId"]});
+        let argument = json!({"value": request.text().map_err(CdpError::Refused)?});
+        run(&self.cdp, &session, PAGE_SCRIPT.trim_end(), argument, at).await
+    }
+
+    /// The agent's session with a tab. It stays there: a session that leaves a tab undoes what others have set in it.
+    async fn session_with(&self, page: &str) -> Result<String, CdpError> {
+        match self.targets.session_of(page) {
+            Some(session) => Ok(session),
+            None => self.attach(page).await,
+        }
     }
 }
 

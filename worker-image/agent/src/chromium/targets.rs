@@ -1,7 +1,9 @@
 //! Applies a client's settings to every target.
 //!
 //! Overrides live as long as the DevTools session that set them, so the agent's own connection
-//! stays open for as long as the browser does. Without settings and without WebDriver nothing is attached to any page.
+//! stays open for as long as the browser does. Without settings and without WebDriver nothing is attached to any page, until what
+//! its origin keeps is read or written. A DevTools session that leaves a page also undoes what other sessions have set there, so
+//! the agent's sessions stay with their pages.
 //!
 //! The client's own overrides win: for the user agent the session attached last counts, for the
 //! viewport the last command does. A locale or a time zone belongs to whoever set it first, in each renderer
@@ -64,6 +66,8 @@ pub(super) struct Targets {
     ad_filter: OnceLock<Arc<AdBlocker>>,
     /// The agent's sessions with targets that have settings.
     sessions: Mutex<HashMap<String, Session>>,
+    /// The agent's sessions with targets that have none, each with its target.
+    bare: Mutex<HashMap<String, String>>,
     /// Woken when there is another of them.
     joined: Notify,
     /// Browser contexts whose pages have been given permissions.
@@ -91,6 +95,7 @@ impl Targets {
             driven: AtomicBool::new(false),
             ad_filter: OnceLock::new(),
             sessions: Mutex::default(),
+            bare: Mutex::default(),
             joined: Notify::new(),
             contexts: Mutex::default(),
             busy: watch::Sender::new(0),
@@ -106,7 +111,9 @@ impl Targets {
     /// Has the browser report targets and downloads, those that are there and later ones.
     pub(super) async fn watch(&self, cdp: &Cdp) -> Result<(), CdpError> {
         self.downloads.watch(cdp).await?;
-        cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true})).await.map(drop)
+        // Of workers nobody here wants to know. A page names them, as long as it likes.
+        let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
+        cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true, "filter": kinds})).await.map(drop)
     }
 
     /// Applies settings to all targets, present and future. Returns a warning for each that holds only in part.
@@ -163,10 +170,19 @@ impl Targets {
     }
 
     /// The agent's session with a target, if that has settings.
-    pub(super) fn session_of(&self, target: &str) -> Option<String> {
+    fn session_with_settings(&self, target: &str) -> Option<String> {
         let sessions = self.sessions.lock();
         let (session, _) = sessions.iter().find(|(_, session)| session.target == target)?;
         Some(session.clone())
+    }
+
+    /// The agent's session with a target, if there is one.
+    pub(super) fn session_of(&self, target: &str) -> Option<String> {
+        self.session_with_settings(target).or_else(|| {
+            let bare = self.bare.lock();
+            let (session, _) = bare.iter().find(|(_, of)| *of == target)?;
+            Some(session.clone())
+        })
     }
 
     /// Withdraws the agent's locale and time zone everywhere, because a client is about to set its own, and sets them again a
@@ -230,6 +246,8 @@ impl Targets {
             "Target.detachedFromTarget" => {
                 if let Some(session) = event.params["sessionId"].as_str() {
                     self.sessions.lock().remove(session);
+                    self.bare.lock().remove(session);
+                    self.visits.end(session);
                 }
                 if self.of_processes() != (None, None) {
                     let (targets, cdp) = (Arc::clone(self), cdp.clone());
@@ -261,14 +279,15 @@ impl Targets {
     }
 
     fn attached(self: &Arc<Self>, cdp: &Cdp, params: &Value) {
-        // Otherwise the agent itself attached, for a moment.
-        if !self.has_overrides() {
-            return;
-        }
-        let settings = self.settings.lock().clone();
         let Some(session) = params["sessionId"].as_str().map(str::to_owned) else { return };
         let text = |field: &str| params["targetInfo"][field].as_str().unwrap_or_default();
         let (kind, target) = (Kind::of(text("type")), text("targetId").to_owned());
+        // Otherwise the agent itself attached.
+        if !self.has_overrides() {
+            self.bare.lock().insert(session, target);
+            return;
+        }
+        let settings = self.settings.lock().clone();
         let mut commands = overrides::commands(&settings, kind);
         if self.driven.load(Ordering::Acquire) {
             commands.extend(overrides::automation(kind));
@@ -335,7 +354,7 @@ impl Targets {
                 let joined = self.joined.notified();
                 tokio::pin!(joined);
                 joined.as_mut().enable();
-                if let Some(session) = self.session_of(target) {
+                if let Some(session) = self.session_with_settings(target) {
                     return session;
                 }
                 joined.await;

@@ -26,18 +26,55 @@ const FILE_FIELD: &str = "Object.assign(document.createElement('input'), {type: 
 /// A tab that nobody sees, which visits origins.
 pub(super) struct HiddenTab<'a> {
     browser: &'a Browser,
-    target: String,
+    tab: OwnTab,
     session: String,
+}
+
+/// A tab of the agent's own, which closes when this is dropped.
+struct OwnTab {
+    cdp: Cdp,
+    target: String,
+    is_closed: bool,
+}
+
+impl OwnTab {
+    /// Opens it in a task, so that the tab of a caller who leaves meanwhile closes as well.
+    async fn open(cdp: Cdp) -> Result<Self, CdpError> {
+        let opening = tokio::spawn(async move {
+            let params = json!({"url": "about:blank", "hidden": true, "background": true});
+            let made = cdp.call(None, "Target.createTarget", params).await?;
+            let target = made["targetId"].as_str().unwrap_or_default().to_owned();
+            Ok(Self { cdp, target, is_closed: false })
+        });
+        opening.await.unwrap_or_else(|error| Err(CdpError::Refused(error.to_string())))
+    }
+
+    async fn close(mut self) -> Result<(), CdpError> {
+        close(&self.cdp, &self.target).await?;
+        self.is_closed = true;
+        Ok(())
+    }
+}
+
+impl Drop for OwnTab {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            let (cdp, target) = (self.cdp.clone(), std::mem::take(&mut self.target));
+            tokio::spawn(async move { close(&cdp, &target).await });
+        }
+    }
+}
+
+async fn close(cdp: &Cdp, target: &str) -> Result<(), CdpError> {
+    cdp.call(None, "Target.closeTarget", json!({"targetId": target})).await.map(drop)
 }
 
 impl<'a> HiddenTab<'a> {
     pub(super) async fn open(browser: &'a Browser) -> Result<Self, CdpError> {
-        let params = json!({"url": "about:blank", "hidden": true, "background": true});
-        let made = browser.cdp.call(None, "Target.createTarget", params).await?;
-        let target = made["targetId"].as_str().unwrap_or_default().to_owned();
-        let session = browser.attach(&target).await?;
+        let tab = OwnTab::open(browser.cdp.clone()).await?;
+        let session = browser.attach(&tab.target).await?;
         Visitor::begin(browser, &session).await?;
-        Ok(Self { browser, target, session })
+        Ok(Self { browser, tab, session })
     }
 
     pub(super) async fn ask(&self, origin: &str, request: Request<'_>) -> Result<Answer, CdpError> {
@@ -45,8 +82,7 @@ impl<'a> HiddenTab<'a> {
     }
 
     pub(super) async fn close(self) -> Result<(), CdpError> {
-        self.browser.targets.visits.end(&self.session);
-        self.browser.cdp.call(None, "Target.closeTarget", json!({"targetId": self.target})).await.map(drop)
+        self.tab.close().await
     }
 }
 
@@ -178,4 +214,43 @@ fn reason(exception: &Value) -> String {
     let description = exception["exception"]["description"].as_str().unwrap_or("its script failed");
     let first = description.lines().next().unwrap_or_default();
     first.split_once("Error: ").map_or(first, |(_, words)| words).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{SinkExt, StreamExt};
+    use tokio::net::UnixStream;
+    use tokio_tungstenite::WebSocketStream;
+    use tokio_tungstenite::tungstenite::Message;
+
+    use super::*;
+
+    async fn hear(browser: &mut WebSocketStream<UnixStream>) -> Value {
+        let said = browser.next().await.unwrap().unwrap();
+        serde_json::from_str(said.to_text().unwrap()).unwrap()
+    }
+
+    /// Answers the next command, which opens a tab.
+    async fn open_tab(browser: &mut WebSocketStream<UnixStream>) {
+        let command = hear(browser).await;
+        assert_eq!(command["method"], "Target.createTarget");
+        let answer = json!({"id": command["id"], "result": {"targetId": "T"}});
+        browser.send(Message::text(answer.to_string())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_hidden_tab_closes_wherever_its_caller_left() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let accept = tokio_tungstenite::accept_async(theirs);
+        let (cdp, browser) = tokio::join!(Cdp::over(ours, "ws://127.0.0.1/devtools", |_, _| {}), accept);
+        let (cdp, mut browser) = (cdp.unwrap(), browser.unwrap());
+        let (tab, ()) = tokio::join!(OwnTab::open(cdp.clone()), open_tab(&mut browser));
+        drop(tab.unwrap());
+        let closes = |command: Value| command["method"] == "Target.closeTarget" && command["params"]["targetId"] == "T";
+        assert!(closes(hear(&mut browser).await));
+        let left = timeout(Duration::from_millis(1), OwnTab::open(cdp.clone())).await;
+        assert!(left.is_err(), "the browser has not answered yet");
+        open_tab(&mut browser).await;
+        assert!(closes(hear(&mut browser).await));
+    }
 }

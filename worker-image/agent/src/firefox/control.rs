@@ -27,7 +27,7 @@ use super::captchas::Window;
 /// Commands that may wait to be written.
 const COMMANDS: usize = 64;
 /// The longest line that the agent accepts from the browser, in bytes: the longest list of pages, each with a long title
-/// and address.
+/// and address. The browser knows it as well, and says that an answer is longer.
 const MAX_LINE: usize = 1 << 20;
 
 /// Why a command has no result.

@@ -336,6 +336,8 @@
     return JSON.stringify({ skipped });
   }
 
+  // A page that did not load, or that is sandboxed, has no origin and keeps nothing.
+  if (globalThis.origin === "null") return JSON.stringify({ at: "null" });
   const origin = { origin: "", localStorage: local() ? readItems(local()) : [] };
   if (request.read.session) origin.sessionStorage = readItems(session());
   const databases = await indexedDB.databases();

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::ports::LocalPort;
 
@@ -40,13 +41,23 @@ pub(super) struct Page {
 
 struct Inner {
     targets: BTreeMap<u64, Vec<Target>>,
-    /// Who inspects which page, with a number that distinguishes them from a successor.
-    attached: HashMap<PageId, (u64, mpsc::Sender<String>)>,
+    /// Who inspects which page.
+    attached: HashMap<PageId, Reader>,
     attachments: u64,
     /// The browser has ended.
     lost: bool,
     /// Whether a log is kept of the pages.
     has_log: bool,
+}
+
+/// Who inspects a page.
+#[derive(Clone)]
+struct Reader {
+    /// Distinguishes it from a successor.
+    number: u64,
+    messages: mpsc::Sender<String>,
+    /// Cancelled once there is a successor. A reader that does not read any more would hold that up, and everybody else.
+    replaced: CancellationToken,
 }
 
 /// A connection that lives as long as the browser. Clones share it.
@@ -65,6 +76,8 @@ pub(super) struct Attachment {
     number: u64,
     /// The page's messages. They end with the page, or when somebody else takes over.
     pub(super) incoming: mpsc::Receiver<String>,
+    /// Cancelled when somebody else takes over.
+    pub(super) replaced: CancellationToken,
 }
 
 impl Inspector {
@@ -102,9 +115,10 @@ impl Inspector {
                     listed.send_replace(self.first_page().is_some());
                 }
                 Ok(Incoming::Message { connection, target, message }) => {
-                    let receiver = self.lock().attached.get(&(connection, target)).map(|(_, sender)| sender.clone());
-                    if let Some(receiver) = receiver {
-                        let _ = receiver.send(message).await;
+                    let reader = self.lock().attached.get(&(connection, target)).cloned();
+                    if let Some(reader) = reader {
+                        let send = reader.messages.send(message);
+                        let _ = reader.replaced.run_until_cancelled(send).await;
                     }
                 }
                 Ok(Incoming::Other) => {}
@@ -183,7 +197,8 @@ impl Inspector {
         if !self.pages().iter().any(|page| page.id == id) {
             return None;
         }
-        let (sender, incoming) = mpsc::channel(MESSAGES);
+        let (messages, incoming) = mpsc::channel(MESSAGES);
+        let replaced = CancellationToken::new();
         let (number, before) = {
             let mut inner = self.lock();
             if !takes_over && inner.attached.contains_key(&id) {
@@ -191,13 +206,14 @@ impl Inspector {
             }
             inner.attachments += 1;
             let number = inner.attachments;
-            (number, inner.attached.insert(id, (number, sender)))
+            let reader = Reader { number, messages, replaced: replaced.clone() };
+            (number, inner.attached.insert(id, reader))
         };
-        if before.is_some() {
+        if before.map(|reader| reader.replaced.cancel()).is_some() {
             self.send(wire::detach(id.0, id.1)).await;
         }
         self.send(wire::attach(id.0, id.1)).await;
-        Some(Attachment { inspector: self.clone(), id, number, incoming })
+        Some(Attachment { inspector: self.clone(), id, number, incoming, replaced })
     }
 
     async fn send(&self, message: Vec<u8>) {
@@ -225,7 +241,7 @@ impl Attachment {
     pub(super) async fn detach(self) {
         let is_ours = {
             let mut inner = self.inspector.lock();
-            let is_ours = inner.attached.get(&self.id).is_some_and(|(number, _)| *number == self.number);
+            let is_ours = inner.attached.get(&self.id).is_some_and(|reader| reader.number == self.number);
             if is_ours {
                 inner.attached.remove(&self.id);
             }
@@ -239,14 +255,15 @@ impl Attachment {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
 
     const LIST: &[u8] = b"SetTargetList\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0WebPage\0\0about:blank\0\0\x1d\x11\x10!";
     const NO_LIST: &[u8] = b"SetTargetList\0\x01\0\0\0\0\0\0\0";
 
-    async fn say(stream: &mut UnixStream, body: &[u8]) {
+    /// Says something as the browser.
+    pub(in super::super) async fn say(stream: &mut UnixStream, body: &[u8]) {
         stream.write_u32(u32::try_from(body.len()).unwrap()).await.unwrap();
         stream.write_u8(1).await.unwrap();
         stream.write_all(body).await.unwrap();
@@ -259,7 +276,8 @@ mod tests {
         body[1..].split(|byte| *byte == 0).next().map(|name| String::from_utf8(name.to_vec()).unwrap()).unwrap()
     }
 
-    async fn pair() -> (Inspector, UnixStream) {
+    /// An inspector, and the browser's end of its connection.
+    pub(in super::super) async fn pair() -> (Inspector, UnixStream) {
         let (ours, mut browser) = UnixStream::pair().unwrap();
         let (inspector, browser) = tokio::join!(Inspector::start(ours), async {
             assert_eq!(hear(&mut browser).await, "SetupInspectorClient");
@@ -286,6 +304,28 @@ mod tests {
         second.detach().await;
         assert_eq!(hear(&mut browser).await, "FrontendDidClose");
         assert!(inspector.attach((1, 2)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_has_stopped_holds_no_successor_up() {
+        let (inspector, mut browser) = pair().await;
+        let stopped = inspector.attach((1, 1)).await.unwrap();
+        let said = |id: usize| {
+            format!("SendMessageToFrontend\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0{{\"id\":{id}}}\0").into_bytes()
+        };
+        for id in 0..=MESSAGES {
+            say(&mut browser, &said(id)).await;
+        }
+        // Until the last one has no room.
+        while stopped.incoming.len() < MESSAGES {
+            tokio::task::yield_now().await;
+        }
+        let mut next = inspector.attach((1, 1)).await.unwrap();
+        assert!(stopped.replaced.is_cancelled() && !next.replaced.is_cancelled());
+        // Which of the last two the reader was given before it was replaced depends on who came first.
+        say(&mut browser, &said(MESSAGES + 1)).await;
+        let last = format!("{{\"id\":{}}}", MESSAGES + 1);
+        while next.incoming.recv().await.unwrap() != last {}
     }
 
     #[tokio::test]

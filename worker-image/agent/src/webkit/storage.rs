@@ -24,6 +24,17 @@ pub(super) struct Unwritten {
     cookies: Vec<Cookie>,
 }
 
+/// What the first view's page has in its tab's own storage.
+#[derive(Debug, PartialEq)]
+enum FirstTab {
+    /// It is of no site.
+    Nothing,
+    /// Its answer, of which session storage counts.
+    Told(OriginStorage),
+    /// This origin did not tell, for this reason.
+    Untold(String, String),
+}
+
 impl Webkit {
     /// WebKit reads all origins in a view that nobody sees.
     pub(crate) async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, ApiError> {
@@ -31,7 +42,7 @@ impl Webkit {
         let mut reading = Reading::new(query);
         reading.state.cookies = read_cookies(&commands.cookies().await.map_err(failed)?);
         reading.state.cookies.extend(self.unwritten.lock().cookies.iter().cloned());
-        let mut own = self.ask_first(commands, &reading).await.map_err(failed)?;
+        let first = ask_first(commands, &reading).await.map_err(failed)?;
         for origin in commands.origins().await.map_err(failed)? {
             let asked = ask(commands, &origin, reading.request(false, None));
             let answer = reading.wait(ORIGIN_LIMIT, asked).await;
@@ -39,26 +50,16 @@ impl Webkit {
         }
         // Whatever is asked of a browser that has gone fails.
         commands.ping().await.map_err(failed)?;
-        if let Some(own) = own.take()
-            && let Some(read) = reading.state.origins.iter_mut().find(|read| read.origin == own.origin)
-        {
-            read.session_storage = own.session_storage;
+        match first {
+            FirstTab::Nothing => {}
+            FirstTab::Told(own) => {
+                if let Some(read) = reading.state.origins.iter_mut().find(|read| read.origin == own.origin) {
+                    read.session_storage = own.session_storage;
+                }
+            }
+            FirstTab::Untold(origin, reason) => reading.leave_tab_unread(origin, &reason),
         }
         Ok(reading.end(&self.unwritten.lock().origins.unwritten))
-    }
-
-    /// What the first view's page has in its tab's own storage.
-    async fn ask_first(&self, commands: &Commands, reading: &Reading) -> Result<Option<OriginStorage>, ShellError> {
-        let Some(origin) = commands.pages().await?.first().and_then(|page| crate::storage::origin(&page.url)) else {
-            return Ok(None);
-        };
-        let request = reading.request(true, None).text().map_err(ShellError::Refused)?;
-        match commands.ask_first(PAGE_SCRIPT.trim_end(), &request).await {
-            Ok(text) => Ok(Answer::read(&text).and_then(|answer| answer.origin(&origin)).ok()),
-            Err(ShellError::Gone) => Err(ShellError::Gone),
-            // A page that hangs, or shows a dialog.
-            Err(ShellError::Refused(_)) => Ok(None),
-        }
     }
 
     /// Puts a state into the browser. Returns what was left out.
@@ -97,6 +98,27 @@ impl Webkit {
         }
         Ok(left_out)
     }
+}
+
+/// Asks the page of the first view.
+async fn ask_first(commands: &Commands, reading: &Reading) -> Result<FirstTab, ShellError> {
+    let request = reading.request(true, None).text().map_err(ShellError::Refused)?;
+    let told = match commands.ask_first(PAGE_SCRIPT.trim_end(), &request).await {
+        Ok(text) if text.is_empty() => Ok(None),
+        Ok(text) => Answer::read(&text).and_then(|answer| answer.of_its_document()),
+        Err(ShellError::Gone) => return Err(ShellError::Gone),
+        // A page that hangs, or shows a dialog.
+        Err(ShellError::Refused(reason)) => Err(reason),
+    };
+    let reason = match told {
+        Ok(own) => return Ok(own.map_or(FirstTab::Nothing, FirstTab::Told)),
+        Err(reason) => reason,
+    };
+    // The list begins with the page in front. Numbers go up, so the first view has the lowest.
+    let pages = commands.pages().await?;
+    let first = pages.iter().min_by_key(|page| page.id.parse().unwrap_or(u64::MAX));
+    let origin = first.and_then(|page| crate::storage::origin(&page.url));
+    Ok(origin.map_or(FirstTab::Nothing, |origin| FirstTab::Untold(origin, reason)))
 }
 
 /// Seconds since 1970.
@@ -178,6 +200,38 @@ fn read_cookie(text: &str) -> Option<Cookie> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is made of a browser with a second page in front, whose first page answers so.
+    async fn first_tab(said: Result<&str, &str>) -> FirstTab {
+        let (commands, mut asked) = Commands::to_nobody();
+        let said =
+            said.map(|text| percent::encode(text).to_string()).map_err(|reason| ShellError::Refused(reason.to_owned()));
+        let browser = async move {
+            let (line, answer) = asked.recv().await.unwrap();
+            assert!(line.starts_with("do=ask&"), "{line}");
+            answer.send(said).unwrap();
+            if let Some((line, answer)) = asked.recv().await {
+                assert!(line.starts_with("do=pages&"), "{line}");
+                let list = "7/Front/http%3A%2F%2Ffront.example%2F 2/First/http%3A%2F%2Ffirst.example%3A8080%2Fx";
+                answer.send(Ok(list.to_owned())).unwrap();
+            }
+        };
+        let query = StorageQuery { limit: 1000, everywhere: true, time_ms: 1000 };
+        let asks = async move { ask_first(&commands, &Reading::new(query)).await };
+        tokio::join!(asks, browser).0.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_the_first_tab_keeps_is_of_the_origin_that_it_shows() {
+        let told = r#"{"at": "http://first.example:8080", "origin": {"origin": "", "sessionStorage": [{"name": "a", "value": "b"}]}}"#;
+        let FirstTab::Told(own) = first_tab(Ok(told)).await else { panic!("it told") };
+        assert_eq!((own.origin.as_str(), own.session_storage.len()), ("http://first.example:8080", 1));
+        for nobodys in ["", r#"{"at": "null"}"#] {
+            assert_eq!(first_tab(Ok(nobodys)).await, FirstTab::Nothing);
+        }
+        let untold = FirstTab::Untold("http://first.example:8080".to_owned(), "it took too long".to_owned());
+        assert_eq!(first_tab(Err("it took too long")).await, untold);
+    }
 
     #[test]
     fn cookies_come_back_whatever_is_in_them() {

@@ -17,11 +17,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_util::sync::CancellationToken;
 
 use crate::body::{Body, empty, failure, json};
 use crate::error::ApiError;
@@ -31,7 +32,7 @@ use super::inspector::{Attachment, Inspector, PageId};
 
 /// Largest message of a client, in bytes. The daemon's own limit comes first.
 const MAX_MESSAGE: usize = 256 << 20;
-/// How long a client that sent Close may take to close its connection.
+/// How long a client that sent Close may take to close its connection, and one that has lost its page to read what is left.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Where this listens.
 const PORT: LocalPort = LocalPort::new(9401);
@@ -134,12 +135,16 @@ where
     loop {
         tokio::select! {
             said = page.incoming.recv() => match said {
-                Some(message) => if to_client.send(Message::text(message)).await.is_err() { break },
+                Some(message) => tokio::select! {
+                    sent = to_client.send(Message::text(message)) => if sent.is_err() { break },
+                    // It does not read any more, and another one has the page.
+                    () = overdue(&page.replaced) => break,
+                },
                 // The daemon reports how the browser ended.
                 None if page.is_lost() => break,
                 None => {
                     let reason = CloseFrame { code: CloseCode::Away, reason: "the page is gone or another client took it".into() };
-                    let _ = to_client.send(Message::Close(Some(reason))).await;
+                    let _ = timeout(GOODBYE, to_client.send(Message::Close(Some(reason)))).await;
                     break;
                 }
             },
@@ -163,6 +168,12 @@ where
     page.detach().await;
 }
 
+/// Returns a little after a client was replaced.
+async fn overdue(replaced: &CancellationToken) {
+    replaced.cancelled().await;
+    sleep(GOODBYE).await;
+}
+
 /// The side that sent Close first closes its connection first. Otherwise it looks as if the browser had left.
 async fn read_to_end(mut stream: impl AsyncRead + Unpin) {
     let mut sink = [0; 1024];
@@ -175,7 +186,22 @@ fn text(bytes: &Bytes) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::inspector::tests::{pair, say};
     use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_has_stopped_reading_goes_once_it_is_replaced() {
+        let (inspector, mut browser) = pair().await;
+        let (ours, mut client) = tokio::io::duplex(64);
+        let socket = WebSocketStream::from_raw_socket(ours, Role::Server, None).await;
+        let carrying = tokio::spawn(carry(socket, inspector.attach((1, 1)).await.unwrap()));
+        let long = format!("SendMessageToFrontend\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0{{{}}}\0", " ".repeat(1000));
+        say(&mut browser, long.as_bytes()).await;
+        client.read_u8().await.unwrap();
+        let _next = inspector.attach((1, 1)).await.unwrap();
+        tokio::time::pause();
+        timeout(GOODBYE * 10, carrying).await.unwrap().unwrap();
+    }
 
     #[test]
     fn ids_come_back() {
