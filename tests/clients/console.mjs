@@ -65,7 +65,7 @@ async function sessions() {
   await visit(page, 'Sessions');
   await until('a thumbnail', () => page.evaluate(() => document.querySelector('#sessions-rows img.thumbnail')?.naturalWidth > 0));
   await page.setViewportSize(SIZES.phone);
-  assert.equal(await page.locator('#sessions-filters').isVisible(), false, 'filters are folded on a phone');
+  await until('filters are folded on a phone', async () => !(await page.locator('#sessions-filters').isVisible()));
   await look(page, 'sessions');
   await page.locator('#sessions-rows button', { hasText: 'End' }).click();
   await page.click('#confirm-act');
