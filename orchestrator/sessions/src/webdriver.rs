@@ -101,7 +101,7 @@ struct Made {
     unconfirmed: Option<UnconfirmedSession>,
 }
 
-/// Has the driver make what is planned, within `limit`.
+/// Asks the driver for the planned session, which it has to make within `limit`.
 async fn make(
     sessions: &Sessions,
     session: &Arc<Session>,

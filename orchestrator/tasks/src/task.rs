@@ -10,11 +10,11 @@
 //! | `workers`     | whose turn it is to have a worker, and sessions |
 //! | `idempotency` | requests that come again under the same idempotency key |
 //!
-//! `Tasks` has them all. `submit` checks what a client asks for and makes a `spec` of it. `accept` takes that, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
-//! session from item to item, while `hosts` says when items may open their hosts, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `record_room` and
-//! `index_row` are a task's form on the disk, and `view` is its form for clients. `retry` says what of a task
-//! is tried again, `export` writes results as lines, `recover` resumes after a restart, and `retention` forgets the oldest
-//! tasks.
+//! `Tasks` has them all. `submit` checks what a client asks for and makes a `spec` of it. `accept` takes that, and `run` and `fleet`
+//! carry it out: a fleet by `runner`s that keep a session from item to item, while `hosts` says when items may open their hosts,
+//! both by `attempt`s. `lifecycle` changes a task's status. `record` and `index_row` are a task's form on the disk, `record_room`
+//! says what fits into it, and `view` is its form for clients. `retry` says what of a task is tried again, `export` writes results
+//! as lines, `recover` resumes after a restart, and `retention` forgets the oldest tasks.
 
 /// The parsers of this module, for the fuzzer.
 #[cfg(any(test, feature = "fuzzing"))]

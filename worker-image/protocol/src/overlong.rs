@@ -4,7 +4,7 @@
 //! by its name. Whoever ended the connection would let a page end it, and whoever left the message out would miss what the
 //! browser waits for. So the strings in such a message are cut.
 
-/// What a string of such a message keeps, in bytes. It ends with the next character.
+/// How many bytes a string of such a message keeps; a few more where the last character would be torn.
 const KEPT: usize = 64 << 10;
 /// What ends the answer to the request for a websocket.
 const END_OF_ANSWER: &[u8] = b"\r\n\r\n";
