@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use warmpool_tests::{Cdp, Group, Settings, Stage, eventually, group, site, wire};
+use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, eventually, group, site, wire};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("WORKER_FILE_LIMIT", "1MiB").set("WORKER_TMP", "128MiB");
@@ -19,6 +19,7 @@ pub(crate) fn group() -> Group {
             many_at_once_stay_apart,
             a_full_worker_refuses_files,
             foreign_folders_are_found,
+            a_drivers_foreign_folders_are_found,
             downloads_of_one_name_are_all_kept,
             what_a_client_forbids_is_not_stored,
             long_strings_of_a_page_end_nothing,
@@ -224,6 +225,30 @@ async fn foreign_folders_are_found(stage: Stage) -> Result<()> {
         daemon.api().delete(&format!("/sessions/{}/files/file.bin", session.id)).await?.ok()?;
     }
     session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// As Selenium sends it by `execute_cdp_cmd`, and as scripts send it by the driver's older commands.
+async fn a_drivers_foreign_folders_are_found(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({"browserName": "chrome"})).await?;
+    let params = json!({"behavior": "allow", "downloadPath": "/Users/me/Downloads"});
+    for path in ["/goog/cdp/execute", "/chromium/send_command", "/chromium/send_command_and_get_result"] {
+        let command = json!({"cmd": "Page.setDownloadBehavior", "params": params});
+        driver.command(Method::POST, path, &command).await?.ok()?;
+        driver.goto(&format!("{site}/downloads")).await?;
+        driver.execute("document.querySelector('#file').click()").await?;
+        eventually!(format!("a download after {path} is listed"), 20, {
+            let listed = session.get_file("").await?.ok()?;
+            let files = listed.as_array().context("a list")?;
+            files.iter().any(|file| file["name"] == "file.bin" && file["complete"] == true)
+        })?;
+        ensure!(session.get_file("file.bin").await?.body == site::file_bytes(), "{path}");
+        daemon.api().delete(&format!("/sessions/{}/files/file.bin", session.id)).await?.ok()?;
+    }
+    driver.quit().await?;
     Ok(())
 }
 

@@ -1,7 +1,15 @@
 //! The pool's kinds of workers: engines that are not installed or do not start, workers on demand, presets.
 
+use std::fs;
+
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
+use sha2::Sha256;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 use warmpool_api::status::KindStatus;
 use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
 
@@ -17,6 +25,7 @@ pub(crate) fn group() -> Group {
             workers_on_demand_make_room_and_leave_it,
             a_caller_who_leaves_leaves_no_worker,
             presets_wait_with_their_settings,
+            a_worker_with_a_clients_state_waits_for_nobody_else,
         ],
     )
 }
@@ -167,5 +176,44 @@ async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
     ensure!(german(&daemon).await?.counts.leased == 1, "{:?}", daemon.kinds().await?);
     first.delete().await?.ok()?;
     second.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// The secret of a worker's agent, as the daemon derives it.
+fn agents_secret(daemon: &Daemon, worker: &str) -> Result<String> {
+    let instance: Value = serde_json::from_str(&fs::read_to_string(daemon.data_dir().join("instance.json"))?)?;
+    let secret = BASE64_URL_SAFE_NO_PAD.decode(instance["secret"].as_str().context("secret")?)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret)?;
+    for part in ["worker", worker] {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part.as_bytes());
+    }
+    Ok(hex::encode(mac.finalize().into_bytes()))
+}
+
+/// A daemon that dies gives a worker a client's state, and has no record of a session yet.
+async fn a_worker_with_a_clients_state_waits_for_nobody_else(_: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new()).await?;
+    let container = daemon.only_container().await?;
+    let containers = daemon.containers().await?;
+    let worker = containers[0].labels.get("warmpool.worker").context("the worker's label")?;
+    let secret = agents_secret(&daemon, worker)?;
+    daemon.kill9().await?;
+
+    let mut agent = UnixStream::connect(daemon.docker().file(&container, "run/warmpool/agent.sock").await?).await?;
+    let state = json!({"cookies": [], "origins": []}).to_string();
+    let request = format!(
+        "PUT /storage HTTP/1.1\r\nhost: agent\r\nauthorization: Bearer {secret}\r\ncontent-length: {}\r\n\r\n{state}",
+        state.len()
+    );
+    agent.write_all(request.as_bytes()).await?;
+    let mut answer = [0; 12];
+    agent.read_exact(&mut answer).await?;
+    ensure!(&answer == b"HTTP/1.1 204", "{}", String::from_utf8_lossy(&answer));
+
+    daemon.restart().await?;
+    daemon.warm().await?;
+    let now = daemon.only_container().await?;
+    ensure!(now != container, "the worker is another");
     daemon.assert_idle().await
 }

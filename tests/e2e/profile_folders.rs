@@ -18,6 +18,7 @@ pub(crate) fn group() -> Group {
             outlive_their_session_in_webkit,
             are_saved_when_the_client_closes_the_browser,
             go_with_a_browser_of_the_drivers_own,
+            have_the_settings_of_their_workers_preset,
             are_of_one_engine,
             are_exported_imported_and_rolled_back,
             that_are_hostile_are_refused,
@@ -230,6 +231,28 @@ async fn go_with_a_browser_of_the_drivers_own(stage: Stage) -> Result<()> {
         ensure!(found == left("ivy", "prompt"), "{engine}: {found}");
     }
     Ok(())
+}
+
+/// A preset's worker has its settings while it waits; the browser of a folder takes the place of the one that has them.
+async fn have_the_settings_of_their_workers_preset(stage: Stage) -> Result<()> {
+    let preset = |(engine, _)| {
+        format!(r#"{{ name = "{engine}", engine = "{engine}", mode = "headless", count = 0, locales = ["de-DE"] }}"#)
+    };
+    let presets = [CHROMIUM, FIREFOX, WEBKIT].map(preset).join(", ");
+    let daemon = Daemon::start(settings().set("POOL_PRESETS", format!("[{presets}]"))).await?;
+    let site = stage.site().url("localhost");
+    for engine @ (name, driver) in [CHROMIUM, FIREFOX, WEBKIT] {
+        leave(&daemon, &site, engine, name, "kim").await?;
+        let mut german = body(name, name, "read");
+        german["settings"] = json!({"locales": ["de-DE"]});
+        let session = daemon.webdriver(german).await?;
+        let driver = Driver::start(session.connect_url()?, json!({"browserName": driver})).await?;
+        driver.goto(&format!("{site}/")).await?;
+        let shown = driver.execute("return [navigator.language, document.cookie]").await?;
+        ensure!(shown == json!(["de-DE", "login=kim"]), "{name}: {shown}");
+        session.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
 }
 
 async fn are_of_one_engine(stage: Stage) -> Result<()> {

@@ -296,18 +296,27 @@ async fn fills_its_screen(driver: &Driver, what: &str, size: [u32; 2]) -> Result
 
 async fn a_kiosk_shows_pages_alone(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
-    for engine in ["chromium", "firefox", "webkit"] {
+    // Options that need a browser of the driver's own, with the bar about automation and without it.
+    let [automated, plain] = [json!([]), json!(["enable-automation"])]
+        .map(|excluded| json!({"goog:chromeOptions": {"args": ["--lang=de"], "excludeSwitches": excluded}}));
+    for (engine, always) in [
+        ("chromium", json!({})),
+        ("chromium", automated),
+        ("chromium", plain),
+        ("firefox", json!({})),
+        ("webkit", json!({})),
+    ] {
         for (settings, size) in
             [(json!({}), [1280, 720]), (json!({"viewport": {"width": 900, "height": 650}}), [900, 650])]
         {
             let session = daemon
                 .webdriver(json!({"browser_type": engine, "headless": false, "kiosk": true, "settings": settings}))
                 .await?;
-            let driver = Driver::start(session.connect_url()?, json!({})).await?;
-            fills_its_screen(&driver, engine, size).await?;
+            let driver = Driver::start(session.connect_url()?, always.clone()).await?;
+            fills_its_screen(&driver, &format!("{engine} {always}"), size).await?;
             let window = driver.command(Method::POST, "/window/new", &json!({"type": "window"})).await?.ok()?;
             driver.command(Method::POST, "/window", &json!({"handle": window["value"]["handle"]})).await?.ok()?;
-            fills_its_screen(&driver, &format!("{engine}: another window"), size).await?;
+            fills_its_screen(&driver, &format!("{engine} {always}: another window"), size).await?;
             driver.quit().await?;
         }
     }

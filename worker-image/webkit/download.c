@@ -10,27 +10,32 @@ enum { LONGEST_NAME = 200 };
 /* The most characters of an address that are told: it may hold the whole file. */
 enum { LONGEST_ADDRESS = 4000 };
 
-/* The last component of a name somebody else chose, or another in its place. */
-static char *safe_name(const char *suggested) {
-  g_autofree char *base = g_path_get_basename(suggested && *suggested ? suggested : "download");
-  g_autofree char *name = g_utf8_make_valid(base, -1);
-  if (g_str_equal(name, ".") || g_str_equal(name, "..") || g_str_equal(name, G_DIR_SEPARATOR_S)) {
-    return g_strdup("download");
-  }
-  for (char *at = name; *at; at++) {
-    if (g_ascii_iscntrl(*at)) {
-      *at = '_';
-    }
-  }
-  if (strlen(name) > LONGEST_NAME) {
-    *g_utf8_find_prev_char(name, name + LONGEST_NAME + 1) = '\0';
-  }
-  return g_steal_pointer(&name);
-}
-
 /* What a file is called while it is on its way. WebKit keeps its place with an empty file and writes to another beside
  * it, of the same ending; under its own name it appears when it is whole. */
 static const char unfinished[] = ".wkdownload";
+
+/* The last component of a name somebody else chose, or another in its place. The agent gives out no file whose name has a
+ * character of control or a backslash in it. */
+static char *safe_name(const char *suggested) {
+  g_autofree char *base = g_path_get_basename(suggested && *suggested ? suggested : "download");
+  g_autofree char *valid = g_utf8_make_valid(base, -1);
+  if (g_str_equal(valid, ".") || g_str_equal(valid, "..") || g_str_equal(valid, G_DIR_SEPARATOR_S)) {
+    return g_strdup("download");
+  }
+  g_autoptr(GString) name = g_string_new(NULL);
+  for (const char *at = valid; *at; at = g_utf8_next_char(at)) {
+    gunichar letter = g_utf8_get_char(at);
+    g_string_append_unichar(name, letter == '\\' || g_unichar_iscntrl(letter) ? (gunichar)'_' : letter);
+  }
+  if (name->len > LONGEST_NAME) {
+    g_string_truncate(name, (gsize)(g_utf8_find_prev_char(name->str, name->str + LONGEST_NAME + 1) - name->str));
+  }
+  /* A whole file with that ending would count as one on its way. */
+  if (g_str_has_suffix(name->str, unfinished)) {
+    name->str[name->len - strlen(unfinished)] = '_';
+  }
+  return g_strdup(name->str);
+}
 
 static char *unfinished_path(const char *path) { return g_strconcat(path, unfinished, NULL); }
 

@@ -177,7 +177,7 @@ impl Cdp {
         Ok(Self::over(socket, listener, max_message))
     }
 
-    /// The same, but of a longer message the strings are cut. That ends the connection only if it is not enough.
+    /// The same, but a longer message is shortened ([`OverlongMessages`]) and ends no connection.
     /// Errors: `Agent`.
     pub(crate) async fn connect_cutting(session: &Session, max_message: usize) -> Result<Self, CdpError> {
         let (stream, early, listener) = open(session).await?;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use http::StatusCode;
 use http_body_util::BodyExt as _;
 use parking_lot::Mutex;
 use warmpool_core::error::Cause;
@@ -152,14 +151,9 @@ impl Archive {
                 let agent = &self.session.worker.agent;
                 let content =
                     if beside_download { agent.read_upload(&file).await } else { agent.read_file(&file).await };
-                match content {
-                    Ok(content) => {
-                        self.file = Some(content);
-                        encoder.begin(&name)?;
-                    }
-                    // It has gone since the list was made.
-                    Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => {}
-                    Err(error) => return Err(error.into()),
+                self.file = if_given(content)?;
+                if self.file.is_some() {
+                    encoder.begin(&name)?;
                 }
                 continue;
             };
@@ -180,10 +174,33 @@ impl Archive {
     }
 }
 
+/// What the agent gives out of a file; none where it refuses: the file has gone since the list was made, or has a name that the
+/// agent does not take. The others are wanted all the same.
+fn if_given(content: Result<Content, AgentError>) -> Result<Option<Content>, AgentError> {
+    match content {
+        Err(AgentError::Refused { status, message }) => {
+            tracing::debug!(%status, message, "a file is left out of an archive");
+            Ok(None)
+        }
+        content => content.map(Some),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::StatusCode;
     use std::io::Read as _;
+    use std::time::Duration;
+
+    #[test]
+    fn a_file_that_the_agent_refuses_is_left_out_and_no_other() {
+        for status in [StatusCode::NOT_FOUND, StatusCode::BAD_REQUEST, StatusCode::INTERNAL_SERVER_ERROR] {
+            let refused = AgentError::Refused { status, message: "no".to_owned() };
+            assert!(matches!(if_given(Err(refused)), Ok(None)), "{status}");
+        }
+        assert!(if_given(Err(AgentError::Timeout(Duration::ZERO))).is_err(), "the agent does not answer");
+    }
 
     #[test]
     fn files_of_one_name_have_two_in_an_archive() {

@@ -342,6 +342,10 @@ impl Claimed {
         body: Incoming,
         limits: ExtensionLimits,
     ) -> Result<(), ApiError> {
+        // Those of the claim are every client's of this kind.
+        if !self.waits_with_extensions() {
+            self.shared.status.touch();
+        }
         let kept = extensions::keep(self.engine.extension_form()?, &self.shared.home, name, body, limits).await?;
         let mut all = self.extensions.lock();
         // A daemon whose call was broken off sends it again.

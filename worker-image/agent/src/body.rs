@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Empty, Full, Limited};
 use hyper::body::Incoming;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use warmpool_protocol::{ErrorBody, ErrorDetail};
+use warmpool_protocol::{BODY_LIMIT, ErrorBody, ErrorDetail};
 
 use crate::error::ApiError;
 
@@ -16,10 +16,6 @@ use crate::error::ApiError;
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of every answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
-
-/// Largest JSON body the agent reads into memory, in bytes.
-/// Capabilities may carry a profile or an extension, in Base64.
-const JSON_LIMIT: usize = 64 << 20;
 
 /// A body of known bytes.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
@@ -50,7 +46,7 @@ pub(crate) fn failure(error: &ApiError) -> Response<Body> {
 
 /// Reads a whole body into memory.
 pub(crate) async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
-    collect_within(body, JSON_LIMIT).await
+    collect_within(body, BODY_LIMIT).await
 }
 
 /// The same with a limit of its own, in bytes.

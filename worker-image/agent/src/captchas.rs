@@ -4,12 +4,13 @@
 //! Each engine brings its documents here as [`Document`]s. The script runs where pages cannot see it.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 use warmpool_protocol::{
     Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL,
     with_whole_characters,
@@ -24,6 +25,9 @@ pub(crate) const PAGE_SCRIPT: &str = include_str!("captchas/page.js");
 
 /// Challenges that wait at the same time; more are left alone.
 const MAX_WAITING: usize = 16;
+/// How long a document may take to do what it is told: less than the daemon waits for the answer. One that hangs would otherwise
+/// keep its place for ever.
+const ACTION_LIMIT: Duration = Duration::from_secs(8);
 /// The longest key of a site, and name of an action, in bytes.
 const MAX_NAME: usize = 256;
 
@@ -66,6 +70,8 @@ struct Table {
 
 struct Waiting {
     captcha: Box<Captcha>,
+    /// Whether its document is doing what it was told.
+    is_acted_on: bool,
     actions: mpsc::Sender<(CaptchaAction, oneshot::Sender<bool>)>,
 }
 
@@ -101,17 +107,8 @@ impl Captchas {
                 tokio::select! {
                     ended = &mut ended => ended.as_deref() == Some("true"),
                     Some((action, done)) = actions.recv() => {
-                        let carried_out = match &action {
-                            CaptchaAction::Answer { answer } => {
-                                let filled = document.call("fill", Some(answer)).await.as_deref() == Some("true");
-                                if filled && kind != CaptchaKind::Image {
-                                    let arguments = [kind.as_str().into(), answer.as_str().into(), site_key.into()];
-                                    document.tell_page(arguments).await;
-                                }
-                                filled
-                            }
-                            CaptchaAction::Leave { .. } => document.call("leave", None).await.is_some(),
-                        };
+                        entry.begin_action();
+                        let carried_out = carry_out(&document, kind, site_key, &action).await;
                         let _ = done.send(carried_out);
                         carried_out && !matches!(action, CaptchaAction::Leave { solved: false })
                     }
@@ -141,13 +138,39 @@ impl Captchas {
             image: image.filter(|image| image.len() <= MAX_CAPTCHA_IMAGE),
         });
         let (sender, actions) = mpsc::channel(1);
-        table.rows.push(Waiting { captcha, actions: sender });
+        table.rows.push(Waiting { captcha, is_acted_on: false, actions: sender });
         self.report(&table, None);
         Some((Entry { captchas: Arc::clone(self), id, solved: false }, actions))
     }
 
     fn report(&self, table: &Table, end: Option<CaptchaEnd>) {
-        self.status.report_captcha(table.rows.first().map(|row| row.captcha.clone()), end);
+        let waiting = table.rows.iter().find(|row| !row.is_acted_on);
+        self.status.report_captcha(waiting.map(|row| row.captcha.clone()), end);
+    }
+}
+
+/// Has a document do what the daemon wants; `false` when it has gone or hangs, or had no place for the answer.
+async fn carry_out(
+    document: &impl Document,
+    kind: CaptchaKind,
+    site_key: Option<String>,
+    action: &CaptchaAction,
+) -> bool {
+    let limit = Instant::now() + ACTION_LIMIT;
+    match action {
+        CaptchaAction::Answer { answer } => {
+            let filled = timeout_at(limit, document.call("fill", Some(answer))).await;
+            let is_filled = filled.ok().flatten().as_deref() == Some("true");
+            if is_filled && kind != CaptchaKind::Image {
+                let arguments = [kind.as_str().into(), answer.as_str().into(), site_key.into()];
+                // What the page does with the answer is its own affair.
+                let _ = timeout_at(limit, document.tell_page(arguments)).await;
+            }
+            is_filled
+        }
+        CaptchaAction::Leave { .. } => {
+            timeout_at(limit, document.call("leave", None)).await.is_ok_and(|left| left.is_some())
+        }
     }
 }
 
@@ -158,6 +181,17 @@ struct Entry {
     captchas: Arc<Captchas>,
     id: u64,
     solved: bool,
+}
+
+impl Entry {
+    /// Its document does what it was told. Meanwhile the next challenge is reported: that may take a while.
+    fn begin_action(&self) {
+        let mut table = self.captchas.waiting.lock();
+        if let Some(row) = table.rows.iter_mut().find(|row| row.captcha.id == self.id) {
+            row.is_acted_on = true;
+        }
+        self.captchas.report(&table, None);
+    }
 }
 
 impl Drop for Entry {
@@ -184,6 +218,8 @@ mod tests {
     /// A document with this number of challenges, which takes each answer.
     struct Page {
         challenges: AtomicUsize,
+        /// The method that it never answers.
+        hangs_in: Option<&'static str>,
         filled: Arc<Mutex<Vec<String>>>,
     }
 
@@ -204,6 +240,7 @@ mod tests {
                     Some(found.to_string())
                 }
                 "ended" => std::future::pending().await,
+                _ if self.hangs_in == Some(method) => std::future::pending().await,
                 _ => {
                     self.filled.lock().push(format!("{method} {}", argument.unwrap_or_default()));
                     Some("true".to_owned())
@@ -212,7 +249,49 @@ mod tests {
         }
 
         async fn tell_page(&self, arguments: [Value; 3]) {
+            if self.hangs_in == Some("page") {
+                std::future::pending::<()>().await;
+            }
             self.filled.lock().push(Value::from(arguments.to_vec()).to_string());
+        }
+    }
+
+    /// Waits until this challenge is the one that waits.
+    async fn waiting(status: &Status, id: u64) -> Captcha {
+        for _ in 0..10_000 {
+            match status.snapshot().captcha {
+                Some(captcha) if captcha.id == id => return *captcha,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+        panic!("the challenge {id} does not wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_document_that_hangs_holds_up_no_other() {
+        let answer = || CaptchaAction::Answer { answer: "token".to_owned() };
+        for (hangs_in, action, carried_out) in [
+            ("fill", answer(), false),
+            ("page", answer(), true),
+            ("leave", CaptchaAction::Leave { solved: false }, false),
+        ] {
+            let status = Arc::new(Status::new());
+            let captchas = Arc::new(Captchas::new(CaptchaSolver::Service, Arc::clone(&status)));
+            let page = |hangs_in| Page { challenges: AtomicUsize::new(1), hangs_in, filled: Arc::default() };
+            let hanging = tokio::spawn(Arc::clone(&captchas).watch(page(Some(hangs_in))));
+            waiting(&status, 1).await;
+            let other = tokio::spawn(Arc::clone(&captchas).watch(page(None)));
+            let acting = tokio::spawn({
+                let captchas = Arc::clone(&captchas);
+                async move { captchas.act(1, action).await }
+            });
+            waiting(&status, 2).await;
+            assert!(captchas.act(2, answer()).await);
+            assert_eq!(acting.await.unwrap(), carried_out, "{hangs_in}");
+            hanging.await.unwrap();
+            other.await.unwrap();
+            assert_eq!(status.snapshot().captcha, None);
+            assert!(captchas.waiting.lock().rows.is_empty());
         }
     }
 
@@ -221,23 +300,15 @@ mod tests {
         let status = Arc::new(Status::new());
         let captchas = Arc::new(Captchas::new(CaptchaSolver::Service, Arc::clone(&status)));
         let filled = Arc::new(Mutex::new(Vec::new()));
-        let page = Page { challenges: AtomicUsize::new(2), filled: Arc::clone(&filled) };
+        let page = Page { challenges: AtomicUsize::new(2), hangs_in: None, filled: Arc::clone(&filled) };
         let watch = tokio::spawn(Arc::clone(&captchas).watch(page));
-        let waiting = async |id| {
-            loop {
-                match status.snapshot().captcha {
-                    Some(captcha) if captcha.id == id => break captcha,
-                    _ => tokio::task::yield_now().await,
-                }
-            }
-        };
-        let first = waiting(1).await;
+        let first = waiting(&status, 1).await;
         assert_eq!(
             (first.kind, first.url.len(), first.site_key.as_deref()),
             (CaptchaKind::Hcaptcha, 2000, Some("key"))
         );
         assert!(captchas.act(1, CaptchaAction::Answer { answer: "token".to_owned() }).await);
-        waiting(2).await;
+        waiting(&status, 2).await;
         assert_eq!(status.snapshot().captcha_end, Some(CaptchaEnd { id: 1, solved: true }));
         assert!(!captchas.act(1, CaptchaAction::Leave { solved: false }).await, "it is over");
         assert!(captchas.act(2, CaptchaAction::Leave { solved: false }).await);

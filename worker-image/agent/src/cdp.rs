@@ -21,8 +21,8 @@ use crate::ports::LocalPort;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 256;
-/// Largest message taken from the browser, in bytes. The strings of a larger one are cut; if that is not enough, it ends the
-/// connection.
+/// Largest message taken from the browser, in bytes. A larger one is shortened ([`OverlongMessages`]), and an answer that stays
+/// too long fails its call.
 pub(crate) const MAX_MESSAGE: usize = 32 << 20;
 
 /// Bytes to read from the browser at once.
@@ -236,14 +236,51 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_is_too_long_closes_the_socket() {
+    async fn a_message_that_is_too_long_and_no_json_closes_the_socket() {
         let (cdp, mut browser) = connected().await;
-        let long = browser.send(Message::text("x".repeat(MAX_MESSAGE + 1)));
+        let long = browser.send(Message::binary(vec![0; MAX_MESSAGE + 1]));
         // It is cut off in the middle, or nobody answers it.
         let _ = timeout(Duration::from_secs(60), long).await.expect("nobody waits for the rest");
         until_closed(browser).await;
         cdp.closed().await;
         assert!(matches!(cdp.call(None, "Browser.getVersion", json!({})).await, Err(CdpError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_fails_its_call_alone() {
+        let (cdp, mut browser) = connected().await;
+        let answered = async {
+            let mut answer = async |result: Value| {
+                let command = browser.next().await.unwrap().unwrap();
+                let command: Value = serde_json::from_str(command.to_text().unwrap()).unwrap();
+                browser.send(Message::text(json!({"id": command["id"], "result": result}).to_string())).await.unwrap();
+            };
+            let frame = json!({"frame": {"urlFragment": "x".repeat(60_000)}});
+            answer(json!({"frameTree": {"childFrames": vec![frame; 600]}})).await;
+            answer(json!({"product": "a"})).await;
+        };
+        let asked = async {
+            let tree = cdp.call(Some("s"), "Page.getFrameTree", json!({})).await;
+            assert!(matches!(&tree, Err(CdpError::Refused(reason)) if reason.contains("longer than")), "{tree:?}");
+            assert_eq!(cdp.call(None, "Browser.getVersion", json!({})).await.unwrap()["product"], "a");
+        };
+        tokio::join!(answered, asked);
+    }
+
+    #[tokio::test]
+    async fn a_request_of_a_page_that_is_too_long_to_tell_of_goes_on() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (heard, mut events) = mpsc::channel(1);
+        let hear = move |_: &Cdp, event: CdpEvent| heard.try_send(event).unwrap();
+        let (cdp, browser) =
+            tokio::join!(Cdp::over(ours, "ws://127.0.0.1/devtools", hear), tokio_tungstenite::accept_async(theirs));
+        let (_cdp, mut browser) = (cdp.unwrap(), browser.unwrap());
+        let parts = vec![json!({"bytes": "x".repeat(60_000)}); 600];
+        let params = json!({"requestId": "r", "request": {"postDataEntries": parts}, "frameId": "f"});
+        let event = json!({"method": "Fetch.requestPaused", "params": params, "sessionId": "s"});
+        browser.send(Message::text(event.to_string())).await.unwrap();
+        let heard = events.recv().await.unwrap();
+        assert_eq!((&heard.params["requestId"], heard.session.as_deref()), (&json!("r"), Some("s")));
     }
 
     #[tokio::test]

@@ -14,6 +14,8 @@ mod context_proxies;
 mod downloads;
 mod driver;
 mod extensions;
+#[cfg(test)]
+mod fake;
 mod file_input;
 mod first_page;
 mod folder;
@@ -24,6 +26,7 @@ mod session;
 mod storage;
 mod switches;
 mod targets;
+mod translator;
 mod user_agent;
 mod visited;
 mod visitor;
@@ -32,7 +35,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use http::Response;
 use memchr::memmem;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -40,11 +42,12 @@ use warmpool_protocol::{DEVTOOLS_COMMANDS, Identity, Page, PageAction, Settings,
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
-use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::cdp::CdpError;
 use crate::display::Display;
+use crate::engine::CommandVerdict;
 use crate::error::{ApiError, BootError};
+use crate::files::Unfinished;
 use crate::ports::LocalPort;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
@@ -54,9 +57,12 @@ use browser::Browser;
 use client::Client;
 use context_proxies::ContextProxies;
 use driver::Driver;
+use translator::Translator;
 
 /// The ends of the names of DevTools' commands that set a locale or a time zone.
 const SETS_LOCALE: [&[u8]; 2] = [b"setLocaleOverride", b"setTimezoneOverride"];
+/// What is in every command of DevTools that may name something of the client's machine or network.
+const TRANSLATED: [&[u8]; 2] = [b"proxyServer", b"setDownloadBehavior"];
 
 /// Chromium, its driver and, unless headless, its display.
 pub(crate) struct Chromium {
@@ -128,6 +134,7 @@ impl Chromium {
 
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
+        self.worker.files.tell_unfinished(Unfinished::NameEnds(".crdownload"));
         if !claim.headless {
             let display = Display::start(&self.worker.processes, switches::window(claim.page)).await?;
             let _ = self.display.set(display);
@@ -245,18 +252,13 @@ impl Chromium {
 
     pub(crate) async fn show_pages_alone(&self, page: Size) -> Result<(), ApiError> {
         let _ = self.kiosk.set(page);
-        match self.display.get() {
-            Some(display) => display.show_pages_alone(page, switches::BARS).await,
-            None => Ok(()),
-        }
+        self.hide_bars(switches::BARS).await
     }
 
-    /// Makes room for the bar about automation, which is not to be seen either.
-    async fn hide_automation_bar(&self) -> Result<(), ApiError> {
+    /// Shows pages alone in a kiosk whose windows have bars of this height.
+    async fn hide_bars(&self, bars: u32) -> Result<(), ApiError> {
         match (self.display.get(), self.kiosk.get()) {
-            (Some(display), Some(page)) => {
-                display.show_pages_alone(*page, switches::BARS + switches::AUTOMATION_BAR).await
-            }
+            (Some(display), Some(page)) => display.show_pages_alone(*page, bars).await,
             _ => Ok(()),
         }
     }
@@ -332,24 +334,68 @@ impl Chromium {
     /// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
     /// concerns the agent as well.
     fn endpoint(&self, browser: &Browser, port: LocalPort, path: String) -> Endpoint {
-        let (targets, proxies) = (Arc::clone(&browser.targets), Arc::clone(&self.context_proxies));
-        let client = Client::new(targets, proxies, browser.cdp.clone());
+        let targets = Arc::clone(&browser.targets);
+        let translator = Translator::new(Arc::clone(&targets), Arc::clone(&self.context_proxies));
+        let client = Client::new(targets, translator, browser.cdp.clone());
         Endpoint { port, path, listener: Some(Box::new(client)) }
     }
 
-    pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+    pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<CommandVerdict, ApiError> {
         if file_input::sends_keys(path).is_some() {
-            return self.refuse_missing_file(path, body).await;
+            let refused = self.refuse_missing_file(path, body).await?;
+            return Ok(refused.map_or(CommandVerdict::Passes, CommandVerdict::Answered));
         }
-        let is_devtools = DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end));
-        if is_devtools && SETS_LOCALE.iter().any(|name| memmem::find(body, name).is_some()) {
+        if !DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end)) {
+            return Ok(CommandVerdict::Passes);
+        }
+        let has = |names: &[&[u8]]| names.iter().any(|name| memmem::find(body, name).is_some());
+        if has(&SETS_LOCALE) {
             let browser = self.browser()?;
             browser.targets.yield_locale(&browser.cdp).await;
         }
-        Ok(None)
+        if !has(&TRANSLATED) {
+            return Ok(CommandVerdict::Passes);
+        }
+        let translator = Translator::new(Arc::clone(&self.browser()?.targets), Arc::clone(&self.context_proxies));
+        let changed = translator.drivers_command(body).await;
+        Ok(changed.map_or(CommandVerdict::Passes, CommandVerdict::Changed))
     }
 }
 
 fn gone(error: CdpError) -> ApiError {
     ApiError::upstream(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fake::FakeBrowser;
+
+    #[tokio::test]
+    async fn a_drivers_commands_of_devtools_are_translated() {
+        let home = tempfile::tempdir().unwrap();
+        let worker = Worker::of_tests(home.path());
+        let chromium = Chromium::new(Arc::clone(&worker));
+        let (browser, _fake) = FakeBrowser::started(&worker).await;
+        *chromium.browser.lock() = Some(Arc::new(browser));
+        let body = |folder: &dyn AsRef<std::path::Path>| {
+            let params = json!({"behavior": "allow", "downloadPath": folder.as_ref()});
+            json!({"cmd": "Page.setDownloadBehavior", "params": params})
+        };
+        // Nobody can make a folder there.
+        let foreign = body(&"/proc/none/Downloads").to_string();
+        for path in ["goog/cdp/execute", "chromium/send_command", "chromium/send_command_and_get_result"] {
+            let verdict = chromium.before_command(&format!("session/a/{path}"), foreign.as_bytes()).await.unwrap();
+            let CommandVerdict::Changed(changed) = verdict else { panic!("{path}: it is not changed") };
+            assert_eq!(serde_json::from_slice::<serde_json::Value>(&changed).unwrap(), body(&worker.files.downloads()));
+        }
+        for (path, said) in [
+            ("goog/cdp/execute", r#"{"cmd": "Browser.getVersion", "params": {}}"#),
+            ("goog/cdp/execute", "proxyServer"),
+            ("execute/sync", foreign.as_str()),
+        ] {
+            let verdict = chromium.before_command(&format!("session/a/{path}"), said.as_bytes()).await.unwrap();
+            assert!(matches!(verdict, CommandVerdict::Passes), "{path} {said}");
+        }
+    }
 }

@@ -61,6 +61,16 @@ pub(crate) enum Engine {
     Webkit(Arc<Webkit>),
 }
 
+/// What becomes of a client's command for the driver.
+pub(crate) enum CommandVerdict {
+    /// The driver gets it.
+    Passes,
+    /// The driver gets this body in the place of its own.
+    Changed(Bytes),
+    /// This answer takes the driver's place.
+    Answered(Response<Body>),
+}
+
 /// The same expression for whichever engine there is.
 macro_rules! each {
     ($engine:expr, $it:ident => $does:expr) => {
@@ -275,9 +285,8 @@ impl Engine {
         each!(self, engine => engine.bidi(path))
     }
 
-    /// Called with path and body of a command that passes the agent, which waits until this is done. An answer takes the
-    /// driver's place.
-    pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+    /// Called with path and body of a command that passes the agent, which waits until this is done.
+    pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<CommandVerdict, ApiError> {
         each!(self, engine => engine.before_command(path, body).await)
     }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
@@ -26,8 +27,17 @@ use crate::plain_file;
 const MAX_NAME: usize = 255;
 /// Bytes that the agent still reads when it cannot keep the file, so that the sender sees the refusal.
 const DISCARD_LIMIT: u64 = 16 << 20;
-/// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
-const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
+/// The longest ending of a name that a number goes before, in bytes.
+const MAX_ENDING: usize = 32;
+
+/// How a browser shows that a download goes on, until it has announced that it is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// The file's name ends so.
+    NameEnds(&'static str),
+    /// Nothing shows it: Firefox reserves a name with an empty file.
+    Hidden,
+}
 
 /// A download the browser announced.
 #[derive(Debug, Clone)]
@@ -41,7 +51,7 @@ struct AnnouncedDownload {
 pub(crate) struct Files {
     root: PathBuf,
     announced: Mutex<HashMap<String, AnnouncedDownload>>,
-    announced_only: AtomicBool,
+    unfinished: OnceLock<Unfinished>,
     parts: AtomicU64,
 }
 
@@ -51,7 +61,7 @@ impl Files {
         for directory in ["uploads", "downloads", "downloads-by-id", "incoming"] {
             std::fs::create_dir_all(root.join(directory))?;
         }
-        Ok(Self { root, announced: Mutex::default(), announced_only: AtomicBool::new(false), parts: AtomicU64::new(0) })
+        Ok(Self { root, announced: Mutex::default(), unfinished: OnceLock::new(), parts: AtomicU64::new(0) })
     }
 
     /// Where the browser saves what it downloads.
@@ -94,15 +104,21 @@ impl Files {
         self.announced().remove(guid);
     }
 
-    /// From now on a download is complete once the browser has said so: Firefox reserves its name with an empty file.
-    pub(crate) fn await_announcements(&self) {
-        self.announced_only.store(true, Ordering::Relaxed);
+    /// From now on downloads that go on are told in this way; without it there are none.
+    pub(crate) fn tell_unfinished(&self, by: Unfinished) {
+        let _ = self.unfinished.set(by);
     }
 
-    /// Whether more of a download may come, though its name does not say so.
-    fn is_awaited(&self, path: &Path) -> bool {
-        self.announced_only.load(Ordering::Relaxed)
-            && !self.announced().values().any(|announced| announced.path.as_deref() == Some(path))
+    /// Whether all of a download is there. One that has ended may be called as those that go on are.
+    fn is_complete(&self, path: &Path) -> bool {
+        let shows_nothing = match self.unfinished.get() {
+            Some(Unfinished::NameEnds(ending)) => {
+                path.file_name().is_none_or(|name| !name.as_encoded_bytes().ends_with(ending.as_bytes()))
+            }
+            Some(Unfinished::Hidden) => false,
+            None => true,
+        };
+        shows_nothing || self.announced().values().any(|announced| announced.path.as_deref() == Some(path))
     }
 
     /// Downloads that lie outside the downloads directory, by name.
@@ -119,25 +135,23 @@ impl Files {
         self.announced.lock()
     }
 
-    /// Every file, by name.
+    /// Every file that can be read, by name.
     pub(crate) async fn list(&self) -> Result<Vec<File>, ApiError> {
         let mut entries = Vec::new();
         for (source, directory) in [(FileSource::Download, self.downloads()), (FileSource::Upload, self.uploads())] {
             let mut directory = fs::read_dir(directory).await?;
             while let Some(file) = directory.next_entry().await? {
                 let Ok(name) = file.file_name().into_string() else { continue };
-                let mut found = entry(name, source, &file.path()).await;
-                if let Some(entry) = found.as_mut().filter(|_| source == FileSource::Download) {
-                    entry.complete &= !self.is_awaited(&file.path());
-                }
-                entries.extend(found);
+                let is_complete = source == FileSource::Upload || self.is_complete(&file.path());
+                entries.extend(entry(name, source, &file.path(), is_complete).await);
             }
         }
         for AnnouncedDownload { name, path } in self.elsewhere() {
             if let Some(path) = path {
-                entries.extend(entry(name, FileSource::Download, &path).await);
+                entries.extend(entry(name, FileSource::Download, &path, true).await);
             }
         }
+        entries.retain(|entry| check_name(&entry.name).is_ok());
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
@@ -314,14 +328,14 @@ async fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-async fn entry(name: String, source: FileSource, path: &Path) -> Option<File> {
+async fn entry(name: String, source: FileSource, path: &Path, complete: bool) -> Option<File> {
     let metadata = fs::symlink_metadata(path).await.ok().filter(plain_file::is_own)?;
     let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(File {
         size: metadata.len(),
         modified_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         source,
-        complete: !UNFINISHED.iter().any(|ending| name.ends_with(ending)),
+        complete,
         name,
     })
 }
@@ -337,11 +351,17 @@ fn check_name(name: &str) -> Result<(), ApiError> {
 
 /// A file name, as browsers change one that is taken.
 fn numbered(name: &str, number: usize) -> String {
-    match (number, name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())) {
-        (0, _) => name.to_owned(),
-        (_, Some((stem, ending))) => format!("{stem} ({number}).{ending}"),
-        (_, None) => format!("{name} ({number})"),
+    if number == 0 {
+        return name.to_owned();
     }
+    let parts = name.rsplit_once('.').filter(|(stem, ending)| !stem.is_empty() && ending.len() <= MAX_ENDING);
+    let (stem, rest) = match parts {
+        Some((stem, ending)) => (stem, format!(" ({number}).{ending}")),
+        None => (name, format!(" ({number})")),
+    };
+    let room = stem.len().min(MAX_NAME - rest.len());
+    let end = (0..=room).rev().find(|end| stem.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}{rest}", &stem[..end])
 }
 
 /// The last component of a foreign path, if it is a plain name.
@@ -369,6 +389,11 @@ mod tests {
         let names = ["report.txt", "archive.tar.gz", "report", ".hidden"].map(|name| numbered(name, 2));
         assert_eq!(names, ["report (2).txt", "archive.tar (2).gz", "report (2)", ".hidden (2)"]);
         assert_eq!(numbered("report.txt", 0), "report.txt");
+        for long in ["x".repeat(255), format!("{}.txt", "é".repeat(125)), format!("a.{}", "x".repeat(253))] {
+            for number in [0, 1, 12345, usize::MAX] {
+                assert!(check_name(&numbered(&long, number)).is_ok(), "{long} {number}");
+            }
+        }
         let root = tempfile::tempdir().unwrap();
         let files = Files::new(root.path().to_owned()).unwrap();
         for guid in ["a", "b", "c"] {
@@ -429,6 +454,7 @@ mod tests {
     async fn downloads_are_found_wherever_they_are() {
         let home = tempfile::tempdir().unwrap();
         let files = Files::new(home.path().join("files")).unwrap();
+        files.tell_unfinished(Unfinished::NameEnds(".crdownload"));
         std::fs::write(files.downloads().join("plain.txt"), "1").unwrap();
         std::fs::write(files.downloads().join("big.zip.crdownload"), "12").unwrap();
         let far = home.path().join("5f3c");
@@ -449,6 +475,44 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_listed_can_be_read() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        for name in ["good.txt", "back\\slash.txt", "next\u{85}line.txt", "new\nline.txt"] {
+            std::fs::write(files.downloads().join(name), "1").unwrap();
+        }
+        let names: Vec<String> = files.list().await.unwrap().into_iter().map(|file| file.name).collect();
+        assert_eq!(names, ["good.txt"]);
+    }
+
+    #[tokio::test]
+    async fn a_finished_file_is_complete_whatever_its_name_ends_in() {
+        for (unfinished, goes_on) in [
+            (Unfinished::NameEnds(".crdownload"), &["d.crdownload"][..]),
+            (Unfinished::NameEnds(".wkdownload"), &["e.wkdownload"][..]),
+            (Unfinished::Hidden, &["c.part", "d.crdownload", "e.wkdownload"][..]),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let files = Files::new(home.path().join("files")).unwrap();
+            files.tell_unfinished(unfinished);
+            std::fs::write(files.uploads().join("b.part"), "1").unwrap();
+            for name in ["c.part", "d.crdownload", "e.wkdownload"] {
+                std::fs::write(files.downloads().join(name), "1").unwrap();
+            }
+            let incomplete = async || -> Vec<String> {
+                let listed = files.list().await.unwrap();
+                listed.into_iter().filter(|file| !file.complete).map(|file| file.name).collect()
+            };
+            assert_eq!(incomplete().await, goes_on, "{unfinished:?}");
+            for (guid, name) in goes_on.iter().enumerate() {
+                files.download_began(&guid.to_string(), name);
+                files.download_completed(&guid.to_string(), Some(files.downloads().join(name)));
+            }
+            assert!(incomplete().await.is_empty(), "{unfinished:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn what_is_no_file_is_neither_listed_nor_read() {
         let home = tempfile::tempdir().unwrap();
         let files = Files::new(home.path().join("files")).unwrap();
@@ -465,7 +529,7 @@ mod tests {
     async fn announced_downloads_are_complete_when_the_browser_says_so() {
         let home = tempfile::tempdir().unwrap();
         let files = Files::new(home.path().join("files")).unwrap();
-        files.await_announcements();
+        files.tell_unfinished(Unfinished::Hidden);
         let path = files.downloads().join("late.zip");
         std::fs::write(&path, "").unwrap();
         assert!(!files.list().await.unwrap()[0].complete, "an empty file may be a reserved name");

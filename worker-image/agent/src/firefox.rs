@@ -18,7 +18,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use http::Response;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_protocol::{
@@ -27,10 +26,11 @@ use warmpool_protocol::{
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
-use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::display::Display;
+use crate::engine::CommandVerdict;
 use crate::error::{ApiError, BootError};
+use crate::files::Unfinished;
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
@@ -104,7 +104,7 @@ impl Firefox {
         let size = browser::window(claim.page);
         let display = Display::start(&self.worker.processes, size).await?;
         let _ = self.display.set(display);
-        self.worker.files.await_announcements();
+        self.worker.files.tell_unfinished(Unfinished::Hidden);
         let profile = self.next_profile();
         self.profile.lock().clone_from(&profile);
         profile::empty(&profile).map_err(|e| undriveable(&e))?;
@@ -247,8 +247,8 @@ impl Firefox {
         Ok(Endpoint { port: self.browser()?.port, path, listener: None })
     }
 
-    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
-        Ok(None)
+    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<CommandVerdict, ApiError> {
+        Ok(CommandVerdict::Passes)
     }
 }
 

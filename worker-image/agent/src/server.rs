@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -22,11 +22,11 @@ use crate::attach;
 use crate::body::{Body, collect, collect_within, empty, failure, full, json, read_json, read_json_within};
 use crate::clipboard;
 use crate::display::Display;
-use crate::engine::Engine;
+use crate::engine::{CommandVerdict, Engine};
 use crate::error::ApiError;
 use crate::execution;
 use crate::handover;
-use crate::listener::Listener;
+use crate::listener::{Listener, Socket};
 use crate::log;
 use crate::pages;
 use crate::percent;
@@ -40,6 +40,8 @@ use crate::tunnel;
 const MAX_SESSION_ID: usize = 64;
 /// Time a client has for sending the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the events sent to a daemon may stay unacknowledged. A daemon that hears nothing for as long gives its worker up, too.
+const EVENTS_LIMIT: Duration = Duration::from_secs(15);
 /// Pause after a failure to accept, which means that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -52,7 +54,8 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
         };
         let agent = Arc::clone(&agent);
         tokio::spawn(async move {
-            let service = service_fn(|request| answer(Arc::clone(&agent), request));
+            let socket = Socket::of(&stream);
+            let service = service_fn(|request| answer(&agent, &socket, request));
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
@@ -64,14 +67,14 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
     }
 }
 
-async fn answer(agent: Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    Ok(route(&agent, request).await.unwrap_or_else(|error| {
+async fn answer(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    Ok(route(agent, socket, request).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "refused");
         failure(&error)
     }))
 }
 
-async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
+async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
     let path = request.uri().path().to_owned();
     if path == "/claim" && request.method() == Method::POST {
         // The caller has shown no secret yet, so the agent reads little of the first claim and nothing of later ones.
@@ -87,7 +90,11 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
     let limit = worker.shared.claim.file_limit;
     match (request.method().as_str(), first, rest) {
         ("GET", "health", "") => json(&worker.shared.status.snapshot()),
-        ("GET", "events", "") => Ok(events(status::stream(&worker.shared.status))),
+        ("GET", "events", "") => {
+            // Whoever reads them keeps the worker alive.
+            socket.end_unless_acknowledged(EVENTS_LIMIT.min(worker.shared.claim.orphan_timeout()));
+            Ok(events(status::stream(&worker.shared.status)))
+        }
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
         ("PUT", "ads", "") => {
             let rules = collect(request.into_body()).await?;
@@ -111,11 +118,13 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             json(&engine.read_storage(query).await?)
         }
         ("PUT", "storage", "") => {
+            worker.shared.status.touch();
             worker.wake();
             worker.take_storage(read_json(request.into_body()).await?);
             Ok(nothing())
         }
         ("PUT", "folder", "") => {
+            worker.shared.status.touch();
             worker.take_folder(request.into_body(), folder_query(&query)?).await?;
             Ok(nothing())
         }
@@ -160,10 +169,15 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             let to = engine.driver()?;
             check_command_path(rest)?;
             let path = format!("/{rest}{query}");
-            let (parts, body) = request.into_parts();
-            let body = collect(body).await?;
-            if let Some(answer) = engine.before_command(rest, &body).await? {
-                return Ok(answer);
+            let (mut parts, body) = request.into_parts();
+            let mut body = collect(body).await?;
+            match engine.before_command(rest, &body).await? {
+                CommandVerdict::Passes => {}
+                CommandVerdict::Changed(changed) => {
+                    parts.headers.insert(CONTENT_LENGTH, changed.len().into());
+                    body = changed;
+                }
+                CommandVerdict::Answered(answer) => return Ok(answer),
             }
             worker.shared.upstream.forward(Request::from_parts(parts, Full::new(body)), to, &path).await
         }
@@ -258,6 +272,8 @@ fn nothing() -> Response<Body> {
 fn events(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    // It has a limit of its own, which no other answer is to have.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

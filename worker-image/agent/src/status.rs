@@ -29,6 +29,8 @@ fn line(event: &WorkerEvent) -> Bytes {
 
 struct Inner {
     snapshot: Snapshot,
+    /// Whether something came that a client brought.
+    is_touched: bool,
     /// What cannot be undone, in its order: the end of the browser, and that of its driver. Each new reader gets these
     /// again, because it may have missed them.
     ends: Vec<WorkerEvent>,
@@ -44,7 +46,7 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) fn new() -> Self {
         Self {
-            inner: Mutex::new(Inner { snapshot: Snapshot::default(), ends: Vec::new() }),
+            inner: Mutex::new(Inner { snapshot: Snapshot::default(), is_touched: false, ends: Vec::new() }),
             events: broadcast::channel(BACKLOG).0,
             readers: watch::Sender::new(0),
         }
@@ -69,7 +71,17 @@ impl Status {
     pub(crate) fn report_warm(&self, identity: Identity) {
         let mut inner = self.inner.lock();
         if inner.snapshot.state == WorkerState::Starting {
-            inner.snapshot = Snapshot { state: WorkerState::Warm, identity, ..Snapshot::default() };
+            let untouched = !inner.is_touched;
+            inner.snapshot = Snapshot { state: WorkerState::Warm, untouched, identity, ..Snapshot::default() };
+            self.send(&WorkerEvent::State(inner.snapshot.clone()));
+        }
+    }
+
+    /// Something comes that a client brought: from now on no other client may have this worker.
+    pub(crate) fn touch(&self) {
+        let mut inner = self.inner.lock();
+        if !std::mem::replace(&mut inner.is_touched, true) && inner.snapshot.untouched {
+            inner.snapshot.untouched = false;
             self.send(&WorkerEvent::State(inner.snapshot.clone()));
         }
     }
@@ -81,6 +93,7 @@ impl Status {
             return false;
         }
         inner.snapshot.state = WorkerState::Active;
+        inner.snapshot.untouched = false;
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
         true
     }
@@ -151,6 +164,7 @@ impl Status {
             return;
         }
         inner.snapshot.state = state;
+        inner.snapshot.untouched = false;
         self.send(&event);
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
         inner.ends.push(event);
@@ -230,6 +244,35 @@ mod tests {
         assert!(status.activate());
         assert!(!status.activate(), "a worker is handed out once");
         assert_eq!(next(&mut body).await.unwrap()["state"], "active");
+    }
+
+    #[tokio::test]
+    async fn what_a_client_brought_is_seen_before_and_after_the_worker_is_warm() {
+        for is_warm_first in [true, false] {
+            let status = Arc::new(Status::new());
+            assert!(!status.snapshot().untouched, "it does not wait yet");
+            let warm = || status.report_warm(Identity::default());
+            if is_warm_first {
+                warm();
+                assert!(status.snapshot().untouched);
+                let mut body = stream(&status);
+                assert_eq!(next(&mut body).await.unwrap()["untouched"], true);
+                status.touch();
+                let line = next(&mut body).await.unwrap();
+                assert_eq!((&line["state"], &line["untouched"]), (&json!("warm"), &Value::Null));
+            } else {
+                status.touch();
+                warm();
+            }
+            status.touch();
+            let snapshot = status.snapshot();
+            assert_eq!((snapshot.state, snapshot.untouched), (WorkerState::Warm, false));
+            assert!(status.activate(), "a session that is found again may still have it");
+        }
+        let status = Status::new();
+        status.report_warm(Identity::default());
+        assert!(status.activate());
+        assert!(!status.snapshot().untouched);
     }
 
     #[tokio::test]

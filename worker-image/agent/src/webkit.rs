@@ -33,7 +33,9 @@ use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::display::Display;
+use crate::engine::CommandVerdict;
 use crate::error::{ApiError, BootError};
+use crate::files::Unfinished;
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
@@ -52,6 +54,8 @@ pub(crate) struct Webkit {
     shell: Mutex<Option<Arc<Shell>>>,
     /// Its inspector's other end.
     inspector: Arc<Mutex<Option<Inspector>>>,
+    /// What pages see, for a browser that comes later.
+    settings: Mutex<Settings>,
     /// What it keeps for sites.
     profile: Mutex<PathBuf>,
     /// What of the state that it was given it did not take.
@@ -79,6 +83,7 @@ impl Webkit {
             running: OnceLock::new(),
             shell: Mutex::default(),
             inspector: Arc::default(),
+            settings: Mutex::default(),
             profile,
             unwritten: Mutex::default(),
             compiled_ads: Mutex::default(),
@@ -96,6 +101,8 @@ impl Webkit {
 
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
+        // The shell gives no other file such a name.
+        self.worker.files.tell_unfinished(Unfinished::NameEnds(".wkdownload"));
         // Headless too: WebKitGTK draws to a display or not at all.
         let display = Display::start(&self.worker.processes, claim.page).await?;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
@@ -103,7 +110,8 @@ impl Webkit {
         let profile = self.profile.lock().clone();
         let shell = Shell::start(&self.worker, &display, &profile)?;
         let warm = shell.warm_up().await?;
-        self.install(shell).await.map_err(|e| undriveable(&e))?;
+        let inspector = inspect().await.map_err(|e| undriveable(&e))?;
+        self.install(shell, inspector).await.map_err(|e| undriveable(&e))?;
         let websockets = websockets::serve(Arc::clone(&self.inspector)).map_err(|e| undriveable(&e))?;
         let driver = Driver::start(&self.worker, &display).await?;
         let identity = Identity {
@@ -117,9 +125,13 @@ impl Webkit {
         Ok(identity)
     }
 
-    /// Makes a browser the current one, and watches it.
-    async fn install(&self, shell: Shell) -> io::Result<()> {
-        let inspector = inspect().await?;
+    /// Makes a browser the current one, with the settings of the one before, and watches it.
+    async fn install(&self, shell: Shell, inspector: Inspector) -> Result<(), ShellError> {
+        let settings = self.settings.lock().clone();
+        if !settings.is_empty() {
+            // Its library is the same, and knows the time zone.
+            shell.commands.apply(&settings).await?;
+        }
         if self.worker.log.has_begun() {
             log::keep(inspector.clone(), Arc::clone(&self.worker.log)).await;
         }
@@ -151,7 +163,10 @@ impl Webkit {
             );
         }
         match self.shell()?.commands.apply(&settings).await.map_err(failed)? {
-            true => Ok(warnings),
+            true => {
+                *self.settings.lock() = settings;
+                Ok(warnings)
+            }
             // Its library has the time zones of its own release.
             false => {
                 Err(ApiError::not_supported("timezone: this WebKit does not know it yet; chromium and firefox do"))
@@ -224,9 +239,9 @@ impl Webkit {
 
     /// WebKit's driver takes the picture that was painted last, which may
     /// be older than what a script has found in the page already.
-    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<CommandVerdict, ApiError> {
         self.shell()?.commands.paint().await.map_err(failed)?;
-        Ok(None)
+        Ok(CommandVerdict::Passes)
     }
 
     /// See [`crate::engine::Engine::new_session`]. Every session has the warm browser: what a client may ask of this
@@ -264,7 +279,47 @@ fn failed(error: ShellError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use nix::sys::signal::Signal;
+    use tokio::sync::mpsc::Receiver;
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::domain::Domain;
+    use crate::process::Processes;
+    use crate::program::Program;
+
+    #[tokio::test]
+    async fn the_browser_of_a_profile_folder_has_the_settings_of_the_one_before() {
+        let home = tempfile::tempdir().unwrap();
+        let webkit = Webkit::new(Worker::of_tests(home.path()));
+        let settings = Settings { locales: vec!["de-CH".to_owned()], ..Settings::default() };
+        let start = || {
+            let mut sleeper = Command::new("sleep");
+            Program::start(&Processes::of_tests(), Domain::Open, "sleep", sleeper.arg("600"), None).unwrap()
+        };
+        let told = async |asked: &mut Receiver<(String, shell::Answer)>| {
+            let (line, answer) = timeout(Duration::from_secs(60), asked.recv()).await.expect("it is told").unwrap();
+            answer.send(Ok(String::new())).unwrap();
+            line
+        };
+        let (warm, mut asked) = Shell::of_tests(start());
+        let process = warm.program.process.clone();
+        webkit.install(warm, inspector::tests::pair().await.0).await.unwrap();
+        let (applied, line) = tokio::join!(webkit.apply(settings), told(&mut asked));
+        assert!(applied.unwrap().is_empty());
+        process.signal(Signal::SIGKILL);
+
+        let (next, mut asked) = Shell::of_tests(start());
+        let process = next.program.process.clone();
+        let (inspector, _browser) = inspector::tests::pair().await;
+        let (installed, again) = tokio::join!(webkit.install(next, inspector), told(&mut asked));
+        installed.unwrap();
+        assert_eq!((line.as_str(), again), ("do=settings&locales=de%2DCH", line.clone()));
+        process.signal(Signal::SIGKILL);
+    }
 
     #[test]
     fn no_client_names_a_program() {

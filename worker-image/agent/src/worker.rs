@@ -78,3 +78,25 @@ impl Worker {
         !is_first || driver.process.as_ref().is_none_or(Process::running)
     }
 }
+
+#[cfg(test)]
+impl Worker {
+    /// A worker with this home, in which nothing runs.
+    pub(crate) fn of_tests(home: &std::path::Path) -> Arc<Self> {
+        let claim = serde_json::json!({
+            "secret": "ab".repeat(32), "headless": true, "sandbox": true, "freeze": false, "rehearse": false,
+            "display": {"width": 800, "height": 600}, "orphan_timeout_ms": 1, "unresponsive_timeout_ms": 1, "file_limit": 1,
+        });
+        Arc::new(Self {
+            claim: serde_json::from_value(claim).unwrap(),
+            status: Arc::new(Status::new()),
+            processes: Processes::of_tests(),
+            files: Files::new(home.join("files")).unwrap(),
+            log: Arc::default(),
+            home: home.to_owned(),
+            upstream: Upstream::new(),
+            egress: Arc::new(Egress::new()),
+            driver: Mutex::default(),
+        })
+    }
+}

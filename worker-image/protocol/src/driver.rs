@@ -33,7 +33,7 @@ pub struct Window {
 #[must_use]
 pub fn passes_agent(engine: &str, command: &str) -> bool {
     match engine {
-        // Files that a client sends to upload fields, and locales and time zones that it sets.
+        // Files that a client sends to upload fields, and commands of DevTools that concern the agent.
         "chromium" => {
             let sends_keys = command.strip_prefix("element/").is_some_and(|rest| rest.ends_with("/value"));
             sends_keys || DEVTOOLS_COMMANDS.iter().any(|name| command.ends_with(name))
@@ -45,7 +45,8 @@ pub fn passes_agent(engine: &str, command: &str) -> bool {
 }
 
 /// Ends of a driver's commands by which a client sends a command of DevTools.
-pub const DEVTOOLS_COMMANDS: [&str; 2] = ["/cdp/execute", "chromium/send_command_and_get_result"];
+pub const DEVTOOLS_COMMANDS: [&str; 3] =
+    ["/cdp/execute", "chromium/send_command", "chromium/send_command_and_get_result"];
 
 #[cfg(test)]
 mod tests {
@@ -56,6 +57,7 @@ mod tests {
         for (engine, command) in [
             ("chromium", "element/f.1/value"),
             ("chromium", "goog/cdp/execute"),
+            ("chromium", "chromium/send_command"),
             ("chromium", "chromium/send_command_and_get_result"),
             ("webkit", "screenshot"),
             ("webkit", "element/E/screenshot"),

@@ -109,6 +109,11 @@ pub const CLAIM_LIMIT: usize = 2 << 20;
 /// The most certificates that the daemon's rules, a preset's or a key's may name, in bytes of DER: a claim holds all three.
 pub const CERTIFICATES_LIMIT: usize = 384 << 10;
 
+/// The longest body that an agent reads into memory, in bytes, and the most that the daemon's settings and its rules of ads may let
+/// it send: a state, capabilities with a profile or extensions in them, or compiled rules, of which those of EasyList have some 22
+/// million.
+pub const BODY_LIMIT: usize = 128 << 20;
+
 /// The longest text of a clipboard, in bytes.
 pub const CLIPBOARD_LIMIT: usize = 1 << 20;
 

@@ -2,7 +2,11 @@
 //!
 //! A page decides how long some of them are: DevTools tells of a download by the whole of its `data:` address, and of a worker
 //! by its name. Whoever ended the connection would let a page end it, and whoever left the message out would miss what the
-//! browser waits for. So the strings in such a message are cut.
+//! browser waits for. So the strings in such a message are cut. Of an event that is too long even so, as one with a list of very
+//! many strings is, an outline is left; of an answer an error, since whoever asked would take a part for the whole.
+
+use serde::Deserialize;
+use serde_json::json;
 
 /// How many bytes a string of such a message keeps; a few more where the last character would be torn.
 const KEPT: usize = 64 << 10;
@@ -18,7 +22,14 @@ const MASKED: u8 = 0x80;
 const SHORT: u8 = 126;
 const LONG: u8 = 127;
 
-/// Reads the frames of a browser's websocket, and cuts the strings of a message of JSON that is too long.
+/// The length of an escape such as `\ud83d`.
+const ESCAPE: usize = 6;
+/// How deep in an event its parameters are.
+const PARAMETERS: usize = 2;
+/// The code of the error in the place of an answer: DevTools' own for a command that the browser could not carry out.
+const SERVER_ERROR: i32 = -32000;
+
+/// Reads the frames of a browser's websocket, and shortens a message of JSON that is too long.
 #[derive(Debug)]
 pub struct OverlongMessages {
     longest: usize,
@@ -34,18 +45,31 @@ enum At {
     /// In a frame that passes as it is, with so many bytes to come.
     Whole(u64),
     /// In a message that is too long, with so many bytes to come.
-    Cut(u64, Strings),
+    Cut(u64, Shortened),
 }
 
 /// JSON, as far as it has been read, whose strings are cut.
 #[derive(Debug, Default)]
-struct Strings {
+struct Shortened {
+    /// All of it; once that is too long, the end of it, and what was before it is in the outline.
     kept: Vec<u8>,
+    outline: Option<Outline>,
     /// How many bytes of the string are kept, within one.
     string: Option<usize>,
     escape: Escape,
     /// Whether the rest of the string is left out.
     is_cut: bool,
+}
+
+/// What is left of a message that is too long: its members and those of its parameters, but of their lists and objects the brackets.
+#[derive(Debug, Default)]
+struct Outline {
+    kept: Vec<u8>,
+    /// How many lists and objects are open.
+    depth: usize,
+    in_string: bool,
+    /// Whether the next character stands behind a backslash.
+    is_escaped: bool,
 }
 
 /// Where a string is in a character that a backslash begins.
@@ -77,8 +101,8 @@ impl OverlongMessages {
         Self { longest, at: At::Head(Vec::new()) }
     }
 
-    /// Reads what the browser sent next, and returns what is to be read of it. A message whose strings are cut stays away until all
-    /// of it is there. One that is too long even so, or that is in several frames, passes as it is.
+    /// Reads what the browser sent next, and returns what is to be read of it. A message that is shortened stays away until all of
+    /// it has come, and is left out where nothing of it can be told. One in several frames, which no browser sends, passes as it is.
     #[must_use]
     pub fn cut(&mut self, mut sent: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(sent.len());
@@ -97,7 +121,7 @@ impl OverlongMessages {
                     head.push(byte);
                     let next = payload(head).map(|length| {
                         if head[0] == FINAL | TEXT && length > self.longest as u64 {
-                            return At::Cut(length, Strings::default());
+                            return At::Cut(length, Shortened::default());
                         }
                         passed.append(head);
                         if length == 0 { BETWEEN } else { At::Whole(length) }
@@ -109,20 +133,15 @@ impl OverlongMessages {
                     passed.extend_from_slice(part);
                     ((*left == 0).then_some(BETWEEN), rest)
                 }
-                At::Cut(left, strings) => {
+                At::Cut(left, message) => {
                     let (part, rest) = take(left, sent);
-                    part.iter().for_each(|byte| strings.read(*byte));
-                    let is_too_long = strings.kept.len() > self.longest;
-                    if *left == 0 || is_too_long {
-                        passed.extend(head(strings.kept.len() as u64 + *left));
-                        passed.append(&mut strings.kept);
+                    message.read_all(part, self.longest);
+                    let is_whole = *left == 0;
+                    if is_whole && let Some(text) = std::mem::take(message).text(self.longest) {
+                        passed.extend(head(text.len()));
+                        passed.extend(text);
                     }
-                    let next = match *left {
-                        0 => Some(BETWEEN),
-                        left if is_too_long => Some(At::Whole(left)),
-                        _ => None,
-                    };
-                    (next, rest)
+                    (is_whole.then_some(BETWEEN), rest)
                 }
             };
             sent = rest;
@@ -153,13 +172,41 @@ fn payload(head: &[u8]) -> Option<u64> {
 }
 
 /// The head of a frame that is a whole message of text.
-fn head(length: u64) -> Vec<u8> {
-    let mut head = vec![FINAL | TEXT, LONG];
-    head.extend(length.to_be_bytes());
+fn head(length: usize) -> Vec<u8> {
+    let mut head = vec![FINAL | TEXT];
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(length), _) if length < SHORT => head.push(length),
+        (_, Ok(length)) => {
+            head.push(SHORT);
+            head.extend(length.to_be_bytes());
+        }
+        _ => {
+            head.push(LONG);
+            head.extend((length as u64).to_be_bytes());
+        }
+    }
     head
 }
 
-impl Strings {
+impl Shortened {
+    fn read_all(&mut self, part: &[u8], longest: usize) {
+        part.iter().for_each(|byte| self.read(*byte));
+        if self.outline.is_some() || self.kept.len() > longest {
+            // What comes next is cut by what stands before it.
+            let end = self.kept.split_off(self.kept.len().saturating_sub(ESCAPE));
+            let before = std::mem::replace(&mut self.kept, end);
+            let outline = self.outline.get_or_insert_default();
+            before.into_iter().for_each(|byte| outline.read(byte, longest));
+        }
+    }
+
+    /// The message, once all of it has been read; none where it would be too long.
+    fn text(self, longest: usize) -> Option<Vec<u8>> {
+        let Some(mut outline) = self.outline else { return Some(self.kept) };
+        self.kept.into_iter().for_each(|byte| outline.read(byte, longest));
+        outline.message(longest)
+    }
+
     fn read(&mut self, byte: u8) {
         let Some(kept) = &mut self.string else {
             self.string = (byte == b'"').then_some(0);
@@ -184,9 +231,39 @@ impl Strings {
     }
 }
 
+impl Outline {
+    fn read(&mut self, byte: u8, longest: usize) {
+        let before = self.depth;
+        match byte {
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' if self.in_string => self.is_escaped = true,
+            b'"' => self.in_string = !self.in_string,
+            b'{' | b'[' if !self.in_string => self.depth += 1,
+            b'}' | b']' if !self.in_string => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        // The brackets of a list belong to what is around it.
+        if before.min(self.depth) <= PARAMETERS && self.kept.len() <= longest {
+            self.kept.push(byte);
+        }
+    }
+
+    fn message(self, longest: usize) -> Option<Vec<u8>> {
+        #[derive(Deserialize)]
+        struct Message {
+            id: Option<u64>,
+        }
+        let message: Message = serde_json::from_slice(&self.kept).ok()?;
+        let Some(id) = message.id else { return (self.kept.len() <= longest).then_some(self.kept) };
+        let reason = format!("the browser's answer is longer than {longest} bytes");
+        let refused = json!({"id": id, "error": {"code": SERVER_ERROR, "message": reason}});
+        Some(refused.to_string().into_bytes())
+    }
+}
+
 /// Whether the last character may be the first half of a pair such as `\ud83d\ude00`.
 fn ends_with_half(kept: &[u8]) -> bool {
-    kept.last_chunk::<6>()
+    kept.last_chunk::<ESCAPE>()
         .is_some_and(|last| matches!(last, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a'..=b'b' | b'A'..=b'B', ..]))
 }
 
@@ -229,10 +306,9 @@ mod tests {
     /// The message in the one frame that is read.
     fn message(sent: &[u8], part: usize) -> Value {
         let read = cut(sent, part);
-        assert_eq!(read[..2], [FINAL | TEXT, LONG]);
-        let length = u64::from_be_bytes(read[2..10].try_into().unwrap());
-        assert_eq!(length, read.len() as u64 - 10);
-        serde_json::from_slice(&read[10..]).unwrap()
+        let head = (2..read.len()).find(|end| payload(&read[..*end]).is_some()).unwrap();
+        assert_eq!((read[0], payload(&read[..head])), (FINAL | TEXT, Some((read.len() - head) as u64)));
+        serde_json::from_slice(&read[head..]).unwrap()
     }
 
     #[test]
@@ -244,6 +320,53 @@ mod tests {
             let kept = read["params"]["title"].as_str().unwrap();
             assert!(name.starts_with(kept) && (KEPT / 2..KEPT).contains(&kept.chars().count()), "{}", kept.len());
             assert_eq!(read, event(kept));
+        }
+    }
+
+    #[test]
+    fn of_an_event_of_very_many_values_an_outline_is_left() {
+        let frames = vec![json!({"frame": {"url": "http://a.example/\"}\\", "title": "]"}}); LONGEST / 16];
+        let event = |frames: &[Value]| {
+            json!({"method": "Fetch.requestPaused", "sessionId": "s", "params": {
+                "requestId": "\"{[", "request": frames, "frameId": "f", "status": 200, "is": [true, {}],
+            }})
+        };
+        let mut left = event(&[]);
+        left["params"]["is"] = json!([]);
+        for part in [1 << 24, 100_000, 7, 1] {
+            assert_eq!(message(&text(&event(&frames)), part), left, "parts of {part}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_very_many_values_is_an_error() {
+        let cookies = vec![json!({"name": "id", "value": "{\"id\": 3}"}); LONGEST / 16];
+        let result = json!({"cookies": cookies, "id": 9}).to_string();
+        for sent in [
+            format!(r#"{{"id":7,"result":{result},"sessionId":"s"}}"#),
+            format!(r#"{{"sessionId":"s","result":{result},"id":7}}"#),
+        ] {
+            for part in [1 << 24, 100_000, 1] {
+                let read = message(&frame(FINAL | TEXT, sent.as_bytes()), part);
+                assert_eq!((&read["id"], &read["error"]["code"]), (&json!(7), &json!(SERVER_ERROR)));
+                assert!(
+                    read["error"]["message"].as_str().unwrap().contains("262144 bytes") && read["result"].is_null()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_be_told_of_a_message_in_no_way_is_left_out() {
+        let after = text(&json!({"id": 1}));
+        for sent in [
+            "[1]".repeat(LONGEST),
+            "1".repeat(2 * LONGEST),
+            format!("[{}0]", "0,".repeat(LONGEST)),
+            "[".repeat(2 * LONGEST),
+        ] {
+            let sent = [frame(FINAL | TEXT, sent.as_bytes()), after.clone()].concat();
+            assert!(cut(&sent, 1000) == after, "the next message is read");
         }
     }
 
@@ -267,8 +390,6 @@ mod tests {
             frame(TEXT, long.as_bytes()),
             frame(FINAL, b"end"),
             frame(FINAL | 2, long.as_bytes()),
-            // Too long in many short values.
-            frame(FINAL | TEXT, "[1]".repeat(LONGEST).as_bytes()),
             frame(FINAL | 9, b"ping"),
         ];
         let sent: Vec<u8> = answer.iter().copied().chain(frames.concat()).collect();
@@ -295,6 +416,32 @@ mod tests {
                 let read = read.as_str().unwrap();
                 prop_assert!(was.starts_with(read));
                 prop_assert!(read.len() == was.len() || json!(read).to_string().len() >= KEPT);
+            }
+        }
+
+        #[test]
+        fn a_message_is_never_too_long(
+            id in prop::option::of(any::<u64>()),
+            values in prop::collection::vec("\\PC{0,20}", 1..9),
+            times in 1..60_000_usize,
+            depth in 0..4_usize,
+            part in 1..100_000_usize,
+        ) {
+            let values: Vec<&String> = values.iter().cycle().take(times).collect();
+            let nested = (0..depth).fold(json!(values), |value, _| json!({"value": value, "and": 1}));
+            let mut sent = json!({"method": "a.b", "sessionId": "s", "params": {"n": 1, "nested": nested}});
+            if let Some(id) = id {
+                sent = json!({"id": id, "sessionId": "s", "result": {"n": 1, "nested": nested}});
+            }
+            let is_short = sent.to_string().len() <= LONGEST;
+            let read = message(&text(&sent), part);
+            match id {
+                _ if is_short => prop_assert_eq!(read, sent),
+                Some(id) => prop_assert!(read["id"] == id && read["error"].is_object()),
+                None => {
+                    sent["params"]["nested"] = if depth == 0 { json!([]) } else { json!({}) };
+                    prop_assert_eq!(read, sent);
+                }
             }
         }
     }

@@ -40,6 +40,10 @@ pub struct Identity {
 pub struct Snapshot {
     /// Where the worker is in its life.
     pub state: WorkerState,
+    /// Whether it waits and nothing that a client brought has come for a launch. An agent that does not say so may have been given
+    /// something.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untouched: bool,
     /// Browser and driver.
     #[serde(flatten)]
     pub identity: Identity,
@@ -52,12 +56,18 @@ pub struct Snapshot {
     /// How many processes of the browser the kernel ended because memory ran out, since a session has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oom_kills: Option<u64>,
-    /// The challenge that waits for an answer; the oldest where there are several.
+    /// The challenge that waits for an answer; the oldest where there are several. One that its document is just filling in waits no
+    /// more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captcha: Option<Box<Captcha>>,
     /// The challenge that ended last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captcha_end: Option<CaptchaEnd>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde wants")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Snapshot {
@@ -115,6 +125,8 @@ mod tests {
             "args": [],
         });
         assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot.clone())).unwrap(), line);
+        snapshot.untouched = true;
+        assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot.clone())).unwrap()["untouched"], true);
         snapshot.page_error = Some("no answer".to_owned());
         snapshot.oom_kills = Some(2);
         let line = serde_json::to_value(WorkerEvent::State(snapshot)).unwrap();
@@ -131,5 +143,6 @@ mod tests {
         let more = read(json!({"type": "state", "state": "active", "battery": 1, "browser": "B/1.2"}));
         let WorkerEvent::State(snapshot) = more else { panic!("{more:?}") };
         assert_eq!((snapshot.state, snapshot.version()), (WorkerState::Active, Some("1.2")));
+        assert!(!snapshot.untouched, "who does not say so may be an older agent");
     }
 }

@@ -68,7 +68,7 @@ impl Pool {
         Ok((leases, Unclaimed(unclaimed)))
     }
 
-    /// Keeps those of the containers that are warm and of the current image, and removes the rest. To be called once,
+    /// Keeps those of the containers that are warm, unused and of the current image, and removes the rest. To be called once,
     /// before [`Pool::run`].
     pub async fn keep_unclaimed(&self, unclaimed: Unclaimed) {
         let mut current = HashSet::new();
@@ -87,7 +87,7 @@ impl Pool {
     async fn keep_one(&self, container: OwnedContainer, current: &HashSet<String>) {
         let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_kind(key));
         match self.found(&container).filter(|_| usable) {
-            Some((worker, reports)) if is_warm(&worker).await => {
+            Some((worker, reports)) if is_unused(&worker).await => {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");
                 let stop = self.lock().add_ready(Arc::clone(&worker));
                 self.follow(&worker, reports, stop);
@@ -109,7 +109,43 @@ impl Pool {
     }
 }
 
-async fn is_warm(worker: &Worker) -> bool {
+/// Whether a worker waits, and has nothing that a client brought: its session may have had no record yet when the process died. Of
+/// an agent that does not say so nobody knows.
+async fn is_unused(worker: &Worker) -> bool {
     let health = timeout(HEALTH_TIMEOUT, worker.agent.health()).await;
-    matches!(health, Ok(Ok(snapshot)) if snapshot.state == WorkerState::Warm)
+    matches!(health, Ok(Ok(snapshot)) if snapshot.state == WorkerState::Warm && snapshot.untouched)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use warmpool_core::browser::{Mode, PoolKey};
+    use warmpool_runtime::AgentAddress;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_is_unused_if_its_agent_says_so() {
+        for (health, unused) in [
+            (r#"{"state": "warm", "untouched": true}"#, true),
+            (r#"{"state": "warm"}"#, false),
+            (r#"{"state": "active"}"#, false),
+            (r#"{"state": "active", "untouched": true}"#, false),
+            ("{}", false),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = AgentAddress::Tcp(listener.local_addr().unwrap());
+            let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+            let (worker, _reports) =
+                Worker::found(WorkerId::random(), key, address.into(), &Secret::new("ab".repeat(32)));
+            let answers = async {
+                let (mut daemon, _) = listener.accept().await.unwrap();
+                let _ = daemon.read(&mut [0; 4096]).await;
+                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", health.len());
+                daemon.write_all(format!("{head}{health}").as_bytes()).await.unwrap();
+            };
+            assert_eq!(tokio::join!(is_unused(&worker), answers).0, unused, "{health}");
+        }
+    }
 }

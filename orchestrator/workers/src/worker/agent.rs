@@ -21,8 +21,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::{
-    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, Launch, Launched, NewDriverSession, Probe, Probed,
-    ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, Window, WorkerEvent, longest_state,
+    BODY_LIMIT, BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, Launch, Launched, NewDriverSession, Probe,
+    Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, Window, WorkerEvent, longest_state,
 };
 
 pub use self::error::AgentError;
@@ -47,8 +47,6 @@ const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading or writing what a browser keeps for sites, each of hundreds of which it may have to visit, and for a launch with
 /// a profile folder, which starts another browser, or with extensions.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The maximum length of compiled rules, in bytes: those of EasyList have some 22 million.
-const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
 const AUTHORITY: &str = "agent";
 /// The maximum length of a JSON answer, in bytes.
@@ -167,7 +165,7 @@ impl Agent {
     pub async fn compiled_ads(&self) -> Result<Bytes, AgentError> {
         let fetched = async {
             let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
-            let body = Limited::new(response.into_body(), RULES_LIMIT).collect().await;
+            let body = Limited::new(response.into_body(), BODY_LIMIT).collect().await;
             body.map(Collected::to_bytes).map_err(AgentError::Broken)
         };
         within(COMPILE_TIMEOUT, fetched).await

@@ -131,7 +131,8 @@ async fn claim(worker: &Worker, request: Request<Incoming>) -> Response<Body> {
 impl Worker {
     fn snapshot(&self) -> Snapshot {
         let identity = Identity { browser: Some("None/1.0".to_owned()), headless: true, ..Identity::default() };
-        Snapshot { state: *self.state.borrow(), identity, ..Snapshot::default() }
+        let state = *self.state.borrow();
+        Snapshot { state, untouched: state == WorkerState::Warm, identity, ..Snapshot::default() }
     }
 }
 

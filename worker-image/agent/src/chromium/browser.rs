@@ -21,7 +21,7 @@ use crate::program::{Program, ReadySign};
 use crate::worker::Worker;
 
 use super::profile;
-use super::switches::DEBUGGING_PORT;
+use super::switches::{AUTOMATION_BAR, BARS, DEBUGGING_PORT};
 use super::targets::Targets;
 
 /// The program itself; the wrapper script beside it would add switches of its own.
@@ -71,22 +71,25 @@ impl Browser {
         port: LocalPort,
         path: String,
     ) -> Result<Self, CdpError> {
-        let storage_file = tokio::sync::Mutex::new(worker.home.join(STORAGE_FILE));
         let targets = Targets::new(Arc::clone(worker));
         let handler = Arc::clone(&targets);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         targets.watch(&cdp).await?;
         tokio::spawn(end_without(cdp.clone(), process.clone()));
-        Ok(Self {
-            process,
-            port,
-            path,
-            cdp,
-            targets,
-            first: OnceLock::new(),
-            known_origins: Mutex::default(),
-            storage_file,
-        })
+        Ok(Self::new(worker, process, (port, path), cdp, targets))
+    }
+
+    /// A browser that listens there, with the agent's own connection to it.
+    pub(super) fn new(
+        worker: &Worker,
+        process: Process,
+        (port, path): (LocalPort, String),
+        cdp: Cdp,
+        targets: Arc<Targets>,
+    ) -> Self {
+        let storage_file = tokio::sync::Mutex::new(worker.home.join(STORAGE_FILE));
+        let (first, known_origins) = (OnceLock::new(), Mutex::default());
+        Self { process, port, path, cdp, targets, first, known_origins, storage_file }
     }
 
     /// Starts a browser with these switches and a new profile.
@@ -205,12 +208,8 @@ impl Browser {
     }
 
     async fn pages(&self) -> Result<Vec<String>, CdpError> {
-        let targets = self.cdp.call(None, "Target.getTargets", json!({})).await?;
-        let pages = targets["targetInfos"].as_array().into_iter().flatten();
-        Ok(pages
-            .filter(|target| target["type"] == "page")
-            .filter_map(|target| target["targetId"].as_str().map(str::to_owned))
-            .collect())
+        let tabs = tabs(&self.cdp).await?;
+        Ok(tabs.iter().filter_map(|tab| tab["targetId"].as_str().map(str::to_owned)).collect())
     }
 
     /// Opens a session of our own with a target.
@@ -238,8 +237,18 @@ impl Browser {
         self.cdp.call(None, "Browser.setWindowBounds", params).await.map(drop)
     }
 
-    /// Makes an extra connection of the agent's anew each time it ends, until the browser ends. A message that is longer than
-    /// any may be ends one, and pages can have the browser send such messages.
+    /// The height of the bars that its windows have. A client may have had its driver leave out the switch that brings the one about
+    /// automation; only a browser that has the switch tells its command line.
+    pub(super) async fn bars(&self) -> Result<u32, CdpError> {
+        match self.cdp.call(None, "Browser.getBrowserCommandLine", json!({})).await {
+            Ok(_) => Ok(BARS + AUTOMATION_BAR),
+            Err(CdpError::Refused(_)) => Ok(BARS),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes an extra connection of the agent's anew each time it ends, until the browser ends. With one that ends its sessions leave
+    /// their tabs, and take along what others have set there.
     pub(super) async fn keep_connected<F>(&self, mut connection: Cdp, connect: impl Fn() -> F)
     where
         F: Future<Output = Result<Cdp, CdpError>>,
@@ -251,7 +260,10 @@ impl Browser {
                     return;
                 }
                 match connect().await {
-                    Ok(another) => break another,
+                    Ok(another) => {
+                        self.targets.left_tabs(&self.cdp).await;
+                        break another;
+                    }
                     Err(error) => tracing::debug!(%error, "an extra connection to the browser is not there yet"),
                 }
                 sleep(RECONNECT_PAUSE).await;
@@ -272,6 +284,16 @@ impl Browser {
     }
 }
 
+/// What the browser says of its tabs. Of a page's frames and workers it says nothing: a page may have any number of them, at
+/// addresses as long as it likes.
+pub(super) async fn tabs(cdp: &Cdp) -> Result<Vec<Value>, CdpError> {
+    let mut targets = cdp.call(None, "Target.getTargets", json!({"filter": [{"type": "page"}]})).await?;
+    Ok(match targets["targetInfos"].take() {
+        Value::Array(tabs) => tabs,
+        _ => Vec::new(),
+    })
+}
+
 /// Ends a browser that goes on without the agent's connection: its settings hold no longer, and nobody hears when it hangs.
 async fn end_without(cdp: Cdp, process: Process) {
     cdp.closed().await;
@@ -284,9 +306,58 @@ async fn end_without(cdp: Cdp, process: Process) {
 #[cfg(test)]
 mod tests {
     use tokio::net::UnixStream;
+    use warmpool_protocol::Settings;
 
+    use super::super::fake::{FakeBrowser, connection};
     use super::*;
     use crate::process::{Exit, Processes};
+
+    #[tokio::test]
+    async fn a_browser_has_the_bar_about_automation_unless_its_client_left_it_out() {
+        let home = tempfile::tempdir().unwrap();
+        let (browser, mut fake) = FakeBrowser::started(&Worker::of_tests(home.path())).await;
+        for (answer, bars) in [
+            (json!({"result": {"arguments": ["chromium", "--enable-automation"]}}), BARS + AUTOMATION_BAR),
+            (json!({"error": {"code": -32000, "message": "--enable-automation not set."}}), BARS),
+        ] {
+            let (told, ()) = tokio::join!(browser.bars(), async {
+                let mut reply = answer;
+                reply["id"] = fake.hear("Browser.getBrowserCommandLine").await["id"].clone();
+                fake.say(&reply).await;
+            });
+            assert_eq!(told.unwrap(), bars);
+        }
+    }
+
+    #[tokio::test]
+    async fn tabs_have_their_settings_again_after_a_connection_was_lost() {
+        let home = tempfile::tempdir().unwrap();
+        let (browser, mut fake) = FakeBrowser::started(&Worker::of_tests(home.path())).await;
+        let viewport = Some(Size { width: 400, height: 300 });
+        let applied = browser.targets.apply(&browser.cdp, Settings { viewport, ..Settings::default() });
+        let (applied, ()) = tokio::join!(applied, async {
+            let attach = fake.hear("Target.setAutoAttach").await;
+            let tab = json!({"sessionId": "S", "targetInfo": {"type": "page", "targetId": "T"}});
+            fake.say(&json!({"method": "Target.attachedToTarget", "params": tab})).await;
+            fake.say(&json!({"id": attach["id"], "result": {}})).await;
+            for method in ["Target.setAutoAttach", "Emulation.setDeviceMetricsOverride"] {
+                let command = fake.answer(method, json!({})).await;
+                assert_eq!(command["sessionId"], "S");
+            }
+        });
+        assert!(applied.unwrap().is_empty());
+
+        let (lost, other_end) = connection(|_, _| {}).await;
+        drop(other_end);
+        let (another, _other_end) = connection(|_, _| {}).await;
+        let kept = browser.keep_connected(lost, || async { Ok(another.clone()) });
+        tokio::select! {
+            () = kept => panic!("the browser runs"),
+            command = fake.answer("Emulation.setDeviceMetricsOverride", json!({})) => {
+                assert_eq!((&command["sessionId"], &command["params"]["width"]), (&json!("S"), &json!(400)));
+            }
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_browser_that_has_lost_the_connection_is_ended() {

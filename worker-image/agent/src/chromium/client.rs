@@ -4,19 +4,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde_json::Value;
 use warmpool_protocol::{ClientMessage, ListenRules, ListenVerdict};
 
 use crate::attach::ClientListener;
 use crate::cdp::Cdp;
 
-use super::context_proxies::ContextProxies;
 use super::targets::{Resumer, Targets};
+use super::translator::Translator;
 
 /// Hears of one client's messages.
 pub(super) struct Client {
     targets: Arc<Targets>,
-    proxies: Arc<ContextProxies>,
+    translator: Translator,
     cdp: Cdp,
     resumer: Option<Resumer>,
     is_admitted: bool,
@@ -24,22 +23,8 @@ pub(super) struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub(super) fn new(targets: Arc<Targets>, proxies: Arc<ContextProxies>, cdp: Cdp) -> Self {
-        Self { targets, proxies, cdp, resumer: None, is_admitted: false }
-    }
-
-    /// A command that names something of the client's machine or network, with what stands for it here; none for every
-    /// other message.
-    async fn translated(&self, command: &str) -> Option<String> {
-        let mut command: Value = serde_json::from_str(command).ok()?;
-        let method = command["method"].as_str()?.to_owned();
-        let params = command.get_mut("params")?.as_object_mut()?;
-        let is_changed = match method.as_str() {
-            "Target.createBrowserContext" => self.proxies.redirect(params).await,
-            "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.targets.downloads.said(params),
-            _ => false,
-        };
-        is_changed.then(|| command.to_string())
+    pub(super) fn new(targets: Arc<Targets>, translator: Translator, cdp: Cdp) -> Self {
+        Self { targets, translator, cdp, resumer: None, is_admitted: false }
     }
 
     /// Does what the agent has to do before the browser gets this message.
@@ -73,7 +58,7 @@ impl ClientListener for Client {
         Box::pin(async move {
             self.heed(&said).await;
             let instead = match &said.command {
-                Some(command) => self.translated(command).await,
+                Some(command) => self.translator.clients_command(command).await,
                 None => None,
             };
             ListenVerdict { instead, first_page: self.targets.first_page.is_on_its_way() }

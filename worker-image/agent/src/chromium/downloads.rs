@@ -13,9 +13,14 @@ use serde_json::{Map, Value, json};
 use crate::cdp::{Cdp, CdpError, CdpEvent};
 use crate::worker::Worker;
 
+use super::browser::tabs;
+
 const COMMAND: &str = "Browser.setDownloadBehavior";
 /// The member of that command that names the folder.
 const FOLDER: &str = "downloadPath";
+/// The members that name it in WebDriver BiDi.
+const BIDI_BEHAVIOR: &str = "downloadBehavior";
+const BIDI_FOLDER: &str = "destinationFolder";
 /// Says that files have ids for names, and only events tell what they would be called.
 const BY_ID: &str = "allowAndName";
 
@@ -44,8 +49,7 @@ impl Downloads {
     pub(super) async fn watch(&self, cdp: &Cdp) -> Result<(), CdpError> {
         let behavior = json!({"behavior": "allow", FOLDER: self.worker.files.downloads(), "eventsEnabled": true});
         cdp.call(None, COMMAND, behavior).await?;
-        let listed = cdp.call(None, "Target.getTargets", json!({})).await?;
-        for target in listed["targetInfos"].as_array().into_iter().flatten() {
+        for target in tabs(cdp).await? {
             if let Some(context) = target["browserContextId"].as_str() {
                 self.contexts.lock().insert(context.to_owned(), Context::Reported);
             }
@@ -92,10 +96,17 @@ impl Downloads {
         is_changed
     }
 
+    /// The same, said by WebDriver BiDi.
+    pub(super) fn said_by_bidi(&self, params: &mut Map<String, Value>) -> bool {
+        let behavior = params.get_mut(BIDI_BEHAVIOR).and_then(Value::as_object_mut);
+        let Some(behavior) = behavior.filter(|behavior| gives_way(behavior.get(BIDI_FOLDER))) else { return false };
+        behavior.insert(BIDI_FOLDER.to_owned(), json!(self.worker.files.downloads()));
+        true
+    }
+
     /// Puts a folder of ours in the place of one that cannot be made.
     fn replace_folder(&self, params: &mut Map<String, Value>) -> bool {
-        let Some(folder) = params.get(FOLDER).and_then(Value::as_str) else { return false };
-        let gives_way = Path::new(folder).is_absolute() && std::fs::create_dir_all(folder).is_err();
+        let gives_way = gives_way(params.get(FOLDER));
         if gives_way {
             let files = &self.worker.files;
             let is_by_id = params.get("behavior").is_some_and(|behavior| behavior == BY_ID);
@@ -133,4 +144,10 @@ impl Downloads {
             _ => {}
         }
     }
+}
+
+/// Whether this is a folder that cannot be made here.
+fn gives_way(folder: Option<&Value>) -> bool {
+    let folder = folder.and_then(Value::as_str).map(Path::new);
+    folder.is_some_and(|folder| folder.is_absolute() && std::fs::create_dir_all(folder).is_err())
 }

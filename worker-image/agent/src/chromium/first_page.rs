@@ -5,8 +5,8 @@
 //! that come while a slow server has not answered are let in after a while, and then the document waits until they
 //! know the tab. The same holds for what the first document itself leads on to at once, by a script or by `meta`.
 //!
-//! Chromium pauses a document together with all that was posted for it, which may be longer than any message. So that goes over
-//! a connection of its own, and when such a message ends it, Chromium lets the document go on, and the settings stay.
+//! Chromium pauses a document together with all that was posted for it. So that goes over a connection of its own: whatever ends it,
+//! Chromium lets the document go on, and the settings stay.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

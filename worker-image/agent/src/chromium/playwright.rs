@@ -27,6 +27,7 @@ use warmpool_protocol::{ClientMessage, EGRESS_PORT, PlaywrightLaunch, Playwright
 use super::browser::Browser;
 use super::client::Client;
 use super::context_proxies::{BYPASS, PROXIES};
+use super::translator::Translator;
 use super::{Chromium, SETS_LOCALE};
 use crate::attach::{ClientListener as _, Endpoint};
 use crate::domain::{DEVTOOLS_PIPE, Domain};
@@ -85,7 +86,9 @@ impl Chromium {
         let of_contexts = proxy.as_ref().map(proxy_of_contexts);
         let pipe = self.worker.home.join("devtools-pipe");
         let listener = UnixListener::bind(&pipe)?;
-        let client = Client::new(Arc::clone(&browser.targets), Arc::clone(&self.context_proxies), browser.cdp.clone());
+        let targets = Arc::clone(&browser.targets);
+        let translator = Translator::new(Arc::clone(&targets), Arc::clone(&self.context_proxies));
+        let client = Client::new(targets, translator, browser.cdp.clone());
         tokio::spawn(async move {
             match pipe_of(listener).await {
                 Ok((pipe, _program)) => carry(&browser, pipe, client, of_contexts).await,

@@ -34,7 +34,7 @@ impl Chromium {
                 let (shown, answer) =
                     tokio::join!(browser.targets.show_automation(&browser.cdp), self.ask_driver(capabilities));
                 shown.map_err(gone)?;
-                self.hide_automation_bar().await?;
+                self.hide_bars(switches::BARS + switches::AUTOMATION_BAR).await?;
                 answer
             }
             DriverMode::Cold => {
@@ -86,6 +86,8 @@ impl Chromium {
                 true => self.open_folder(profile).await?,
                 false => self.restart().await?,
             }
+            // The browser before may have had the bar about automation.
+            self.hide_bars(switches::BARS).await?;
             return answer;
         }
         *self.profile.lock() = profile;
@@ -121,7 +123,9 @@ impl Chromium {
         if let (Some(size), Some(page)) = (window, browser.first_page().await.map_err(gone)?) {
             browser.size_window(&page, size).await.map_err(gone)?;
         }
-        self.install(browser).await
+        let bars = browser.bars().await.map_err(gone)?;
+        self.install(browser).await?;
+        self.hide_bars(bars).await
     }
 
     /// Starts a browser like the warm one again, so that the client can try once more.

@@ -13,7 +13,7 @@ use crate::cdp::{CdpError, MAX_MESSAGE};
 use crate::error::ApiError;
 use crate::storage::{Answer, KnownOrigins, PAGE_SCRIPT, Reading, Request, Tab, origin as origin_of, within};
 
-use super::browser::Browser;
+use super::browser::{Browser, tabs};
 use super::visitor::{HiddenTab, ORIGIN_LIMIT, Visitor, run};
 use super::{Chromium, gone};
 
@@ -203,9 +203,8 @@ impl Browser {
 
     /// Open tabs of a context with the origins that they show.
     async fn open_origins(&self, context: &str) -> Result<Vec<(String, String)>, CdpError> {
-        let targets = self.cdp.call(None, "Target.getTargets", json!({})).await?;
-        let targets = targets["targetInfos"].as_array().into_iter().flatten();
-        let pages = targets.filter(|target| target["type"] == "page" && target["browserContextId"] == *context);
+        let targets = tabs(&self.cdp).await?;
+        let pages = targets.iter().filter(|target| target["browserContextId"] == *context);
         let text = |target: &Value, member: &str| target[member].as_str().map(str::to_owned);
         Ok(pages.filter_map(|at| Some((text(at, "targetId")?, origin_of(at["url"].as_str()?)?))).collect())
     }
@@ -214,9 +213,8 @@ impl Browser {
     async fn ask_tab(&self, page: &str, request: Request<'_>) -> Result<Answer, CdpError> {
         let session = self.session_with(page).await?;
         let call = |method, params| self.cdp.call(Some(&session), method, params);
-        let tree = call("Page.getFrameTree", json!({})).await?;
-        let params = json!({"frameId": tree["frameTree"]["frame"]["id"], "worldName": WORLD});
-        let world = call("Page.createIsolatedWorld", params).await?;
+        // A tab's own frame has the tab's id. A tree of frames would be as long as the page likes.
+        let world = call("Page.createIsolatedWorld", json!({"frameId": page, "worldName": WORLD})).await?;
         let at = json!({"executionContextId": world["executionContextId"]});
         let argument = json!({"value": request.text().map_err(CdpError::Refused)?});
         run(&self.cdp, &session, PAGE_SCRIPT.trim_end(), argument, at).await
@@ -286,7 +284,37 @@ fn from_devtools(cookie: &Value) -> Option<Cookie> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fake::FakeBrowser;
     use super::*;
+    use crate::worker::Worker;
+
+    #[tokio::test]
+    async fn a_tab_is_asked_whatever_frames_its_page_has() {
+        let home = tempfile::tempdir().unwrap();
+        let (browser, mut fake) = FakeBrowser::started(&Worker::of_tests(home.path())).await;
+        let request = Request::Read { session: true, limit: 1000, message: None };
+        let (told, ()) = tokio::join!(browser.ask_tab("T", request), async {
+            fake.answer("Target.attachToTarget", json!({"sessionId": "S"})).await;
+            let world = fake.answer("Page.createIsolatedWorld", json!({"executionContextId": 3})).await;
+            assert_eq!((&world["params"]["frameId"], &world["sessionId"]), (&json!("T"), &json!("S")));
+            let value = r#"{"at": "https://a.example", "origin": {"origin": ""}}"#;
+            fake.answer("Runtime.callFunctionOn", json!({"result": {"value": value}})).await;
+        });
+        assert_eq!(told.unwrap().origin("https://a.example").unwrap().origin, "https://a.example");
+    }
+
+    #[tokio::test]
+    async fn of_other_targets_than_tabs_the_browser_is_not_asked() {
+        let home = tempfile::tempdir().unwrap();
+        let (browser, mut fake) = FakeBrowser::started(&Worker::of_tests(home.path())).await;
+        let (origins, ()) = tokio::join!(browser.open_origins("C"), async {
+            let tab = |id: &str, context: &str| json!({"targetId": id, "url": "https://a.example/x", "browserContextId": context});
+            let tabs = json!({"targetInfos": [tab("A", "C"), tab("B", "D")]});
+            let asked = fake.answer("Target.getTargets", tabs).await;
+            assert_eq!(asked["params"]["filter"], json!([{"type": "page"}]));
+        });
+        assert_eq!(origins.unwrap(), [("A".to_owned(), "https://a.example".to_owned())]);
+    }
 
     fn cookie(domain: &str) -> Cookie {
         Cookie {

@@ -347,6 +347,14 @@ impl Targets {
         }
     }
 
+    /// Restores what tabs have lost that sessions of one of the agent's connections have left.
+    pub(super) async fn left_tabs(self: &Arc<Self>, cdp: &Cdp) {
+        self.restore_pages(cdp).await;
+        if self.ad_filter.get().is_some() {
+            self.tell_all(cdp, |kind| (kind == Kind::Page).then(ad_filter::turn_on)).await;
+        }
+    }
+
     /// Returns once the ad filter of a tab is on. The tab may be one that no event has told of yet.
     pub(super) async fn filter_tab(&self, cdp: &Cdp, target: &str) {
         let session = async {

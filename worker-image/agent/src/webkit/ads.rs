@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use warmpool_protocol::BODY_LIMIT;
 
 use crate::ads::AdRules;
 use crate::plain_file;
@@ -14,8 +15,8 @@ use super::shell::{Commands, ShellError};
 
 /// The file in which WebKit keeps compiled rules of the name that the shell gives them.
 const COMPILED: &str = "ContentRuleList-ads";
-/// The most that it may have, in bytes: that of EasyList has some 22 million.
-const LONGEST: u64 = 128 << 20;
+/// The most that it may have, in bytes: another agent has to take it.
+const LONGEST: u64 = BODY_LIMIT as u64;
 /// What they are compiled from.
 const SOURCE: &str = "rules.json";
 

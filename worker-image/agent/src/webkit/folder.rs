@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::error::ApiError;
 use crate::folder::last_writes;
 
-use super::Webkit;
 use super::shell::Shell;
+use super::{Webkit, inspect};
 
 /// How long the browser may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +31,8 @@ impl Webkit {
         let shell = Shell::start(&self.worker, &running.display, &profile).map_err(|e| failed(&e))?;
         shell.warm_up().await.map_err(|e| failed(&e))?;
         *self.profile.lock() = profile;
-        self.install(shell).await.map_err(|e| failed(&e))
+        let inspector = inspect().await.map_err(|e| failed(&e))?;
+        self.install(shell, inspector).await.map_err(|e| failed(&e))
     }
 
     /// Ends the browser, if it has not ended, and gives its profile.

@@ -154,6 +154,13 @@ impl Shell {
         Ok(reason.clone().filter(|reason| !reason.is_empty()))
     }
 
+    /// A browser that a test plays.
+    #[cfg(test)]
+    pub(super) fn of_tests(program: Program) -> (Self, mpsc::Receiver<(String, Answer)>) {
+        let (commands, asked) = Commands::to_nobody();
+        (Self { program, commands, opened: watch::channel(None).1, messages: Mutex::default() }, asked)
+    }
+
     /// What documents send from now on; nothing to a second caller.
     pub(super) fn messages(&self) -> Option<mpsc::Receiver<Message>> {
         self.messages.lock().take()
