@@ -18,6 +18,8 @@ pub enum Phase {
     Serving,
     /// Taking no new sessions; the running ones may end.
     Draining,
+    /// Serving nothing any more but probes: the sessions are left to the next start.
+    Leaving,
     /// Ending what is left.
     Stopped,
 }

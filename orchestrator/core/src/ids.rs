@@ -45,6 +45,9 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
+            /// How each begins.
+            pub const PREFIX: &'static str = $prefix;
+
             /// A new one.
             #[must_use]
             pub fn random() -> Self {

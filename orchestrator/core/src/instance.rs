@@ -36,9 +36,11 @@ pub enum InstanceError {
         /// What the system says.
         source: io::Error,
     },
-    /// The file is not what the daemon wrote. Another identity would orphan the running containers.
+    /// The file is not what the daemon wrote. Another identity would orphan the running containers, and could not read what this
+    /// one encrypted.
     #[error(
-        "{} is damaged: restore it, or stop all workers and delete it to start as a new instance",
+        "{} is damaged: put a copy of it back, for profiles, extensions and the secrets of unfinished tasks are encrypted with it. \
+         Only where there is none, delete it: the next start says how to go on without it",
         path.display()
     )]
     Damaged {

@@ -9,7 +9,7 @@ use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::{Cipher, SealedFile};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::ExtensionId;
-use warmpool_store::{Folder, OwnerFolders, is_whole, write_whole_with};
+use warmpool_store::{Folder, Kept, OwnerFolders, is_whole, write_whole_with};
 
 /// The folder of all extensions, within the data directory.
 pub const FOLDER: Folder = Folder { name: "extensions", has: is_whole };
@@ -67,9 +67,11 @@ impl Files {
     }
 
     /// Removes all but the archives of these extensions.
-    /// Errors: `Internal`.
-    pub(crate) async fn keep_only(&self, kept: Vec<ExtensionId>) -> Result<(), ServiceError> {
-        let archive = move |owner: &str| kept.iter().any(|id| id.as_str() == owner).then(|| vec![ARCHIVE.to_owned()]);
-        self.folders.keep_only(archive).await
+    pub(crate) async fn keep_only(&self, kept: Vec<ExtensionId>) {
+        let archive = move |owner: &str| match kept.iter().any(|id| id.as_str() == owner) {
+            true => Kept::Files(vec![ARCHIVE.to_owned()]),
+            false => Kept::Nothing,
+        };
+        self.folders.keep_only(ExtensionId::PREFIX, archive).await;
     }
 }

@@ -103,14 +103,19 @@ impl Extensions {
 
     async fn load(&self) -> Result<(), Error> {
         let Shared { store, files, instance, .. } = &*self.0;
+        let (mut kept, mut are_all_readable) = (Vec::new(), true);
         for row in store.scan(Table::Extensions, KeyRange::all(), usize::MAX).await? {
             let record: Record = match serde_json::from_slice(&row.value) {
                 Ok(record) => record,
                 Err(error) => {
-                    tracing::error!(%error, "the record of an extension cannot be read; it is left out");
+                    let id = String::from_utf8_lossy(&row.key);
+                    tracing::error!(extension = %id, %error, "the record of an extension cannot be read; it is left out");
+                    are_all_readable = false;
                     continue;
                 }
             };
+            // Also of one that is left out: its key may come back.
+            kept.push(record.id.clone());
             let key = store.get(Table::ExtensionKeys, record.id.as_str().as_bytes()).await?;
             let own = key.and_then(|key| instance.open(key).ok()?.try_into().ok());
             // A backup that was restored without the file of keys, or without its files, has extensions that nobody can read.
@@ -121,8 +126,12 @@ impl Extensions {
             let entry = Entry { cipher: Cipher::new(&own), record: Arc::new(record) };
             self.0.entries.lock().insert(entry.record.id.clone(), entry);
         }
-        let kept: Vec<ExtensionId> = self.0.entries.lock().keys().cloned().collect();
-        Ok(files.keep_only(kept).await?)
+        if are_all_readable {
+            files.keep_only(kept).await;
+        } else {
+            tracing::warn!("no files of extensions are removed while a record cannot be read");
+        }
+        Ok(())
     }
 
     /// How much one archive may hold.

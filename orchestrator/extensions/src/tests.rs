@@ -15,13 +15,18 @@ use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_keys::KeyId;
 use warmpool_store::fault::{Faults, until};
-use warmpool_store::{Store, StoreOptions};
+use warmpool_store::{Batch, Durability, Store, StoreOptions, Table};
 
 async fn opened(folder: &TempDir, store: &Store, settings: &[(&str, &str)]) -> Extensions {
+    opened_by(7, folder, store, settings).await
+}
+
+/// Opens them with the key of this instance.
+async fn opened_by(instance: u8, folder: &TempDir, store: &Store, settings: &[(&str, &str)]) -> Extensions {
     let environment = settings.iter().map(|(name, value)| (format!("WARMPOOL_EXTENSIONS_{name}"), (*value).to_owned()));
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     let limits = Config::resolve(None, environment, &Flags::default(), &host).unwrap().extensions.clone();
-    Extensions::open(limits, folder.path(), 0, [7; 32], store.clone()).await.unwrap()
+    Extensions::open(limits, folder.path(), 0, [instance; 32], store.clone()).await.unwrap()
 }
 
 fn key(id: &str) -> KeyId {
@@ -221,6 +226,31 @@ async fn what_was_left_behind_is_removed() {
     let extensions = opened(&folder, &store, &[]).await;
     assert_eq!(extensions.list(|_| true), [kept]);
     assert!(!root.join("ext_unknown").exists());
+}
+
+#[tokio::test]
+async fn no_archive_goes_while_a_row_names_it_or_one_cannot_be_read() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), Store::memory());
+    let kept = opened(&folder, &store, &[]).await.create(&owner(), zipped("Kept", &[]).into()).await.unwrap();
+    let root = folder.path().join("extensions");
+    let archive = root.join(kept.extension_id.as_str()).join("archive");
+    let wrong = opened_by(8, &folder, &store, &[]).await;
+    assert!(wrong.list(|_| true).is_empty() && archive.exists(), "its key may come back");
+
+    let odd = root.join("ext_odd");
+    std::fs::create_dir(&odd).unwrap();
+    std::fs::create_dir(root.join("lost+found")).unwrap();
+    std::fs::write(root.join("notes.txt"), "by hand").unwrap();
+    let mut batch = Batch::new();
+    batch.put(Table::Extensions, *b"ext_odd", *b"of another release");
+    store.commit(batch, Durability::Process).await.unwrap();
+    assert_eq!(opened(&folder, &store, &[]).await.list(|_| true), std::slice::from_ref(&kept));
+    assert!(odd.exists());
+    let mut batch = Batch::new();
+    batch.delete(Table::Extensions, *b"ext_odd");
+    store.commit(batch, Durability::Process).await.unwrap();
+    assert_eq!(opened(&folder, &store, &[]).await.list(|_| true), [kept]);
+    assert!(!odd.exists() && root.join("lost+found").exists() && root.join("notes.txt").exists());
 }
 
 #[tokio::test]

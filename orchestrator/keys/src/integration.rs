@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{NewKey, Record, SecretHash, is_name};
 use crate::registry::{Change, KeyKind, Registry};
-use crate::{Error, KeyError};
+use crate::{Error, KeyError, Keys};
 pub use warmpool_api::integration::IntegrationKind;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::error::FieldFault as _;
@@ -65,14 +65,17 @@ impl KeyKind for Integration {
 }
 
 impl IntegrationKeys {
-    /// Makes a key. One that was revoked stays, because its worlds do, and so counts towards the `limit` of its owner.
-    /// Errors: `InvalidField` for its name; `IntegrationKeyLimit`; when the store refuses.
+    /// Makes a key. One that was revoked stays, because its worlds do, and so counts towards the `limit` of its owner. `works` says
+    /// whether the owner is still active, at a moment after which its revocation finds the new key.
+    /// Errors: `InvalidField` for its name; `IntegrationKeyLimit`; `InvalidKey` when the owner was revoked meanwhile; when the store
+    /// refuses.
     pub async fn create(
         &self,
         owner: &KeyId,
         name: &str,
         kind: IntegrationKind,
         limit: usize,
+        works: impl FnOnce(&KeyId) -> bool,
     ) -> Result<NewKey<Integration>, Error> {
         if !is_name(name) {
             return Err(Error::invalid("name", format!("is refused: {}", KeyError::InvalidName)));
@@ -80,10 +83,20 @@ impl IntegrationKeys {
         let details = Integration { owner: owner.clone(), kind, shown: String::new(), worlds: 0 };
         let NewKey { record, secret } = NewKey::new(IntegrationKeyId::random(), name, details);
         let change = self.change().await;
+        if !works(owner) {
+            return Err(Error::InvalidKey);
+        }
         if self.list_of(owner).len() >= limit {
             return Err(Error::IntegrationKeyLimit { limit });
         }
         Ok(NewKey { record: change.put(record).await?, secret })
+    }
+
+    /// Ends the keys whose service keys were revoked or removed while nobody ended theirs, as by an earlier release or a process that
+    /// was killed. Returns them.
+    /// Errors: when the store refuses: then they are revoked only until the daemon restarts.
+    pub async fn end_orphans(&self, keys: &Keys) -> Result<Vec<IntegrationKey>, StoreError> {
+        self.revoke_all(|key| key.is_active() && !keys.is_active(&key.details.owner)).await
     }
 
     /// Every key of one service key, also revoked ones, by time of making.
@@ -154,7 +167,9 @@ pub fn shorten(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KeyRole;
     use std::time::Duration;
+    use warmpool_store::fault::Faults;
     use warmpool_store::{Durability, Store, StoreOptions};
 
     fn owner() -> KeyId {
@@ -165,7 +180,7 @@ mod tests {
     async fn a_key_works_until_it_is_rotated_or_revoked_also_after_a_restart() {
         let store = Store::memory();
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9).await.unwrap();
+        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9, |_| true).await.unwrap();
         let secret = made.secret.expose().to_owned();
         assert!(secret.starts_with("wk_live_") && secret.len() == 8 + 43, "{secret}");
         assert_eq!(made.record.details.shown, format!("wk_live_{}…{}", &secret[8..12], &secret[47..]));
@@ -197,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn the_key_beyond_the_limit_is_refused_by_name() {
         let keys = IntegrationKeys::load(Store::memory()).await.unwrap();
-        let create = async |owner: &KeyId| keys.create(owner, "Ward", IntegrationKind::Test, 2).await;
+        let create = async |owner: &KeyId| keys.create(owner, "Ward", IntegrationKind::Test, 2, |_| true).await;
         let first = create(&owner()).await.unwrap();
         create(&owner()).await.unwrap();
         // Its worlds stay, and so does it.
@@ -214,7 +229,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let store = Store::memory();
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9).await.unwrap();
+        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9, |_| true).await.unwrap();
         keys.rotate(&made.record.id, hour).await.unwrap();
         // Another boot, whose clock is wrong until something sets it.
         let booted = Now::at(unix_ms(), "another", 10);
@@ -254,8 +269,8 @@ mod tests {
         let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
         let store = Store::open(dir.path(), options.clone()).unwrap().store;
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let revoked = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9).await.unwrap();
-        let rotated = keys.create(&owner(), "Ward 4", IntegrationKind::Live, 9).await.unwrap();
+        let revoked = keys.create(&owner(), "Ward 3", IntegrationKind::Live, 9, |_| true).await.unwrap();
+        let rotated = keys.create(&owner(), "Ward 4", IntegrationKind::Live, 9, |_| true).await.unwrap();
         store.backup().await.unwrap();
         keys.revoke(&revoked.record.id).await.unwrap();
         let new = keys.rotate(&rotated.record.id, Duration::ZERO).await.unwrap();
@@ -268,6 +283,56 @@ mod tests {
         assert!(keys.find(rotated.secret.expose()).is_none());
         assert!(keys.find(new.secret.expose()).is_some());
         opened.store.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_integration_key_ends_with_its_service_key() {
+        let store = Store::memory();
+        let service = Keys::load(store.clone()).await.unwrap();
+        let keys = IntegrationKeys::load(store.clone()).await.unwrap();
+        let owner = service.create("clinic", KeyRole::Client).await.unwrap().record.id;
+        let other = service.create("other", KeyRole::Client).await.unwrap().record.id;
+        let create = async |owner: &KeyId| {
+            keys.create(owner, "Ward", IntegrationKind::Live, 9, |id| service.is_active(id)).await
+        };
+        let (mine, theirs) = (create(&owner).await.unwrap(), create(&other).await.unwrap());
+        let mut changes = keys.changes();
+        changes.mark_unchanged();
+        let (revoked, ended) = service.revoke_with(&keys, &owner).await.unwrap();
+        assert!(!revoked.is_active() && ended.iter().map(|key| &key.id).eq([&mine.record.id]));
+        assert!(changes.has_changed().unwrap(), "who follows the keys ends its worlds");
+        assert!(matches!(create(&owner).await, Err(Error::InvalidKey)), "it makes no further one");
+        let restarted = IntegrationKeys::load(store.clone()).await.unwrap();
+        for keys in [&keys, &restarted] {
+            assert!(matches!(keys.verify(mine.secret.expose()), Err(Error::InvalidApiKey)));
+            assert!(keys.verify(theirs.secret.expose()).is_ok(), "that of another goes on");
+        }
+        let (_, ended) = service.revoke_with(&keys, &owner).await.unwrap();
+        assert_eq!(ended, [], "again changes nothing");
+
+        // As an earlier release left it.
+        service.revoke(&other).await.unwrap();
+        assert_eq!(restarted.end_orphans(&service).await.unwrap()[0].id, theirs.record.id);
+        let again = IntegrationKeys::load(store).await.unwrap();
+        assert!(!again.is_active(&theirs.record.id));
+        assert_eq!(again.end_orphans(&service).await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_refuses_lets_no_integration_key_work_on() {
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });
+        let service = Keys::load(store.clone()).await.unwrap();
+        let keys = IntegrationKeys::load(store.clone()).await.unwrap();
+        let owner = service.create("clinic", KeyRole::Client).await.unwrap().record.id;
+        let made = keys.create(&owner, "Ward", IntegrationKind::Live, 9, |_| true).await.unwrap();
+        faults.set_free_bytes(0);
+        assert!(matches!(service.revoke_with(&keys, &owner).await, Err(KeyError::Store(_))));
+        assert!(keys.verify(made.secret.expose()).is_err());
+        faults.set_free_bytes(1 << 40);
+        service.revoke_with(&keys, &owner).await.unwrap();
+        let restarted = IntegrationKeys::load(store).await.unwrap();
+        assert!(!restarted.is_active(&made.record.id), "what was not recorded is when it is tried again");
     }
 
     #[test]

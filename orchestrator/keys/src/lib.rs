@@ -17,7 +17,8 @@
 //! - *A revocation or a new secret is irrevocable*: it is durable against the loss of power before it is confirmed, and no
 //!   backup brings back what it took away.
 //! - *A change is announced* to those who subscribe: a revoked key's sessions, tasks and worlds end, and so do answers that
-//!   go on. Revoking a service key leaves its integration keys as they are.
+//!   go on. An integration key ends with its service key: whoever could see, end or delete what it makes is gone, and one that was
+//!   made with a stolen service key must not outlive the theft.
 
 mod error;
 mod first;

@@ -139,6 +139,14 @@ impl<K: KeyKind> Record<K> {
         matches!(self.state, KeyState::Active)
     }
 
+    /// Ends the key, if it works.
+    pub(crate) fn revoke(&mut self) {
+        if self.is_active() {
+            self.state = KeyState::Revoked { at_ms: unix_ms() };
+            self.previous = None;
+        }
+    }
+
     /// Until when the secret before the last rotation works, Unix milliseconds by the wall clock at that rotation; none where
     /// it stopped at once.
     #[must_use]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use crate::record::{KeyState, NewKey, PreviousSecret, Record, SecretHash};
+use crate::record::{NewKey, PreviousSecret, Record, SecretHash};
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::secret::Secret;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
@@ -219,12 +219,35 @@ impl<K: KeyKind> Registry<K> {
     pub async fn revoke(&self, id: &K::Id) -> Result<Record<K>, K::Error> {
         let change = self.change().await;
         let mut record = self.get(id).ok_or_else(|| K::unknown(id))?;
-        if record.is_active() {
-            record.state = KeyState::Revoked { at_ms: unix_ms() };
-            record.previous = None;
-        }
+        record.revoke();
         self.apply(record.clone());
         Ok(change.put(record).await?)
+    }
+
+    /// Revokes all these keys for good, as [`Registry::revoke`] does one, although the caller may leave. Returns those that worked until
+    /// then.
+    /// Errors: when the store refuses: then they are revoked only until the daemon restarts.
+    pub(crate) async fn revoke_all(&self, which: impl Fn(&Record<K>) -> bool) -> Result<Vec<Record<K>>, StoreError> {
+        let change = self.change().await;
+        let mut records = self.list();
+        records.retain(which);
+        let worked = records.iter().filter(|record| record.is_active()).cloned().collect();
+        for record in &mut records {
+            record.revoke();
+            self.apply(record.clone());
+        }
+        carry_out(async move {
+            for records in records.chunks(PAGE) {
+                let mut batch = Batch::new();
+                for record in records {
+                    batch.put_json(K::TABLE, record.id.to_string(), record)?;
+                }
+                batch.essential().irrevocable();
+                change.registry.shared.store.commit(batch, Durability::Power).await?;
+            }
+            Ok(worked)
+        })
+        .await
     }
 
     /// Records in memory that a key was used now; [`Registry::save_last_used`] writes it.

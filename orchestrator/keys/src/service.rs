@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::record::{NewKey, Record, SecretHash, is_name};
 use crate::registry::{KeyKind, Registry};
-use crate::{Error, KeyError};
+use crate::{Error, IntegrationKey, IntegrationKeys, KeyError};
 use warmpool_config::EgressRules;
 use warmpool_core::clock::Now;
 use warmpool_core::ids::{KeyId, random_bytes, random_text};
 use warmpool_core::secret::Secret;
-use warmpool_store::Table;
+use warmpool_store::{Table, carry_out};
 
 const PREFIX: &str = "wp_";
 const SECRET_CHARS: usize = 43;
@@ -117,6 +117,27 @@ impl Keys {
     #[must_use]
     pub fn egress(&self, id: &KeyId) -> EgressRules {
         self.look(id, |entry| entry.record.details.egress.clone()).unwrap_or_default()
+    }
+
+    /// Revokes a key for good, and with it its integration keys, which ask for worlds in its name; all of it, although the caller may
+    /// leave. Returns those that worked until then.
+    /// Errors: [`KeyError::Unknown`]; [`KeyError::Store`]: then they are revoked only until the daemon restarts, so try again.
+    pub async fn revoke_with(
+        &self,
+        integrations: &IntegrationKeys,
+        id: &KeyId,
+    ) -> Result<(KeyRecord, Vec<IntegrationKey>), KeyError> {
+        let (keys, integrations, id) = (self.clone(), integrations.clone(), id.clone());
+        carry_out(async move {
+            let revoked = match keys.revoke(&id).await {
+                Err(KeyError::Unknown(id)) => return Err(KeyError::Unknown(id)),
+                revoked => revoked,
+            };
+            // Also where the store has refused: no key works on in memory.
+            let ended = integrations.revoke_all(|key| key.details.owner == id).await;
+            Ok((revoked?, ended?))
+        })
+        .await
     }
 
     /// Forgets a revoked key.

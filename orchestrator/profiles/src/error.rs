@@ -23,6 +23,15 @@ pub enum Error {
         /// The name that was sent.
         name: String,
     },
+    /// The profile is there, and cannot be read.
+    #[error(
+        "profile `{name}` cannot be read: its key is gone, or another release wrote it; the daemon's log says which. Restore a \
+         backup with its key, or delete the profile and make it anew"
+    )]
+    Unreadable {
+        /// The name that was sent.
+        name: String,
+    },
     /// The profile has no such version.
     #[error("profile `{name}` has no version {version}: `GET /profiles/{name}` lists those that it has")]
     UnknownVersion {
@@ -120,7 +129,7 @@ impl Fault for Error {
             Self::ProfileInUse { .. } => Code::ProfileInUse,
             Self::ProfileLimit { .. } | Self::SizeLimit { .. } => Code::ProfileLimit,
             Self::TooLarge { .. } | Self::FolderTooLarge { .. } => Code::BodyTooLarge,
-            Self::WrongKind { .. } => Code::Conflict,
+            Self::WrongKind { .. } | Self::Unreadable { .. } => Code::Conflict,
             Self::Folder { .. } => Code::InvalidBody,
             Self::FolderTimeout | Self::ImportTimeout { .. } => Code::BodyTimeout,
         }

@@ -10,7 +10,7 @@ use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::millis;
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::ProfileId;
-use warmpool_store::{Folder, OwnerFolders, is_whole, write_whole};
+use warmpool_store::{Folder, Kept, OwnerFolders, is_whole, write_whole};
 
 /// The folder of all profiles, within the data directory.
 pub const FOLDER: Folder = Folder { name: "profiles", has: is_whole };
@@ -106,13 +106,9 @@ impl Files {
         }
     }
 
-    /// Removes what no record names: whole folders, and single files. `names` says which files of a profile stay.
-    /// Errors: `Internal`.
-    pub(crate) async fn keep_only(
-        &self,
-        names: impl Fn(&str) -> Option<Vec<String>> + Send + 'static,
-    ) -> Result<(), ServiceError> {
-        self.folders.keep_only(names).await
+    /// Removes what no record names: whole folders, and single files. `kept` says which files of a profile stay.
+    pub(crate) async fn keep_only(&self, kept: impl Fn(&str) -> Kept + Send + 'static) {
+        self.folders.keep_only(ProfileId::PREFIX, kept).await;
     }
 
     /// Removes a profile's folder.

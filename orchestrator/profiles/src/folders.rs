@@ -207,7 +207,7 @@ impl Profiles {
         wanted: Option<Engine>,
         from: impl AsyncRead + Send + Unpin + 'static,
     ) -> Result<bool, Error> {
-        let entry = self.make(qualified_name, ProfileKind::Folder).await?;
+        let entry = self.patiently(session, || self.make(qualified_name, ProfileKind::Folder)).await?;
         let limit = self.0.limits.max_folder.bytes();
         // Outside of the lock: it may take its client a while.
         let (id, kind, engine) = {
@@ -220,7 +220,9 @@ impl Profiles {
         let wanted = wanted.or(engine).and_then(|engine| FolderEngine::named(engine.as_str()));
         let file = ProfileId::random().to_string();
         let stored = self.0.files.put_folder(&entry.cipher, &id, &file, wanted, from, limit).await?;
-        let saved = self.add_version(qualified_name, &entry, session, file.clone(), stored.into()).await;
+        let content = Content::from(stored);
+        let add = || self.add_version(qualified_name, &entry, session, file.clone(), content.clone());
+        let saved = self.patiently(session, add).await;
         if !matches!(saved, Ok(true)) {
             self.0.files.remove(&id, &file).await;
         }

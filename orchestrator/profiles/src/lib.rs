@@ -10,6 +10,7 @@
 //! | `imports` | how many folders clients send at once |
 //! | `room`   | how much the profiles of one key hold together |
 //! | `opening` | what a session begins with |
+//! | `left_out` | profiles that are in the store and cannot be read |
 //! | `writer` | the right to write one profile, which one session at a time has |
 //! | `contents` | what a version holds, without its values |
 //! | `error`  | what can go wrong with a profile |
@@ -23,7 +24,8 @@
 //!   checked, hashed and encrypted piece by piece while it arrives, whoever sends it. Which files it may have is in
 //!   `warmpool_protocol::folder`. A profile without a version has no engine yet.
 //! - *A save is whole or did not happen.* The file comes first, durable against the loss of power, then the record that names it.
-//!   A file that no record names is removed at the start.
+//!   A file that no record names is removed at the start, but none of a profile whose record or key cannot be read: the right ones may
+//!   come back.
 //! - *One writer, any number of readers.* The right to write is a value ([`Writer`]) that gives itself back. It lives in memory,
 //!   because a session that outlives the daemon takes it again before anybody else can.
 //! - *Deleted is deleted.* Each profile has a key of its own, in a table that no backup holds with the rows. The deletion of that key
@@ -36,6 +38,7 @@ mod error;
 mod files;
 mod folders;
 mod imports;
+mod left_out;
 mod opening;
 mod record;
 mod room;

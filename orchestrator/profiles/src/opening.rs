@@ -7,7 +7,7 @@ use warmpool_protocol::StorageState;
 use crate::folders::OpenedFolder;
 use crate::record::check_name;
 use crate::table::Entry;
-use crate::writer::{QualifiedName, Writer};
+use crate::writer::{QualifiedName, Writer, named};
 use crate::{Error, ProfileChoice, ProfileKind, ProfileMode, Profiles};
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{millis, unix_ms};
@@ -36,7 +36,8 @@ pub struct OpenedProfile {
 
 impl Profiles {
     /// What a session of this engine is to begin with.
-    /// Errors: `Field`, also for a folder of another engine, `UnknownProfile` when one that is only to be read is not there, `ProfileInUse`, `ProfileLimit`.
+    /// Errors: `Field`, also for a folder of another engine, `UnknownProfile` when one that is only to be read is not there, `Unreadable`,
+    /// `ProfileInUse`, `ProfileLimit`.
     pub async fn begin(&self, owner: &KeyId, choice: &ProfileChoice, engine: Engine) -> Result<OpenedProfile, Error> {
         check_name(FIELD, &choice.name)?;
         let qualified_name = QualifiedName::new(owner, &choice.name);
@@ -93,6 +94,15 @@ impl Profiles {
     pub fn writer(&self, owner: &KeyId, name: &str) -> Result<Writer, Error> {
         check_name("name", name)?;
         Writer::take(self, QualifiedName::new(owner, name))
+    }
+
+    /// Checks that nobody has the right to write a profile.
+    /// Errors: `ProfileInUse`.
+    pub fn check_unwritten(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
+        match self.holders().lock().get(&QualifiedName::new(owner, name)) {
+            Some(holder) => Err(Error::ProfileInUse { name: name.to_owned(), holder: named(holder.as_ref()) }),
+            None => Ok(()),
+        }
     }
 
     /// The largest state that a profile may have, in bytes.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::folders::StoredFolder;
+use crate::writer::QualifiedName;
 use warmpool_api::profile::{ProfileKind, ProfileVersion, ProfileView};
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
@@ -91,6 +92,7 @@ pub(crate) struct FolderVersion {
 }
 
 /// What is new in a version.
+#[derive(Clone)]
 pub(crate) struct Content {
     pub(crate) size: u64,
     pub(crate) hash: String,
@@ -135,7 +137,7 @@ pub(crate) struct Record {
 impl Record {
     /// Its key in the store.
     pub(crate) fn store_key(&self) -> Vec<u8> {
-        format!("{}/{}", self.owner, self.name).into_bytes()
+        QualifiedName::new(&self.owner, &self.name).store_key()
     }
 
     pub(crate) fn newest(&self) -> Option<&Version> {
@@ -177,6 +179,35 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_config::MAX_VERSIONS;
+    use warmpool_store::MAX_VALUE_BYTES;
+
+    #[test]
+    fn all_versions_of_a_profile_fit_into_the_store() {
+        // The longest that `read_folder` takes, of characters that JSON escapes.
+        let folder = FolderVersion { engine: Engine::Chromium, browser: "\"".repeat(100) };
+        let version = Version {
+            number: u64::from(u32::MAX),
+            saved_ms: u64::from(u32::MAX) * 1000,
+            session: Some(SessionId::random()),
+            size: 1 << 40,
+            file: ProfileId::random().to_string(),
+            hash: "0".repeat(64),
+            folder: Some(folder),
+        };
+        let record = Record {
+            id: ProfileId::random(),
+            owner: "0123456789ab".parse().unwrap(),
+            name: "n".repeat(MAX_NAME),
+            kind: ProfileKind::Folder,
+            created_ms: version.saved_ms,
+            used_ms: version.saved_ms,
+            next: version.number,
+            versions: vec![version; MAX_VERSIONS],
+        };
+        let bytes = serde_json::to_vec(&record).unwrap().len();
+        assert!(bytes <= MAX_VALUE_BYTES, "{bytes} bytes");
+    }
 
     #[test]
     fn names_lead_nowhere() {

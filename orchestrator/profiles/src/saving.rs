@@ -1,9 +1,11 @@
 //! Saves states as versions of profiles.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, sleep};
 use warmpool_api::profile::ProfileKind;
 use warmpool_protocol::StorageState;
 
@@ -13,11 +15,35 @@ use crate::writer::QualifiedName;
 use crate::{Error, Profiles};
 use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::error::ServiceFault as _;
+use warmpool_core::error::{ServiceError, ServiceFault as _};
 use warmpool_core::ids::{ProfileId, SessionId, random_bytes};
 use warmpool_store::{Batch, Durability, Table};
 
+/// Time between two tries to write what a session saves.
+const RETRY: Duration = Duration::from_millis(500);
+
 impl Profiles {
+    /// Does what a store that answers late may refuse for now. Where a session saves, it is tried again for `profiles.save_timeout`:
+    /// nobody can read an ended browser again. Anybody else hears of it, and can come again.
+    pub(crate) async fn patiently<T, F>(
+        &self,
+        session: Option<&SessionId>,
+        mut work: impl FnMut() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let until = Instant::now() + self.0.limits.save_timeout;
+        loop {
+            match work().await {
+                Err(Error::Service(ServiceError::StoreBusy)) if session.is_some() && Instant::now() < until => {
+                    sleep(RETRY).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Makes the record and the key of a profile that is not there, and is to keep this. The caller carries it out.
     pub(crate) async fn make(&self, qualified_name: &QualifiedName, kind: ProfileKind) -> Result<Arc<Entry>, Error> {
         let _turn = self.0.making.lock().await;
@@ -64,7 +90,7 @@ impl Profiles {
     ) -> Result<bool, Error> {
         let size = text.len() as u64;
         let hash = hash(&text);
-        let entry = self.make(qualified_name, ProfileKind::State).await?;
+        let entry = self.patiently(session, || self.make(qualified_name, ProfileKind::State)).await?;
         let (id, kind) = {
             let record = entry.record.lock();
             if record.newest().is_some_and(|version| version.hash == hash) {
@@ -77,8 +103,9 @@ impl Profiles {
         }
         let file = ProfileId::random().to_string();
         self.0.files.put(&entry.cipher, &id, &file, text).await?;
-        let saved =
-            self.add_version(qualified_name, &entry, session, file.clone(), Content { size, hash, folder: None }).await;
+        let content = Content { size, hash, folder: None };
+        let add = || self.add_version(qualified_name, &entry, session, file.clone(), content.clone());
+        let saved = self.patiently(session, add).await;
         if !matches!(saved, Ok(true)) {
             self.0.files.remove(&id, &file).await;
         }
@@ -162,10 +189,11 @@ impl Profiles {
         }
         tracing::warn!(profile = %record.name, key = %record.owner, "a profile was put together from its files");
         let mut batch = Batch::new();
-        batch.put_json(Table::Profiles, record.store_key(), &record)?;
-        self.0.store.commit(batch, Durability::Power).await?;
+        // The files are there: what names them must not wait for room, and is known even where the store does not take it now.
+        batch.put_json(Table::Profiles, record.store_key(), &record)?.essential();
+        let written = self.0.store.commit(batch, Durability::Power).await;
         *entry.record.lock() = record;
-        Ok(())
+        Ok(written?)
     }
 }
 

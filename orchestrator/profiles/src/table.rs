@@ -9,6 +9,7 @@ use warmpool_protocol::StorageState;
 
 use crate::files::Files;
 use crate::imports::Imports;
+use crate::left_out::LeftOut;
 use crate::record::{Record, Version, check_name};
 use crate::room::Reservations;
 use crate::writer::{Holders, QualifiedName, Writer};
@@ -20,7 +21,7 @@ use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ProfileId;
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, KeyRange, Store, Table, carry_out};
+use warmpool_store::{Batch, Durability, Kept, KeyRange, Store, Table, carry_out};
 
 /// All profiles. Clones share them.
 #[derive(Clone)]
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     /// Encrypts the profiles' own keys.
     pub(crate) instance: Cipher,
     pub(crate) entries: Mutex<HashMap<QualifiedName, Arc<Entry>>>,
+    pub(crate) left_out: LeftOut,
     holders: Holders,
     pub(crate) promised: Reservations,
     pub(crate) imports: Imports,
@@ -79,6 +81,7 @@ impl Profiles {
             files,
             instance: Cipher::new(&instance),
             entries: Mutex::default(),
+            left_out: LeftOut::default(),
             holders: Holders::default(),
             promised: Reservations::default(),
             making: tokio::sync::Mutex::default(),
@@ -87,35 +90,58 @@ impl Profiles {
     }
 
     async fn load(&self) -> Result<(), Error> {
+        let mut are_all_known = true;
         for row in self.0.store.scan(Table::Profiles, KeyRange::all(), usize::MAX).await? {
             let record: Record = match serde_json::from_slice(&row.value) {
                 Ok(record) => record,
                 Err(error) => {
-                    tracing::error!(%error, "the record of a profile cannot be read; it is left out");
+                    let name = String::from_utf8_lossy(&row.key);
+                    tracing::error!(%name, %error, "the record of a profile cannot be read; it is left out");
+                    are_all_known = false;
+                    QualifiedName::from_store_key(&row.key).into_iter().for_each(|name| self.leave_out(name, None));
                     continue;
                 }
             };
             let key = self.0.store.get(Table::ProfileKeys, record.id.as_str().as_bytes()).await?;
             let own = key.and_then(|key| self.0.instance.open(key).ok()?.try_into().ok());
+            let qualified_name = QualifiedName::new(&record.owner, &record.name);
             // A backup that was restored without the file of keys has profiles that nobody can read any more.
             let Some(own) = own else {
                 tracing::warn!(profile = %record.name, key = %record.owner, "the key of a profile is gone; it is left out");
+                self.leave_out(qualified_name, Some(record.id));
                 continue;
             };
-            let qualified_name = QualifiedName::new(&record.owner, &record.name);
             let entry =
                 Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change: tokio::sync::Mutex::new(false) };
             self.0.entries.lock().insert(qualified_name, Arc::new(entry));
         }
+        self.tidy(are_all_known).await;
+        Ok(())
+    }
+
+    /// Puts files and records in order: finds versions that only the files have, and removes what no record names.
+    async fn tidy(&self, are_all_known: bool) {
         let entries: Vec<Arc<Entry>> = self.0.entries.lock().values().cloned().collect();
-        let mut kept: HashMap<String, Vec<String>> = HashMap::new();
+        let mut kept: HashMap<String, Kept> = self.left_out_ids().map(|id| (id.to_string(), Kept::All)).collect();
         for entry in entries {
-            self.match_files(&entry).await?;
+            let matched = self.match_files(&entry).await;
             let record = entry.record.lock();
-            let files = record.versions.iter().map(|version| version.file.clone()).collect();
+            let files = match matched {
+                Ok(()) => Kept::Files(record.versions.iter().map(|version| version.file.clone()).collect()),
+                Err(error) => {
+                    tracing::error!(profile = %record.name, key = %record.owner, %error, "a profile was not matched with its files; all of them stay");
+                    Kept::All
+                }
+            };
             kept.insert(record.id.to_string(), files);
         }
-        self.0.files.keep_only(move |profile| kept.get(profile).cloned()).await.map_err(Into::into)
+        if !are_all_known {
+            tracing::warn!(
+                "no files of profiles are removed: whose they are is not known while a record cannot be read"
+            );
+            return;
+        }
+        self.0.files.keep_only(move |profile| kept.get(profile).cloned().unwrap_or(Kept::Nothing)).await;
     }
 
     pub(crate) fn holders(&self) -> &Holders {
@@ -131,6 +157,9 @@ impl Profiles {
 
     pub(crate) fn entry(&self, qualified_name: &QualifiedName) -> Result<Arc<Entry>, Error> {
         let entry = self.0.entries.lock().get(qualified_name).cloned();
+        if entry.is_none() {
+            self.check_readable(qualified_name)?;
+        }
         entry.ok_or_else(|| Error::UnknownProfile { name: qualified_name.name.clone() })
     }
 
@@ -272,7 +301,10 @@ impl Profiles {
     /// Errors: `UnknownProfile`, `ProfileInUse`, and those of the store.
     pub async fn delete(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
         let qualified_name = QualifiedName::new(owner, name);
-        self.entry(&qualified_name)?;
+        match self.entry(&qualified_name) {
+            Err(Error::Unreadable { .. }) => return self.delete_left_out(qualified_name).await,
+            entry => entry?,
+        };
         let (profiles, writer) = (self.clone(), Writer::take(self, qualified_name)?);
         carry_out(async move { profiles.remove(&writer).await }).await
     }
@@ -305,7 +337,7 @@ impl Profiles {
     pub(crate) async fn removed_unless<T>(&self, saved: Result<T, Error>, writer: &Writer) -> Result<T, Error> {
         if saved.is_err() {
             match self.remove(writer).await {
-                Ok(()) | Err(Error::UnknownProfile { .. }) => {}
+                Ok(()) | Err(Error::UnknownProfile { .. } | Error::Unreadable { .. }) => {}
                 Err(error) => {
                     tracing::warn!(%error, profile = writer.qualified_name.name, "an empty profile was not removed")
                 }
@@ -315,8 +347,9 @@ impl Profiles {
     }
 
     /// Checks that a key may have this profile as well. Those that sessions will make count, since each was promised to one.
-    /// Errors: `ProfileLimit`.
+    /// Errors: `ProfileLimit`, `Unreadable`.
     pub(crate) fn check_room(&self, qualified_name: &QualifiedName) -> Result<(), Error> {
+        self.check_readable(qualified_name)?;
         let limit = self.0.limits.max_per_key;
         let is_another = |other: &&QualifiedName| other.owner == qualified_name.owner && *other != qualified_name;
         let promised: Vec<QualifiedName> = self.holders().lock().keys().filter(is_another).cloned().collect();

@@ -14,10 +14,11 @@ use warmpool_protocol::StorageState;
 use super::*;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::Engine;
+use warmpool_core::error::ServiceError;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
-use warmpool_store::fault::{Faults, until};
-use warmpool_store::{Store, StoreOptions};
+use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults, until};
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreOptions, Table};
 
 fn limits(settings: &[(&str, &str)]) -> warmpool_config::Profiles {
     let environment = settings.iter().map(|(name, value)| (format!("WARMPOOL_PROFILES_{name}"), (*value).to_owned()));
@@ -26,7 +27,12 @@ fn limits(settings: &[(&str, &str)]) -> warmpool_config::Profiles {
 }
 
 async fn opened(folder: &TempDir, store: &Store, settings: &[(&str, &str)]) -> Profiles {
-    Profiles::open(limits(settings), folder.path(), 0, [7; 32], store.clone()).await.unwrap()
+    opened_by(7, folder, store, settings).await
+}
+
+/// Opens them with the key of this instance.
+async fn opened_by(instance: u8, folder: &TempDir, store: &Store, settings: &[(&str, &str)]) -> Profiles {
+    Profiles::open(limits(settings), folder.path(), 0, [instance; 32], store.clone()).await.unwrap()
 }
 
 fn owner() -> KeyId {
@@ -131,6 +137,99 @@ async fn what_was_saved_is_there_after_a_restart_and_is_encrypted() {
     let again = opened(&folder, &store, &[]).await;
     assert_eq!(again.state(&owner(), "shop", None).await.unwrap(), state("correct horse"));
     assert!(!stray.exists() && !profile.join("half.new").exists(), "what no record names is removed");
+}
+
+#[tokio::test]
+async fn a_start_with_the_wrong_key_removes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    let profiles = opened(&folder, &store, &[]).await;
+    profiles.put(&owner(), "shop", &state("one")).await.unwrap();
+    profiles.put(&owner(), "bank", &state("two")).await.unwrap();
+    let stray = folder.path().join("profiles/prf_nobody");
+    std::fs::create_dir(&stray).unwrap();
+
+    let wrong = opened_by(8, &folder, &store, &[]).await;
+    assert!(wrong.list(|_| true).is_empty() && !stray.exists());
+    let refused = [
+        wrong.state(&owner(), "shop", None).await.map(drop),
+        wrong.put(&owner(), "shop", &state("three")).await.map(drop),
+        wrong.create(&owner(), "shop", ProfileKind::State, None).await.map(drop),
+        wrong.begin(&owner(), &read("shop"), Engine::Chromium).await.map(drop),
+        wrong.begin(&owner(), &write("shop"), Engine::Chromium).await.map(drop),
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(Error::Unreadable { .. })), "none takes its place: {refused:?}");
+    }
+    // Whose key is gone for good can be deleted, and made anew.
+    wrong.delete(&owner(), "bank").await.unwrap();
+    assert!(matches!(wrong.delete(&owner(), "bank").await, Err(Error::UnknownProfile { .. })));
+    wrong.put(&owner(), "bank", &state("four")).await.unwrap();
+
+    let again = opened(&folder, &store, &[]).await;
+    assert_eq!(again.state(&owner(), "shop", None).await.unwrap(), state("one"));
+    assert!(matches!(again.state(&owner(), "bank", None).await, Err(Error::Unreadable { .. })));
+    assert_eq!(std::fs::read_dir(folder.path().join("profiles")).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_removed_while_a_record_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    opened(&folder, &store, &[]).await.put(&owner(), "shop", &state("one")).await.unwrap();
+    let row = |value: &'static str| {
+        let mut batch = Batch::new();
+        batch.put(Table::Profiles, format!("{}/odd", owner()), value);
+        batch
+    };
+    store.commit(row("of another release"), Durability::Process).await.unwrap();
+    let of_odd = folder.path().join("profiles/prf_odd");
+    std::fs::create_dir(&of_odd).unwrap();
+    let profiles = opened(&folder, &store, &[]).await;
+    assert!(of_odd.exists());
+    assert!(matches!(profiles.put(&owner(), "odd", &state("two")).await, Err(Error::Unreadable { .. })));
+    profiles.delete(&owner(), "odd").await.unwrap();
+    let profiles = opened(&folder, &store, &[]).await;
+    assert!(!of_odd.exists(), "no row names it any more");
+    assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state("one"));
+}
+
+#[tokio::test]
+async fn a_recovery_without_the_file_of_keys_removes_no_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+    let store = Store::open(folder.path(), options.clone()).unwrap().store;
+    opened(&folder, &store, &[]).await.put(&owner(), "bank", &state("two")).await.unwrap();
+    let backup = store.backup().await.unwrap().path;
+    store.close().await.unwrap();
+    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    let (keys, aside) = (folder.path().join("backups/patient-keys.jsonl"), folder.path().join("keys"));
+    std::fs::rename(&keys, &aside).unwrap();
+    let store = Store::open(folder.path(), options.clone()).unwrap().store;
+    assert!(opened(&folder, &store, &[]).await.list(|_| true).is_empty());
+    store.close().await.unwrap();
+    // The operator puts the file back, and restores the same backup.
+    std::fs::rename(&aside, &keys).unwrap();
+    warmpool_store::restore(folder.path(), &backup, &[]).unwrap();
+    let store = Store::open(folder.path(), options).unwrap().store;
+    let again = opened(&folder, &store, &[]).await;
+    assert_eq!(again.state(&owner(), "bank", None).await.unwrap(), state("two"));
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_not_the_daemons_keeps_no_start_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    opened(&folder, &store, &[]).await.put(&owner(), "shop", &state("one")).await.unwrap();
+    let root = folder.path().join("profiles");
+    let profile = std::fs::read_dir(&root).unwrap().next().unwrap().unwrap().path();
+    std::fs::create_dir(root.join("lost+found")).unwrap();
+    std::fs::create_dir(profile.join("folder")).unwrap();
+    std::fs::write(root.join("notes.txt"), "by hand").unwrap();
+    let again = opened(&folder, &store, &[]).await;
+    assert_eq!(again.state(&owner(), "shop", None).await.unwrap(), state("one"));
+    assert!(root.join("lost+found").exists() && root.join("notes.txt").exists());
 }
 
 #[tokio::test]
@@ -374,4 +473,58 @@ async fn changes_are_in_memory_and_on_the_disk_although_their_client_left() {
     until("it is listed no longer", || profiles.list(|_| true).is_empty()).await;
     until("nobody holds it", || profiles.holders().lock().is_empty()).await;
     assert!(matches!(profiles.put(&owner(), "shop", &state("four")).await.map(|view| view.versions.len()), Ok(1)));
+}
+
+/// Keeps a store busy until the gate is opened.
+async fn keep_busy(store: &Store, faults: &Faults) -> FaultGate {
+    let (gate, before) = (FaultGate::default(), faults.calls(FaultPoint::Read));
+    faults.next(FaultPoint::Read, Fault::Hang(gate.clone()));
+    let store = store.clone();
+    tokio::spawn(async move { drop(store.get(Table::Meta, b"x").await) });
+    until("it is at something else", || faults.calls(FaultPoint::Read) > before).await;
+    gate
+}
+
+#[tokio::test]
+async fn what_a_session_saves_waits_for_a_store_that_answers_late() {
+    let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::default());
+    let call_timeout = Duration::from_millis(20);
+    let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, call_timeout, ..StoreOptions::default() });
+    let profiles = opened(&folder, &store, &[]).await;
+    // The second save finds the profile, and waits with its version alone.
+    for value in ["one", "two"] {
+        let writer = profiles.begin(&owner(), &write("shop"), Engine::Chromium).await.unwrap().writer.unwrap();
+        writer.belongs_to(&SessionId::random());
+        let gate = keep_busy(&store, &faults).await;
+        let refused = profiles.put(&owner(), "other", &state("one")).await;
+        assert!(matches!(refused, Err(Error::Service(ServiceError::StoreBusy))), "{refused:?}");
+        let saving = tokio::spawn(async move { writer.save(&state(value)).await });
+        tokio::time::sleep(10 * call_timeout).await;
+        assert!(!saving.is_finished(), "a client can come again, and a session cannot");
+        gate.open();
+        assert!(saving.await.unwrap().unwrap());
+        assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state(value));
+    }
+}
+
+#[tokio::test]
+async fn a_profile_is_put_together_although_the_disk_is_nearly_full() {
+    const MIN_FREE: u64 = 1 << 20;
+    // The first is enough for what must be recorded.
+    for free in [MIN_FREE / 2, 0] {
+        let (folder, faults) = (tempfile::tempdir().unwrap(), Faults::default());
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: MIN_FREE, ..StoreOptions::default() });
+        let profiles = opened(&folder, &store, &[("KEEP_VERSIONS", "1")]).await;
+        profiles.put(&owner(), "bank", &state("one")).await.unwrap();
+        let row = store.scan(Table::Profiles, KeyRange::all(), 9).await.unwrap().remove(0);
+        profiles.put(&owner(), "bank", &state("two")).await.unwrap();
+        let mut older = Batch::new();
+        older.put(Table::Profiles, row.key, row.value);
+        store.commit(older, Durability::Process).await.unwrap();
+        faults.set_free_bytes(free);
+        for _ in 0..2 {
+            let again = opened(&folder, &store, &[("KEEP_VERSIONS", "1")]).await;
+            assert_eq!(again.state(&owner(), "bank", None).await.unwrap(), state("two"), "{free} bytes are free");
+        }
+    }
 }

@@ -24,6 +24,17 @@ impl QualifiedName {
     pub(crate) fn new(owner: &KeyId, name: &str) -> Self {
         Self { owner: owner.clone(), name: name.to_owned() }
     }
+
+    /// The key in the store of the profile's record.
+    pub(crate) fn store_key(&self) -> Vec<u8> {
+        format!("{}/{}", self.owner, self.name).into_bytes()
+    }
+
+    /// Whose record has this key in the store.
+    pub(crate) fn from_store_key(key: &[u8]) -> Option<Self> {
+        let (owner, name) = std::str::from_utf8(key).ok()?.split_once('/')?;
+        Some(Self { owner: owner.parse().ok()?, name: name.to_owned() })
+    }
 }
 
 /// Who writes which profile; none where its session is being made.

@@ -57,6 +57,8 @@ tables! {
     TaskItems = "task_items",
     /// Which task an idempotency key made, by API key and a hash.
     TaskKeys = "task_keys",
+    /// How much those tasks keep that keep more than a small record, by task id.
+    TaskSizes = "task_sizes",
     /// Integration keys, by their id.
     IntegrationKeys = "integration_keys",
     /// Worlds, by their id.
@@ -129,6 +131,7 @@ impl Table {
             | Table::TaskSecrets
             | Table::TaskItems
             | Table::TaskKeys
+            | Table::TaskSizes
             | Table::WorldRequests
             | Table::SignIns
             | Table::Webhooks => false,
@@ -206,7 +209,8 @@ impl Batch {
     }
 
     /// Lets the batch use the reserve that is kept when the disk is nearly full: for what must still be
-    /// recorded then, such as a revoked key or the end of a session. Never for new work. A batch that only removes may use it anyway:
+    /// recorded then, such as a revoked key, the end of a session, or what a client of a live one relies on after a restart. Never for
+    /// new work, nor for what a client or a page can cause as often as it likes. A batch that only removes may use it anyway:
     /// what makes room must not wait for room.
     pub fn essential(&mut self) -> &mut Self {
         self.essential = true;

@@ -16,7 +16,7 @@ use super::mark::Reached;
 use super::recovery_file::RecoveryFile;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{StoreError, backup_folder, record};
+use super::{StoreError, backup_folder, provenance, record};
 use warmpool_core::clock::unix_ms;
 
 /// What a database was built from.
@@ -89,7 +89,7 @@ impl DumpTarget for Build<'_, '_> {
 }
 
 /// A new database with the content of a dump and all that is irrevocable, durable and closed again; its files go to the
-/// staging.
+/// staging, where the dump is restored by hand.
 fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> Result<Built, StoreError> {
     let path = dir.join(UNFINISHED);
     if path.exists() {
@@ -98,6 +98,7 @@ fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> R
     create_private_dir(&path)?;
     let mut backend = SledBackend::open(&path).map_err(BackendError::writing)?;
     let ledger = schema::begin(&mut backend, SCHEMA_VERSION).map_err(BackendError::writing)?;
+    let by_hand = staging.is_some();
     let mut filling = Build { backend, ledger, staging };
     let mut built = Built::default();
     if let Some(file) = file {
@@ -116,7 +117,8 @@ fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> R
     // No later commit may get the number of one that is lost.
     let known = [commit_point.map(|point| point.commits), Reached::read(dir).map(|reached| reached.highest())];
     ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));
-    ledger.apply(&mut backend, Vec::new()).map_err(BackendError::writing)?;
+    let ops = if by_hand { provenance::restored() } else { Vec::new() };
+    ledger.apply(&mut backend, ops).map_err(BackendError::writing)?;
     backend.flush().map_err(BackendError::writing)?;
     backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(BackendError::writing)?;
     Ok(built)

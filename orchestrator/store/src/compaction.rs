@@ -5,7 +5,7 @@
 //!   from before: those are about earlier rows of the same key, which older dumps may have.
 //! - A line whose time is over: no older state can bring back what it took away.
 //! - A line that only deletes rows which no dump has. It stays until there is a backup without them, as the database may lose its
-//!   end until then.
+//!   end until then; or, where no backups are made, until a start has found them gone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ pub(super) struct LineFacts {
 }
 
 /// Where the lines begin that are needed no more, and how long they are. The last line stays: it has the highest number. The
-/// newest backup has so many commits.
+/// newest backup, or the database at the last start, has so many commits.
 pub(super) fn unneeded(lines: &[LineFacts], backed_up: u64) -> HashMap<u64, u64> {
     // A replay from some moment would begin elsewhere than numbers that go back suggest.
     if !lines.is_sorted_by_key(|line| line.commits) {

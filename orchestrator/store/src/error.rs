@@ -66,6 +66,37 @@ pub enum StoreError {
         /// The data directory.
         dir: PathBuf,
     },
+    /// The data is another instance's.
+    #[error(
+        "the data in {0} is of the instance {of}, and {0}/instance.json is that of {found}: put the file of {of} back. Profiles, \
+         extensions and the secrets of unfinished tasks are encrypted with it. To go on without them, run `warmpool backup FILE` and \
+         `warmpool restore FILE`, and start again", dir.display()
+    )]
+    OtherInstance {
+        /// The data directory.
+        dir: PathBuf,
+        /// The id of the instance that the data is of.
+        of: String,
+        /// The id of the instance that wants it.
+        found: String,
+    },
+    /// Opening the database took too long. The process must end: its database is still being opened.
+    #[error(
+        "opening {} took longer than store.open_timeout, {} s{}: raise it where the disk is slow or the data large. If it never opens, it \
+         is damaged: rename that folder, and the next start restores the newest backup",
+        database.display(), limit.as_secs(), in_a_row(*times)
+    )]
+    OpenTimedOut {
+        /// The database's folder.
+        database: PathBuf,
+        /// `store.open_timeout`.
+        limit: Duration,
+        /// How many starts in a row ended so, with this one.
+        times: u32,
+    },
+    /// The process is to end, and so does not open the database. It must end: its database is still being opened.
+    #[error("the process ends while it opens the store")]
+    Cancelled,
     /// The data was written by a newer release.
     #[error("the store has schema version {found}, this release knows up to {supported}: install the newer release")]
     NewerSchema {
@@ -126,6 +157,11 @@ impl StoreError {
     pub(super) fn io(doing: &str, path: &std::path::Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
         Self::during(format!("{doing} {}", path.display()))
     }
+}
+
+/// How often it happened, if more than once.
+fn in_a_row(times: u32) -> String {
+    if times > 1 { format!(", at {times} starts in a row") } else { String::new() }
 }
 
 impl From<StoreError> for ServiceError {

@@ -21,6 +21,7 @@ use super::recover::{self, Recovery};
 use super::request::{Context, Request};
 use super::ticket::Ticket;
 use super::{StoreError, layout, thread};
+use warmpool_core::error::ServiceError;
 
 /// An open store, and what had to be done to open it.
 #[derive(Debug)]
@@ -82,10 +83,14 @@ impl Store {
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
     /// and the restoring of a backup: call it at the start, or where blocking is allowed.
     /// Errors: [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] and [`StoreError::NewerTable`] if a
-    /// newer release wrote it, [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
+    /// newer release wrote it, [`StoreError::Io`] if the file system refuses; [`StoreError::OpenTimedOut`] and
+    /// [`StoreError::Cancelled`], after which the process must end. Damage is no error: see [`Recovery`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
         let mut journal = FileJournal::open(dir)?;
+        if options.backups_kept == 0 {
+            journal = journal.without_backups(prepared.ledger.commits());
+        }
         journal.compact().map_err(BackendError::writing)?;
         let place = StoreLocation { dir: dir.to_owned(), history: journal.history().to_owned(), lock };
         let context = Context::new(&place, prepared.ledger.commits(), &options)?;
@@ -136,10 +141,11 @@ impl Store {
     /// Errors: as [`Store::commit`]: nothing was or will be written.
     pub async fn begin(&self, batch: Batch, durability: Durability) -> Result<Commit, StoreError> {
         batch.check()?;
-        let until = Instant::now() + self.options().call_timeout;
+        let limit = self.options().call_timeout;
+        let until = Instant::now() + limit;
         let (reply, answer) = oneshot::channel();
         let ticket = Ticket::default();
-        self.send(Request::Commit { batch, durability, ticket: ticket.clone(), reply }, until).await?;
+        self.send(Request::Commit { batch, durability, ticket: ticket.clone(), reply }, limit, until).await?;
         Ok(Commit::new(self.clone(), ticket, answer, until))
     }
 
@@ -187,11 +193,18 @@ impl Store {
         self.shared.context.monitor.health(self.shared.context.min_free_bytes)
     }
 
+    /// Why the store takes no new work, if it is known not to: `DiskNearlyFull`, or `StoreBusy`. It costs a few reads of memory, so
+    /// callers ask before they spend something dear on work that could not be written down.
+    #[must_use]
+    pub fn shortage(&self) -> Option<ServiceError> {
+        self.shared.context.monitor.state(self.shared.context.min_free_bytes).shortage()
+    }
+
     /// Makes everything durable, closes the files and ends the threads. Later calls get
-    /// [`StoreError::Closed`].
-    /// Errors: [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
+    /// [`StoreError::Closed`]. That may be much to write, and so takes longer than any other call may.
+    /// Errors: [`StoreError::Timeout`] after a minute, [`StoreError::Closed`] if it was closed before.
     pub async fn close(&self) -> Result<(), StoreError> {
-        self.call(|reply| Request::Close { reply }).await
+        self.call_within(MAX_BUSY, |reply| Request::Close { reply }).await
     }
 
     pub(super) fn options(&self) -> &StoreOptions {
@@ -212,10 +225,17 @@ impl Store {
         &self,
         make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
     ) -> Result<T, StoreError> {
-        let limit = self.options().call_timeout;
+        self.call_within(self.options().call_timeout, make).await
+    }
+
+    async fn call_within<T>(
+        &self,
+        limit: Duration,
+        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+    ) -> Result<T, StoreError> {
         let until = Instant::now() + limit;
         let (reply, answer) = oneshot::channel();
-        self.send(make(reply), until).await?;
+        self.send(make(reply), limit, until).await?;
         match timeout_at(until, answer).await {
             Ok(answered) => answered.map_err(|_| self.gone())?,
             Err(_) => Err(self.timed_out(limit)),
@@ -223,10 +243,10 @@ impl Store {
     }
 
     /// Hands a request to the storage thread; after an error it has not got it.
-    async fn send(&self, request: Request, until: Instant) -> Result<(), StoreError> {
+    async fn send(&self, request: Request, limit: Duration, until: Instant) -> Result<(), StoreError> {
         match timeout_at(until, self.thread.send(request)).await {
             Ok(sent) => sent.map_err(|_| self.gone()),
-            Err(_) => Err(self.timed_out(self.options().call_timeout)),
+            Err(_) => Err(self.timed_out(limit)),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::error::ServiceError;
 
 /// One operation of the store must not take longer than this.
 const STALL: Duration = Duration::from_secs(10);
@@ -39,6 +40,17 @@ pub struct StoreHealth {
     pub free_bytes: Option<u64>,
     /// With less free space than this, bytes, nothing new is taken.
     pub min_free_bytes: u64,
+}
+
+impl StoreState {
+    /// Why it takes no new work, if it does not.
+    pub(super) const fn shortage(self) -> Option<ServiceError> {
+        match self {
+            Self::Ok => None,
+            Self::DiskNearlyFull => Some(ServiceError::DiskNearlyFull),
+            Self::Stalled | Self::Failed | Self::Closed => Some(ServiceError::StoreBusy),
+        }
+    }
 }
 
 impl StoreHealth {
@@ -181,25 +193,32 @@ impl Monitor {
         self.phase.load(Ordering::SeqCst) == CLOSED
     }
 
-    /// Health as far as the threads know it.
-    pub(super) fn health(&self, min_free_bytes: u64) -> StoreHealth {
-        let free_bytes = Some(self.free_bytes.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX);
-        let state = match self.phase.load(Ordering::SeqCst) {
+    fn free_bytes(&self) -> Option<u64> {
+        Some(self.free_bytes.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX)
+    }
+
+    /// Whether the store can be relied on, as far as the threads know.
+    pub(super) fn state(&self, min_free_bytes: u64) -> StoreState {
+        match self.phase.load(Ordering::SeqCst) {
             FAILED => StoreState::Failed,
             CLOSED => StoreState::Closed,
             _ if self.longest([StoreThread::Storage, StoreThread::Barrier, StoreThread::Gauge]) > STALL => {
                 StoreState::Stalled
             }
-            _ if free_bytes.is_some_and(|free| free < min_free_bytes) => StoreState::DiskNearlyFull,
+            _ if self.free_bytes().is_some_and(|free| free < min_free_bytes) => StoreState::DiskNearlyFull,
             _ => StoreState::Ok,
-        };
+        }
+    }
+
+    /// Health as far as the threads know it.
+    pub(super) fn health(&self, min_free_bytes: u64) -> StoreHealth {
         let time = |cell: &AtomicU64| Some(cell.load(Ordering::Relaxed)).filter(|ms| *ms != 0);
         StoreHealth {
-            state,
+            state: self.state(min_free_bytes),
             last_commit_ms: time(&self.last_commit_ms),
             last_durable_ms: time(&self.last_durable_ms),
             size_bytes: self.size_bytes(),
-            free_bytes,
+            free_bytes: self.free_bytes(),
             min_free_bytes,
         }
     }

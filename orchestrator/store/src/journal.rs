@@ -109,6 +109,8 @@ pub(super) struct FileJournal {
     passes: bool,
     /// When such were looked for.
     looked: Option<Instant>,
+    /// How many commits need no backup to be sure of.
+    verified: u64,
 }
 
 impl FileJournal {
@@ -120,7 +122,7 @@ impl FileJournal {
         let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = opened.map_err(StoreError::io("open", &path))?;
         let (history, length, compact_from) = (String::new(), 0, COMPACT_FROM);
-        let mut journal = Self { file, path, history, length, compact_from, passes: false, looked: None };
+        let mut journal = Self { file, path, history, length, compact_from, passes: false, looked: None, verified: 0 };
         let mut passes = false;
         let whole = journal.read(|line| {
             passes |= line.passes();
@@ -142,6 +144,14 @@ impl FileJournal {
         begun.map_err(io)?;
         sync_parent(&journal.path)?;
         Ok(journal)
+    }
+
+    /// Of a store that makes no backups, and whose start has found so many commits. sled writes a snapshot of them while it opens, so
+    /// that the database comes back with at least as many, whatever happens to its end. No dump that is made elsewhere has a row
+    /// that was deleted before.
+    pub(super) const fn without_backups(mut self, verified: u64) -> Self {
+        self.verified = verified;
+        self
     }
 
     /// Names the data directory.
@@ -168,7 +178,7 @@ impl FileJournal {
     /// Writes the lines that are needed to a file beside it, which then takes its name. Nothing where all of them are.
     fn rewrite(&self) -> Result<Option<(File, u64)>, StoreError> {
         let dir = self.path.parent().unwrap_or(Path::new("."));
-        let backed_up = backup_folder::newest_commits(dir, &self.history).unwrap_or(0);
+        let backed_up = backup_folder::newest_commits(dir, &self.history).unwrap_or(0).max(self.verified);
         let unneeded = unneeded(&self.facts()?, backed_up);
         let rest = self.length.saturating_sub(unneeded.values().sum());
         if unneeded.is_empty() || free_bytes(&self.path).is_some_and(|free| free / SHARE_OF_FREE < rest) {

@@ -39,6 +39,7 @@
 //! | `mark.rs`    | how many commits there must be |
 //! | `journal.rs` | irrevocable changes beside the database; `compaction.rs` says which lines of it are needed no more |
 //! | `newborn.rs` | which rows no dump has |
+//! | `provenance.rs` | of which instance the data is, and whether it went back to an older state |
 //! | `schema.rs`  | the version of the data and its migrations |
 //! | `disk.rs`    | how much of the disk is used and free |
 //! | `dump.rs`    | everything as JSON lines, with counts and a hash |
@@ -102,6 +103,7 @@ mod memory;
 mod newborn;
 mod options;
 mod owner_folders;
+mod provenance;
 mod record;
 mod recover;
 mod recovery_file;
@@ -136,7 +138,7 @@ pub use handle::{Opened, Store};
 pub use health::{FatalHook, StoreHealth, StoreState};
 pub use layout::create_private_dir;
 pub use options::StoreOptions;
-pub use owner_folders::OwnerFolders;
+pub use owner_folders::{Kept, OwnerFolders};
 pub use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
 pub use whole_file::{UnfinishedFile, is_whole, write_whole, write_whole_with};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::FatalHook;
 
 /// How the store behaves.
@@ -11,8 +13,10 @@ pub struct StoreOptions {
     pub min_free_bytes: u64,
     /// How long a call may take, queueing included.
     pub call_timeout: Duration,
-    /// How long opening may go without progress before the data counts as damaged.
+    /// How long opening may go without progress. sled shows none while it reads its log, so allow for all of that.
     pub open_timeout: Duration,
+    /// Ends the opening, since the process is to end.
+    pub cancelled: CancellationToken,
     /// How many calls may wait for the storage thread.
     pub queue: usize,
     /// What happens when the storage fails.
@@ -33,7 +37,8 @@ impl Default for StoreOptions {
         Self {
             min_free_bytes: 512 * 1024 * 1024,
             call_timeout: Duration::from_secs(5),
-            open_timeout: Duration::from_secs(30),
+            open_timeout: Duration::from_secs(600),
+            cancelled: CancellationToken::new(),
             queue: 1024,
             on_fatal: FatalHook::default(),
             backup_interval: Duration::from_secs(3600),

@@ -8,6 +8,17 @@ use super::folder::Folder;
 use warmpool_core::blocking::blocking;
 use warmpool_core::error::ServiceError;
 
+/// What stays of an owner's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All of it: a row names the owner, and cannot tell which files are its.
+    All,
+    /// These files.
+    Files(Vec<String>),
+    /// Nothing: no row names the owner.
+    Nothing,
+}
+
 /// The owners' folders.
 #[derive(Clone, Debug)]
 pub struct OwnerFolders {
@@ -53,29 +64,45 @@ impl OwnerFolders {
         .await
     }
 
-    /// Removes what no row names: whole folders, and single files. `files` says which files of an owner stay.
-    /// Errors: `Internal`.
-    pub async fn keep_only(
-        &self,
-        files: impl Fn(&str) -> Option<Vec<String>> + Send + 'static,
-    ) -> Result<(), ServiceError> {
+    /// Removes what no row names: whole folders, and single files. Only folders whose names begin with `prefix`, as the owners' ids do,
+    /// are looked at: whatever else lies beside them, such as `lost+found`, is not the daemon's. What cannot be removed is logged, and
+    /// stays until the next start.
+    pub async fn keep_only(&self, prefix: &'static str, kept: impl Fn(&str) -> Kept + Send + 'static) {
         let root = self.root.clone();
-        blocking(move || {
-            for owner in entries(&root)? {
-                let Some(kept) = files(&owner.file_name().to_string_lossy()) else {
-                    fs::remove_dir_all(owner.path())?;
-                    continue;
-                };
-                for file in entries(&owner.path())? {
-                    if !kept.iter().any(|kept| *kept == *file.file_name().to_string_lossy()) {
-                        fs::remove_file(file.path())?;
-                    }
+        let tidy = move || {
+            for folder in entries(&root)? {
+                let name = folder.file_name().to_string_lossy().into_owned();
+                if name.starts_with(prefix) && folder.file_type()?.is_dir() {
+                    tidy(&folder.path(), &kept(&name));
                 }
             }
             Ok(())
-        })
-        .await
+        };
+        if let Err(error) = blocking(tidy).await {
+            tracing::error!(folder = %self.root.display(), %error, "what no row names could not be looked for");
+        }
     }
+}
+
+/// Removes from an owner's folder all but what is kept.
+fn tidy(folder: &Path, kept: &Kept) {
+    let removed = match kept {
+        Kept::All => Ok(()),
+        Kept::Nothing => fs::remove_dir_all(folder),
+        Kept::Files(names) => remove_others(folder, names),
+    };
+    if let Err(error) = removed {
+        tracing::error!(folder = %folder.display(), %error, "what no row names could not be removed");
+    }
+}
+
+fn remove_others(folder: &Path, kept: &[String]) -> io::Result<()> {
+    for file in entries(folder)? {
+        if !kept.iter().any(|kept| *kept == *file.file_name().to_string_lossy()) {
+            fs::remove_file(file.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The entries of a directory; none when there is no such directory.
@@ -94,18 +121,46 @@ mod tests {
     async fn what_no_row_names_goes() {
         let data = tempfile::tempdir().unwrap();
         let folders = OwnerFolders::below(data.path(), &Folder { name: "things", has: |_| true });
-        folders.keep_only(|_| None).await.unwrap();
+        folders.keep_only("thg_", |_| Kept::Nothing).await;
         assert!(folders.owners().await.unwrap().is_empty(), "there is no folder yet");
-        for (owner, file) in [("a", "kept"), ("a", "half written"), ("b", "whole")] {
+        for (owner, file) in [("thg_a", "kept"), ("thg_a", "half written"), ("thg_b", "whole"), ("thg_c", "unknown")] {
             fs::create_dir_all(folders.of(owner)).unwrap();
             fs::write(folders.of(owner).join(file), "").unwrap();
         }
-        folders.keep_only(|owner| (owner == "a").then(|| vec!["kept".to_owned()])).await.unwrap();
-        assert_eq!(folders.owners().await.unwrap(), ["a"]);
-        let left = entries(&folders.of("a")).unwrap();
-        assert_eq!(left.iter().map(DirEntry::file_name).collect::<Vec<_>>(), ["kept"]);
-        folders.remove("a").await.unwrap();
-        folders.remove("a").await.unwrap();
-        assert!(folders.owners().await.unwrap().is_empty());
+        let kept = |owner: &str| match owner {
+            "thg_a" => Kept::Files(vec!["kept".to_owned()]),
+            "thg_c" => Kept::All,
+            _ => Kept::Nothing,
+        };
+        folders.keep_only("thg_", kept).await;
+        let mut owners = folders.owners().await.unwrap();
+        owners.sort_unstable();
+        assert_eq!(owners, ["thg_a", "thg_c"]);
+        for (owner, file) in [("thg_a", "kept"), ("thg_c", "unknown")] {
+            let left = entries(&folders.of(owner)).unwrap();
+            assert_eq!(left.iter().map(DirEntry::file_name).collect::<Vec<_>>(), [file]);
+        }
+        folders.remove("thg_a").await.unwrap();
+        folders.remove("thg_a").await.unwrap();
+        assert_eq!(folders.owners().await.unwrap(), ["thg_c"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_daemons_is_left_alone_and_holds_nothing_up() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = OwnerFolders::below(data.path(), &Folder { name: "things", has: |_| true });
+        // A folder in a file's place stands for whatever cannot be removed.
+        for folder in ["lost+found", "thg_a/cannot be removed as a file", "thg_b"] {
+            fs::create_dir_all(folders.of(folder)).unwrap();
+        }
+        for file in ["notes.txt", "thg_file", "lost+found/block"] {
+            fs::write(folders.of(file), "").unwrap();
+        }
+        let kept = |owner: &str| if owner == "thg_a" { Kept::Files(Vec::new()) } else { Kept::Nothing };
+        folders.keep_only("thg_", kept).await;
+        for stays in ["notes.txt", "thg_file", "lost+found/block", "thg_a"] {
+            assert!(folders.of(stays).exists(), "{stays}");
+        }
+        assert!(!folders.of("thg_b").exists(), "what comes after a failure is removed all the same");
     }
 }

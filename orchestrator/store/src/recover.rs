@@ -24,7 +24,7 @@ use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
 use super::verify::{OpenError, Sound, open_and_verify};
-use super::{StoreError, StoreOptions, Table, backup_folder};
+use super::{StoreError, StoreOptions, Table, backup_folder, provenance};
 use warmpool_core::clock::unix_ms;
 
 /// How many starts may crash while opening before the database counts as the reason.
@@ -114,34 +114,57 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
                 recovery_file.clear()?;
                 return Ok((OpenedDatabase { backend, ledger, recovery: None }, lock));
             }
-            Err(OpenError::Error(error)) => {
-                // The data is not to blame, so this start does not count. What earlier ones noted stays.
-                notes.unfinished_opens = 0;
-                recovery_file.write(&notes)?;
-                return Err(error);
-            }
             Err(OpenError::GiveUp(cause)) => {
                 let name = format!("{DATABASE}.corrupt-{}", unix_ms());
                 (cause, dir.join(name))
             }
+            Err(error) => return Err(refuse(dir, error, notes, options, lock)),
         },
     };
     notes.replacing = Some((cause.clone(), quarantined.clone()));
     recovery_file.write(&notes)?;
     let recovery = replace_damaged(dir, cause, quarantined)?;
     tracing::error!(%recovery, "the store was damaged");
-    let (mut backend, mut ledger) = match open_and_verify(&database, options.open_timeout) {
+    let (mut backend, mut ledger) = match open_and_verify(&database, options) {
         Ok(sound) => sound,
-        Err(OpenError::Error(error)) => return Err(error),
-        Err(OpenError::GiveUp(cause)) => {
-            let source = io::Error::other(cause.to_string());
-            return Err(StoreError::io("open the restored", &database)(source));
-        }
+        Err(error) => return Err(refuse(dir, error, notes, options, lock)),
     };
     migrate(dir, &mut backend, &mut ledger)?;
+    if recovery.lost != Some(0) {
+        ledger.apply(&mut backend, provenance::went_back()).map_err(BackendError::writing)?;
+        make_durable(&mut backend)?;
+    }
     recovery_file.clear()?;
     let recovery = Some(recovery);
     Ok((OpenedDatabase { backend, ledger, recovery }, lock))
+}
+
+/// Writes down why a start opened no database, and says it. Where the database is still being opened, nobody opens it again in this
+/// process, which is to end.
+fn refuse(dir: &Path, error: OpenError, mut notes: RecoveryNotes, options: &StoreOptions, lock: DirLock) -> StoreError {
+    if matches!(error, OpenError::TimedOut | OpenError::Cancelled) {
+        std::mem::forget(lock);
+    }
+    // The data is not known to be to blame, so this start does not count. What earlier ones noted stays.
+    notes.unfinished_opens = 0;
+    notes.timed_out_opens += u32::from(matches!(error, OpenError::TimedOut));
+    if let Err(error) = RecoveryFile::in_dir(dir).write(&notes) {
+        return error;
+    }
+    let database = dir.join(DATABASE);
+    match error {
+        OpenError::Error(error) => error,
+        OpenError::GiveUp(cause) => StoreError::io("open the restored", &database)(io::Error::other(cause.to_string())),
+        OpenError::TimedOut => {
+            StoreError::OpenTimedOut { database, limit: options.open_timeout, times: notes.timed_out_opens }
+        }
+        OpenError::Cancelled => StoreError::Cancelled,
+    }
+}
+
+/// Makes all that was applied to a database durable.
+fn make_durable(backend: &mut SledBackend) -> Result<(), StoreError> {
+    backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)
 }
 
 /// Makes what is irrevocable again where a database that was put here by hand lacks it, and lets no later commit have the number of
@@ -162,7 +185,7 @@ fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) 
         ledger.apply(backend, Vec::new()).map_err(BackendError::writing)?;
     }
     if replayed > 0 || is_behind {
-        backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)?;
+        make_durable(backend)?;
     }
     Ok(())
 }
@@ -197,7 +220,7 @@ fn try_open(
     }
     notes.unfinished_opens += 1;
     recovery_file.write(notes).map_err(OpenError::Error)?;
-    let (mut backend, mut ledger) = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
+    let (mut backend, mut ledger) = open_and_verify(&dir.join(DATABASE), options)?;
     let expected = Reached::read(dir).map_or(0, |reached| reached.expected());
     let found = ledger.commits();
     let cause = match notes.failed.clone() {

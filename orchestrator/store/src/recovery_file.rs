@@ -26,8 +26,6 @@ pub enum RecoveryCause {
         /// Those that it must have.
         expected: u64,
     },
-    /// Opening it made no progress.
-    TimedOut,
     /// The process died each time it opened it.
     NeverOpened,
     /// Its directory is gone, though there are signs that it was there.
@@ -46,7 +44,6 @@ impl fmt::Display for RecoveryCause {
             RecoveryCause::Behind { found, expected } => {
                 write!(f, "it lacks the last {} commits: it ends with number {found}", expected.saturating_sub(*found))
             }
-            RecoveryCause::TimedOut => f.write_str("opening it made no progress"),
             RecoveryCause::NeverOpened => f.write_str("the daemon died each time it opened it"),
             RecoveryCause::Missing => f.write_str("it is missing"),
             RecoveryCause::FailedWhileRunning { reason } => {
@@ -68,6 +65,8 @@ pub(super) struct RecoveryFile {
 pub(super) struct RecoveryNotes {
     /// Starts that have begun to open the database and have not said that they were done.
     pub(super) unfinished_opens: u32,
+    /// Starts in a row to which opening the database took too long.
+    pub(super) timed_out_opens: u32,
     /// The database showed damage while in use.
     pub(super) failed: Option<String>,
     /// The database was given up, and its replacement is not complete.

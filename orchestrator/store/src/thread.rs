@@ -71,6 +71,8 @@ fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Re
     let failure = match outcome {
         Ok(Ok(reply)) => {
             context.monitor.close();
+            // Whoever has asked for more hears that at once, however long the files take.
+            drop(requests);
             executor.close();
             if let Some(reply) = reply {
                 let _ = reply.send(Ok(()));

@@ -1,22 +1,30 @@
 //! Opens a database and looks at all of it: whether each record is what was written, and whether all of them are there.
+//!
+//! sled may panic or spin on a damaged database, so this is done in a thread of its own. One that takes too long says nothing about the
+//! database: sled reads all of its log that is newer than its last snapshot, which a slow disk takes minutes for. Such a thread also
+//! writes when it comes to its end, by the database's path. So the process ends with it, and replaces nothing meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::backend::{Backend, BackendError};
 use super::ledger::{Ledger, Tally};
 use super::recovery_file::RecoveryCause;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{KeyRange, StoreError, Table, record};
+use super::{KeyRange, StoreError, StoreOptions, Table, record};
 use warmpool_core::panics;
 
 /// Rows checked between two signs of progress.
 const PAGE: usize = 256;
+/// Time between two looks for progress.
+const LOOK: Duration = Duration::from_millis(100);
+/// After how long without progress the operator is told what the start waits for.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
 
 /// A database that opened, and what its last commit left in it.
 pub(super) type Sound = (SledBackend, Ledger);
@@ -26,10 +34,14 @@ pub(super) type Sound = (SledBackend, Ledger);
 pub(super) enum OpenError {
     GiveUp(RecoveryCause),
     Error(StoreError),
+    /// There was no progress for `open_timeout`. The database is still being opened.
+    TimedOut,
+    /// The process is to end. The database is still being opened.
+    Cancelled,
 }
 
-/// Opens a database in a thread of its own, which is abandoned if it panics or makes no progress.
-pub(super) fn open_and_verify(database: &Path, timeout: Duration) -> Result<Sound, OpenError> {
+/// Opens a database in a thread of its own.
+pub(super) fn open_and_verify(database: &Path, options: &StoreOptions) -> Result<Sound, OpenError> {
     let progress = Arc::new(AtomicU64::new(0));
     let (done, outcome) = mpsc::sync_channel(1);
     let spawned = std::thread::Builder::new().name("store-open".into()).spawn({
@@ -61,14 +73,25 @@ pub(super) fn open_and_verify(database: &Path, timeout: Duration) -> Result<Soun
         }
     });
     spawned.map_err(|error| OpenError::Error(StoreError::during("start a thread")(error)))?;
-    let mut seen = 0;
+    let (mut seen, mut since, mut is_told) = (0, Instant::now(), false);
     loop {
-        match outcome.recv_timeout(timeout) {
+        match outcome.recv_timeout(LOOK.min(options.open_timeout)) {
             Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if progress.load(Ordering::Relaxed) != seen => {
-                seen = progress.load(Ordering::Relaxed);
+            Err(RecvTimeoutError::Timeout) if options.cancelled.is_cancelled() => return Err(OpenError::Cancelled),
+            Err(RecvTimeoutError::Timeout) => {
+                let now = progress.load(Ordering::Relaxed);
+                if now != seen {
+                    (seen, since) = (now, Instant::now());
+                } else if since.elapsed() >= options.open_timeout {
+                    return Err(OpenError::TimedOut);
+                } else if since.elapsed() >= TOLD_AFTER && !std::mem::replace(&mut is_told, true) {
+                    let limit = options.open_timeout.as_secs();
+                    tracing::warn!(
+                        limit,
+                        "opening the database takes long; store.open_timeout, in seconds, limits that"
+                    );
+                }
             }
-            Err(RecvTimeoutError::Timeout) => return Err(OpenError::GiveUp(RecoveryCause::TimedOut)),
             Err(RecvTimeoutError::Disconnected) => {
                 let reason = "the opening thread died".to_owned();
                 return Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }));

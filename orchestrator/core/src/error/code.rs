@@ -141,8 +141,10 @@ codes! {
     UnknownArtifact = "unknown_artifact", 404, "unknown error", Client;
     /// The header `Idempotency-Key` came with another request before.
     IdempotencyKeyReused = "idempotency_key_reused", 422, "unknown error", Client;
-    /// As many tasks wait as may (`tasks.queue_length`).
+    /// As many tasks wait as may (`tasks.queue_length`), and of these the key has its share.
     TaskQueueFull = "task_queue_full", 429, "unknown error", Client, 5;
+    /// The tasks of the key, or of all keys, keep as much as they may (`tasks.keep_size_per_key`, `tasks.keep_size`).
+    TaskLimit = "task_limit", 409, "unknown error", Client;
     /// No integration key was sent.
     MissingApiKey = "missing_api_key", 401, "unknown error", Client;
     /// The integration key is unknown or was revoked.

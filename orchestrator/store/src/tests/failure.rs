@@ -4,6 +4,7 @@ use std::io;
 
 use super::super::fault::{Fault, FaultGate, FaultPoint, Faults, until};
 use super::*;
+use warmpool_core::error::ServiceError;
 
 fn one(key: &[u8]) -> Batch {
     let mut batch = Batch::new();
@@ -221,20 +222,43 @@ async fn a_disk_nearly_full_is_refused_before_the_backend_is_touched() {
 }
 
 #[tokio::test]
+async fn a_close_waits_for_the_disk_for_longer_than_a_call() {
+    let faults = Faults::default();
+    let impatient = StoreOptions { call_timeout: Duration::from_millis(50), ..options() };
+    let store = Store::faulty(&faults, impatient);
+    let gate = FaultGate::default();
+    faults.always(FaultPoint::Barrier, Fault::Hang(gate.clone()));
+    let closing = tokio::spawn({
+        let store = store.clone();
+        async move { store.close().await }
+    });
+    until("the last barrier is under way", || faults.calls(FaultPoint::Barrier) == 1).await;
+    // Long past the time of a call.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!closing.is_finished());
+    assert!(matches!(store.commit(one(b"a"), Durability::Process).await, Err(StoreError::Closed)));
+    gate.open();
+    closing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn who_asks_how_it_is_does_not_wait_for_the_disk() {
     let faults = Faults::default();
     let guarded = StoreOptions { min_free_bytes: 1000, ..options() };
     let store = Store::faulty(&faults, guarded);
     assert!(store.health().ok());
+    assert!(store.shortage().is_none());
     // What others write is noticed, too.
     faults.set_free_bytes(999);
     until("it is measured", || store.health().state == StoreState::DiskNearlyFull).await;
     let gate = FaultGate::default();
     faults.hang_free_space(gate.clone());
-    let asked = tokio::task::spawn_blocking(move || store.health());
-    let health = tokio::time::timeout(Duration::from_secs(10), asked).await;
+    let asked = tokio::task::spawn_blocking(move || (store.health(), store.shortage()));
+    let answered = tokio::time::timeout(Duration::from_secs(10), asked).await;
     gate.open();
-    assert_eq!(health.expect("it waited for the disk").unwrap().free_bytes, Some(999));
+    let (health, shortage) = answered.expect("it waited for the disk").unwrap();
+    assert_eq!(health.free_bytes, Some(999));
+    assert!(matches!(shortage, Some(ServiceError::DiskNearlyFull)), "{shortage:?}");
 }
 
 #[tokio::test]

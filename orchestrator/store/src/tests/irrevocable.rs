@@ -272,6 +272,34 @@ async fn rows_that_no_dump_has_leave_nothing_in_the_journal() {
 }
 
 #[tokio::test]
+async fn without_backups_a_start_takes_them_out_of_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let (before, between) = (dir.path().join("before.tar"), dir.path().join("between.tar"));
+    let open = || Store::open(dir.path(), StoreOptions { backups_kept: 0, ..options() }).unwrap().store;
+    let store = open();
+    put(&store, Table::Profiles, b"old", b"x").await;
+    store.dump(&before, &[]).await.unwrap();
+    for number in 0..50_u8 {
+        put(&store, Table::Profiles, &[number], b"x").await;
+        delete_for_good(&store, Table::Profiles, &[number]).await;
+    }
+    delete_for_good(&store, Table::Profiles, b"old").await;
+    put(&store, Table::Profiles, b"young", b"x").await;
+    store.dump(&between, &[]).await.unwrap();
+    delete_for_good(&store, Table::Profiles, b"young").await;
+    assert_eq!(journal_lines(dir.path()), 53, "the database may lose its end");
+    store.close().await.unwrap();
+    open().close().await.unwrap();
+    assert_eq!(journal_lines(dir.path()), 3, "its head, and what dumps elsewhere bring back");
+    for dump in [&before, &between] {
+        restore(dir.path(), dump, &[]).unwrap();
+        let store = open();
+        assert_eq!(store.scan(Table::Profiles, KeyRange::all(), 9).await.unwrap(), []);
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn what_can_matter_no_more_leaves_the_journal() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_sled(dir.path());

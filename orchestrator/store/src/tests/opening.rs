@@ -186,18 +186,69 @@ async fn without_a_backup_it_starts_empty_and_says_so() {
     );
 }
 
+/// A database that is not opened while this lives: opening a pipe waits for a writer that never comes.
+struct Stuck<'a>(&'a Path);
+
+impl<'a> Stuck<'a> {
+    fn new(dir: &'a Path) -> Self {
+        fs::rename(dir.join("db/conf"), dir.join("conf")).unwrap();
+        nix::unistd::mkfifo(&dir.join("db/conf"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Stuck<'_> {
+    fn drop(&mut self) {
+        fs::rename(self.0.join("conf"), self.0.join("db/conf")).unwrap();
+        // Held by the thread that never comes to its end, as long as its process lives.
+        fs::remove_file(self.0.join("db.lock")).unwrap();
+    }
+}
+
 #[tokio::test]
-async fn a_database_that_does_not_open_in_time_is_given_up() {
+async fn a_database_that_does_not_open_in_time_is_no_damaged_one() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path()).await;
-    // Opening a pipe waits for a writer that never comes.
-    let conf = dir.path().join("db/conf");
-    fs::remove_file(&conf).unwrap();
-    nix::unistd::mkfifo(&conf, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let hasty = StoreOptions { open_timeout: Duration::from_secs(2), ..options() };
-    let (recovery, rows) = recovered(dir.path(), &hasty).await;
-    assert_eq!(recovery.cause, RecoveryCause::TimedOut);
-    assert_eq!(rows, (true, false));
+    let hasty = StoreOptions { open_timeout: Duration::from_millis(300), ..options() };
+    for time in 1..6 {
+        let _stuck = Stuck::new(dir.path());
+        let refused = Store::open(dir.path(), hasty.clone()).unwrap_err();
+        assert!(matches!(refused, StoreError::OpenTimedOut { times, .. } if times == time), "{refused:?}");
+        let told = refused.to_string();
+        assert!(told.contains("store.open_timeout") && told.contains("restores the newest backup"), "{told}");
+        assert_eq!(told.contains(&format!("at {time} starts in a row")), time > 1, "{told}");
+        let again = Store::open(dir.path(), hasty.clone());
+        assert!(matches!(again, Err(StoreError::Locked { .. })), "nobody goes on beside the thread: {again:?}");
+    }
+    let store = open_sled(dir.path());
+    assert_eq!(has(&store).await, (true, true), "all of it is there once the disk is fast again");
+    store.close().await.unwrap();
+
+    // What to do about one that never opens.
+    drop({
+        let stuck = Stuck::new(dir.path());
+        let refused = Store::open(dir.path(), hasty).unwrap_err();
+        assert!(matches!(refused, StoreError::OpenTimedOut { times: 1, .. }), "{refused:?}");
+        stuck
+    });
+    fs::rename(dir.path().join(DATABASE), dir.path().join("aside")).unwrap();
+    let (recovery, rows) = recovered(dir.path(), &options()).await;
+    assert_eq!((recovery.cause, rows), (RecoveryCause::Missing, (true, false)));
+}
+
+#[tokio::test]
+async fn a_start_that_is_ended_while_it_opens_the_database_counts_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path()).await;
+    let ended = options();
+    ended.cancelled.cancel();
+    for _ in 0..5 {
+        let _stuck = Stuck::new(dir.path());
+        assert!(matches!(Store::open(dir.path(), ended.clone()), Err(StoreError::Cancelled)));
+    }
+    let store = open_sled(dir.path());
+    assert_eq!(has(&store).await, (true, true));
+    store.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -252,13 +303,81 @@ async fn an_interrupted_replacement_is_taken_up_again() {
     sample(dir.path()).await;
     let quarantined = dir.path().join("db.corrupt-1");
     fs::rename(dir.path().join(DATABASE), &quarantined).unwrap();
-    let pending = serde_json::json!({ "replacing": [{ "kind": "timed_out" }, quarantined] });
+    let pending = serde_json::json!({ "replacing": [{ "kind": "never_opened" }, quarantined] });
     fs::write(dir.path().join("db.trouble"), pending.to_string()).unwrap();
     fs::create_dir(dir.path().join("db.new")).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert_eq!(recovery.cause, RecoveryCause::TimedOut);
+    assert_eq!(recovery.cause, RecoveryCause::NeverOpened);
     assert_eq!(recovery.quarantined, Some(quarantined));
     assert_eq!(rows, (true, false));
+}
+
+#[tokio::test]
+async fn the_data_is_one_instances_until_it_is_restored_by_hand() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dump");
+    let store = open_sled(dir.path());
+    store.claim("0123456789ab").await.unwrap();
+    store.claim("0123456789ab").await.unwrap();
+    let refused = store.claim("ba9876543210").await.unwrap_err();
+    let told = refused.to_string();
+    for part in ["of the instance 0123456789ab", "that of ba9876543210", "put the file of 0123456789ab back"] {
+        assert!(told.contains(part), "{told}");
+    }
+    store.backup().await.unwrap();
+    put(&store, Table::Keys, b"new", b"1").await;
+    store.dump(&file, &[]).await.unwrap();
+    store.close().await.unwrap();
+    // Damage makes it nobody else's.
+    fs::write(dir.path().join("db/db"), b"").unwrap();
+    let opened = Store::open(dir.path(), options()).unwrap();
+    assert!(opened.recovery.is_some());
+    assert!(matches!(opened.store.claim("ba9876543210").await, Err(StoreError::OtherInstance { .. })));
+    opened.store.close().await.unwrap();
+    // On another machine, or where the file is lost for good.
+    restore(dir.path(), &file, &[]).unwrap();
+    let store = open_sled(dir.path());
+    store.claim("ba9876543210").await.unwrap();
+    assert!(matches!(store.claim("0123456789ab").await, Err(StoreError::OtherInstance { .. })));
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn data_that_went_back_says_so_until_that_is_settled() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dump");
+    let settle = async |store: &Store| {
+        let mut batch = Batch::new();
+        batch.settle_going_back();
+        store.commit(batch, Durability::Power).await.unwrap();
+        assert!(!store.went_back().await.unwrap());
+        store.close().await.unwrap();
+    };
+    let store = open_sled(dir.path());
+    assert!(!store.went_back().await.unwrap());
+    store.backup().await.unwrap();
+    store.dump(&file, &[]).await.unwrap();
+    store.close().await.unwrap();
+
+    // Nothing is lost: what it has was carried over.
+    recovery_file::RecoveryFile::in_dir(dir.path()).record_failure("a page was wrong");
+    let opened = Store::open(dir.path(), options()).unwrap();
+    assert_eq!(opened.recovery.unwrap().lost, Some(0));
+    assert!(!opened.store.went_back().await.unwrap());
+    put(&opened.store, Table::Keys, b"new", b"1").await;
+    opened.store.close().await.unwrap();
+
+    fs::write(dir.path().join("db/db"), b"").unwrap();
+    let opened = Store::open(dir.path(), options()).unwrap();
+    assert_ne!(opened.recovery.unwrap().lost, Some(0));
+    opened.store.close().await.unwrap();
+    let store = open_sled(dir.path());
+    assert!(store.went_back().await.unwrap(), "also at the start after that");
+    settle(&store).await;
+    restore(dir.path(), &file, &[]).unwrap();
+    let store = open_sled(dir.path());
+    assert!(store.went_back().await.unwrap());
+    settle(&store).await;
 }
 
 #[tokio::test]

@@ -181,7 +181,7 @@ pub(super) async fn create(
 ) -> Result<Response, Error> {
     let (wanted, _text): (WantedKey, _) = body::json(&app, &headers, body).await?;
     let (kind, limit) = (wanted.kind.unwrap_or(IntegrationKind::Live), app.config.world.max_keys);
-    let made = app.worlds.keys().create(&owner, &wanted.name, kind, limit).await?;
+    let made = app.worlds.keys().create(&owner, &wanted.name, kind, limit, |owner| app.keys.is_active(owner)).await?;
     Ok(with_secret(&made))
 }
 

@@ -119,8 +119,14 @@ impl Asking {
 
 pub(super) fn routes() -> Routes {
     let example = json!({"name": "shop"});
-    let failures =
-        [Code::UnknownProfile, Code::ProfileInUse, Code::ProfileLimit, Code::DiskNearlyFull, Code::StoreBusy];
+    let failures = [
+        Code::UnknownProfile,
+        Code::ProfileInUse,
+        Code::ProfileLimit,
+        Code::Conflict,
+        Code::DiskNearlyFull,
+        Code::StoreBusy,
+    ];
     Routes::new("Profiles")
         .get(
             "/profiles",
@@ -145,7 +151,7 @@ pub(super) fn routes() -> Routes {
             Operation::new("get_profile", "Look at a profile", OF_ONE)
                 .about("Its versions, and what the newest one holds: hosts, origins, numbers and sizes, and no values.")
                 .writes::<ProfileDetail>("The profile.")
-                .fails(&[Code::UnknownProfile]),
+                .fails(&[Code::UnknownProfile, Code::Conflict]),
         )
         .put(
             "/profiles/{name}",
@@ -188,7 +194,7 @@ pub(super) fn routes() -> Routes {
                 .reads_bytes("application/octet-stream")
                 .writes::<ProfileView>("The profile.")
                 .fails(&failures)
-                .fails(&[Code::InvalidBody, Code::Conflict]),
+                .fails(&[Code::InvalidBody]),
         )
 }
 

@@ -105,8 +105,9 @@ pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<S
         let message = "this is the last operator's key: make another before you revoke it".to_owned();
         return Err(Error::Conflict { message });
     }
-    let record = app.keys.revoke(&id).await.map_err(warmpool_keys::Error::from)?;
-    tracing::info!(key = %record.id, "a key was revoked in the console");
+    let revoked = app.keys.revoke_with(app.worlds.keys(), &id).await;
+    let (record, ended) = revoked.map_err(warmpool_keys::Error::from)?;
+    tracing::info!(key = %record.id, integration_keys = ended.len(), "a key was revoked in the console");
     Ok(json_reply(StatusCode::OK, &view(&app, &record, None)))
 }
 
