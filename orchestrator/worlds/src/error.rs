@@ -99,6 +99,13 @@ impl Fault for Error {
     }
 }
 
+impl Error {
+    /// Whether the same call may succeed later: the store is busy, or the disk is nearly full.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.code(), Code::StoreBusy | Code::DiskNearlyFull)
+    }
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         Self::Service(error.into())

@@ -11,7 +11,8 @@
 //! | `follow`      | following a world until its end |
 //! | `queue`       | the worlds that wait; `world_queue` says which is next |
 //! | `usage`       | how much the worlds of each service key take on the disk, and how many patients it has |
-//! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
+//! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer, `render_clock` limits its time, and `render_error` says why it failed |
+//! | `room`        | waiting for the store and for room on the disk |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `viewer`      | the URLs of viewers |
 //! | `forget`      | deleting worlds and patients, and limits of time; `export` gives a patient's data away |
@@ -55,7 +56,10 @@ mod patient;
 mod queue;
 mod record;
 mod render;
+mod render_clock;
+mod render_error;
 mod request;
+mod room;
 mod scene;
 #[cfg(test)]
 mod tests;

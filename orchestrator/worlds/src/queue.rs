@@ -7,7 +7,8 @@ use tokio::time::sleep;
 
 use super::patient::Patient;
 use super::record::{Content, WorldRecord};
-use super::render::{RenderError, Renderer, remove_left};
+use super::render::{Renderer, remove_left};
+use super::render_error::RenderError;
 use super::{LiveWorld, Worlds};
 use crate::Error;
 use warmpool_api::world::{Failure, Status};
@@ -22,8 +23,8 @@ use warmpool_store::{Batch, Durability, KeyRange, StoreError, Table};
 const TRIES: usize = 2;
 /// Rows read at a time.
 const PAGE: usize = 256;
-/// Time between two tries to reach a container runtime that does not answer.
-const RUNTIME_RETRY: Duration = Duration::from_secs(5);
+/// Time between two tries to reach a container runtime, or a store, that does not answer.
+const RETRY: Duration = Duration::from_secs(5);
 
 impl Worlds {
     /// Takes up the worlds that an earlier process left unfinished, oldest first.
@@ -75,7 +76,7 @@ impl Worlds {
             tracing::debug!(%error, "cannot look for renderers of an earlier process");
             tokio::select! {
                 () = self.shared.drain.reached(Phase::Draining) => return,
-                () = sleep(RUNTIME_RETRY) => {}
+                () = sleep(RETRY) => {}
             }
         }
         let worlds = self.clone();
@@ -109,6 +110,12 @@ impl Worlds {
     pub(super) async fn render_in_turn(&self) {
         let mut spare = self.spare().await;
         loop {
+            // What waits keeps its place in the queue: its turn would be lost on a store that takes nothing.
+            tokio::select! {
+                biased;
+                () = self.shared.drain.reached(Phase::Draining) => return,
+                () = self.wait_for_room() => {}
+            }
             let Some(live) = self.next() else {
                 tokio::select! {
                     () = self.shared.drain.reached(Phase::Draining) => return,
@@ -150,17 +157,11 @@ impl Worlds {
         let mut content = Content::default();
         let outcome = loop {
             tries += 1;
-            let patient = match self.patient(&record).await {
-                Ok(patient) => patient,
-                Err(error) => break Err(error.into()),
-            };
-            // An earlier try has kept its own: what was uploaded is gone by then.
-            content = live.record().open(&patient.cipher);
-            let rendered = contained(self.render(live, &patient.cipher, &mut content, spare.take())).await;
+            let rendered = contained(self.attempt(live, &mut content, &mut spare)).await;
             match rendered.unwrap_or_else(|panicked| Err(Error::internal(panicked).into())) {
-                Err(RenderError::Runtime(error)) if !error.has_no_renderer() => {
-                    tracing::warn!(world = %id, %error, "waiting for the container runtime");
-                    sleep(RUNTIME_RETRY).await;
+                Err(error) if error.is_waited_for() => {
+                    tracing::warn!(world = %id, %error, "a world waits for the container runtime, or for the store");
+                    sleep(RETRY).await;
                     tries -= 1;
                 }
                 Err(error) if error.may_pass() && tries < TRIES => {
@@ -180,6 +181,20 @@ impl Worlds {
             tracing::info!(world = %id, seconds = begun.elapsed().as_secs(), "rendered");
         }
         self.finish(live, &content, failure).await;
+    }
+
+    /// One try to make a world, in `spare` where one waits.
+    async fn attempt(
+        &self,
+        live: &LiveWorld,
+        content: &mut Content,
+        spare: &mut Option<Renderer>,
+    ) -> Result<(), RenderError> {
+        let record = live.record();
+        let patient = self.patiently(&record.world_id, || self.patient(&record)).await?;
+        // An earlier try has kept its own: what was uploaded is gone by then.
+        *content = record.open(&patient.cipher);
+        self.render(live, &patient.cipher, content, spare.take()).await
     }
 
     pub(super) async fn patient(&self, record: &WorldRecord) -> Result<Patient, Error> {
@@ -244,7 +259,8 @@ impl Worlds {
 
     /// Writes how a world ended, however long the store takes, and lets it go.
     async fn finish(&self, live: &LiveWorld, content: &Content, failure: Option<Failure>) {
-        let patient = self.shared.patients.find(&live.record().patient).await.ok().flatten();
+        let WorldRecord { world_id, patient, .. } = live.record();
+        let patient = self.patiently(&world_id, || self.shared.patients.find(&patient)).await.ok().flatten();
         let text = patient.map(|patient| patient.cipher.encrypt_json(content));
         let _alone = live.writing.lock().await;
         let mut ended = ended(live, failure);

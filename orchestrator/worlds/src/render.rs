@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 use warmpool_core::cipher::Cipher;
-use warmpool_core::error::{Fault as _, ServiceError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,12 +14,15 @@ use tokio::time::{Instant, sleep, timeout};
 use super::attachment::normalise;
 use super::files::PICTURES;
 use super::record::{Content, WorldRecord, picture_file, upload_file};
+use super::render_clock::RenderClock;
+use super::render_error::RenderError;
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
 use crate::Error;
-use warmpool_api::world::{Direction, Failure, ItemKind, Placement};
+use warmpool_api::world::{Direction, ItemKind, Placement};
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
+use warmpool_core::ids::WorldId;
 use warmpool_keys::IntegrationKind;
 use warmpool_runtime::{ContainerState, RendererId, RendererPipes, Runtime, RuntimeError};
 
@@ -58,56 +60,6 @@ pub(super) fn remove(runtime: Runtime, drain: &Drain, container: RendererId) {
             pause = (pause * 2).min(REMOVE_BACKOFF_MAX);
         }
     });
-}
-
-/// Why a scene was not rendered.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RenderError {
-    /// The container did not start, or cannot be spoken to.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// The renderer ended, or said what makes no sense.
-    #[error("the renderer {0}")]
-    Crashed(String),
-    /// The renderer's container ran out of memory.
-    #[error("the scene needs more memory than a renderer has (`world.memory`)")]
-    OutOfMemory,
-    /// The renderer refused the job.
-    #[error("the renderer: {0}")]
-    Refused(String),
-    /// An attachment cannot be used.
-    #[error("`{field}` {problem}")]
-    Attachment { field: String, problem: String },
-    /// It took too long.
-    #[error("the scene was not ready within {} seconds (`world.render_timeout`)", .0.as_secs())]
-    Slow(Duration),
-    /// The store or the disk.
-    #[error(transparent)]
-    Store(#[from] Error),
-    /// The daemon cannot serve now.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-}
-
-impl RenderError {
-    /// Whether another try may well do better.
-    pub(super) const fn may_pass(&self) -> bool {
-        matches!(self, Self::Crashed(_))
-    }
-
-    /// What a client may know of it.
-    pub(super) fn failure(&self) -> Failure {
-        let (code, message) = match self {
-            Self::Attachment { .. } => ("attachment_refused", self.to_string()),
-            Self::Slow(_) => ("render_timeout", self.to_string()),
-            Self::OutOfMemory => ("renderer_out_of_memory", self.to_string()),
-            Self::Crashed(_) | Self::Refused(_) => ("render_failed", "the scene could not be rendered".to_owned()),
-            Self::Runtime(_) => ("renderer_not_starting", "no renderer could be started".to_owned()),
-            Self::Store(error) => (error.code().as_str(), error.to_string()),
-            Self::Service(error) => (error.code().as_str(), error.to_string()),
-        };
-        Failure { code: code.to_owned(), message }
-    }
 }
 
 impl Renderer {
@@ -180,7 +132,12 @@ impl Worlds {
         renderer: Option<Renderer>,
     ) -> Result<(), RenderError> {
         let limit = self.shared.config.world.render_timeout;
-        timeout(limit, self.try_render(live, cipher, content, renderer)).await.unwrap_or(Err(RenderError::Slow(limit)))
+        let clock = RenderClock::start(limit);
+        tokio::select! {
+            biased;
+            rendered = self.try_render(live, cipher, content, renderer, &clock) => rendered,
+            () = clock.run_out() => Err(RenderError::Slow(limit)),
+        }
     }
 
     async fn try_render(
@@ -189,8 +146,9 @@ impl Worlds {
         cipher: &Cipher,
         content: &mut Content,
         renderer: Option<Renderer>,
+        clock: &RenderClock,
     ) -> Result<(), RenderError> {
-        self.prepare(live, cipher, content).await?;
+        self.prepare(live, cipher, content, clock).await?;
         let record = live.record();
         let pictures = self.pictures(live, cipher, content).await?;
         // The patient's reference is a keyed hash already; another hash keeps it out of the container.
@@ -231,7 +189,8 @@ impl Worlds {
                 SceneEvent::Progress(fraction) => live.progress(fraction),
                 SceneEvent::File { name, bytes } => {
                     let name = picture_name(&name, &bytes)?;
-                    self.shared.files.put(cipher, &record.world_id, name, bytes).await?;
+                    let put = || self.shared.files.put(cipher, &record.world_id, name, bytes.clone());
+                    clock.stand_still(self.patiently(&record.world_id, put)).await?;
                     made.push(name);
                     if made.contains(&"preview.jpg") && made.contains(&"thumbnail.jpg") {
                         live.change(|record| record.preview = true);
@@ -240,7 +199,7 @@ impl Worlds {
                 SceneEvent::Hotspots(found) => {
                     place(content, &found);
                     // The viewer of the preview faces a familiar thing, and draws the pictures on their frames.
-                    self.keep_content(live, content).await?;
+                    self.keep_patiently(live, content, clock).await?;
                     hotspots = Some(());
                 }
                 SceneEvent::Error(message) => return Err(RenderError::Refused(message)),
@@ -255,8 +214,20 @@ impl Worlds {
         }
     }
 
+    /// Keeps the present content of a world, however long the store takes.
+    async fn keep_patiently(&self, live: &LiveWorld, content: &Content, clock: &RenderClock) -> Result<(), Error> {
+        let world = live.record().world_id;
+        clock.stand_still(self.patiently(&world, || self.keep_content(live, content))).await
+    }
+
     /// Fetches what is to be fetched, and writes every picture anew.
-    async fn prepare(&self, live: &LiveWorld, cipher: &Cipher, content: &mut Content) -> Result<(), RenderError> {
+    async fn prepare(
+        &self,
+        live: &LiveWorld,
+        cipher: &Cipher,
+        content: &mut Content,
+        clock: &RenderClock,
+    ) -> Result<(), RenderError> {
         let WorldRecord { world_id: world, owner, .. } = live.record();
         let limits = self.picture_limits();
         for number in 0..content.items.len() {
@@ -266,36 +237,56 @@ impl Worlds {
             if item.file.as_deref() == Some(name.as_str()) {
                 continue;
             }
-            let bytes = match (&item.file, &item.url) {
-                (Some(upload), _) => self.shared.files.get(cipher, &world, upload).await?,
-                (None, Some(url)) => {
-                    let url = url.parse().map_err(|_| refused("has an address that cannot be read".to_owned()))?;
-                    self.shared
-                        .fetcher
-                        .fetch(&url, &owner)
-                        .await
-                        .map_err(|error| refused(format!("cannot be fetched: {error}")))?
-                }
-                (None, None) => continue,
-            };
-            // One at a time, and none after another that nobody waits for any more: the place goes to the work.
-            let alone = Arc::clone(&self.shared.decoding).lock_owned().await;
-            let picture = blocking(move || {
-                let picture = normalise(&bytes, limits);
-                drop(alone);
-                Ok(picture)
-            })
-            .await?;
-            let picture = picture.map_err(|error| refused(error.to_string()))?;
-            self.shared.files.put(cipher, &world, &name, picture).await?;
+            if !self.was_prepared(cipher, &world, item.file.as_deref(), &name).await? {
+                let bytes = match (&item.file, &item.url) {
+                    (Some(upload), _) => self.shared.files.get(cipher, &world, upload).await?,
+                    (None, Some(url)) => {
+                        let url = url.parse().map_err(|_| refused("has an address that cannot be read".to_owned()))?;
+                        self.shared
+                            .fetcher
+                            .fetch(&url, &owner)
+                            .await
+                            .map_err(|error| refused(format!("cannot be fetched: {error}")))?
+                    }
+                    (None, None) => continue,
+                };
+                // One at a time, and none after another that nobody waits for any more: the place goes to the work.
+                let alone = Arc::clone(&self.shared.decoding).lock_owned().await;
+                let picture = blocking(move || {
+                    let picture = normalise(&bytes, limits);
+                    drop(alone);
+                    Ok(picture)
+                })
+                .await?;
+                let picture = picture.map_err(|error| refused(error.to_string()))?;
+                let put = || self.shared.files.put(cipher, &world, &name, picture.clone());
+                clock.stand_still(self.patiently(&world, put)).await?;
+            }
             if let Some(item) = content.items.get_mut(number) {
                 item.file = Some(name);
             }
             // Before what was sent goes: another try, or another process, looks for what the record names.
-            self.keep_content(live, content).await?;
+            self.keep_patiently(live, content, clock).await?;
             self.shared.files.remove(&world, &upload_file(number)).await?;
         }
         Ok(())
+    }
+
+    /// Whether an item's picture was written anew, although the record does not say so. A record that comes from a backup is older than
+    /// the files: what was sent is gone since, and what was fetched may not be there to be fetched again.
+    async fn was_prepared(
+        &self,
+        cipher: &Cipher,
+        world: &WorldId,
+        sent: Option<&str>,
+        picture: &str,
+    ) -> Result<bool, Error> {
+        let has = async |name: &str| Ok::<_, Error>(self.shared.files.find(cipher, world, name).await?.is_some());
+        Ok(has(picture).await?
+            && match sent {
+                Some(sent) => !has(sent).await?,
+                None => true,
+            })
     }
 
     async fn pictures(

@@ -1,5 +1,7 @@
 //! Worlds without a renderer: no engine answers, so what is begun goes on for as long as nobody ends it.
 
+mod scarce;
+
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,7 +10,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::render::{RenderError, Renderer};
+use super::render::Renderer;
+use super::render_error::RenderError;
 use super::*;
 use warmpool_api::integration::RequestView;
 use warmpool_api::world::{Direction, Placement, Status};
@@ -59,7 +62,7 @@ impl Service {
 
     async fn key_of(&self, owner: &str, name: &str) -> IntegrationKey {
         let keys = self.worlds.keys();
-        keys.create(&owner.parse().unwrap(), name, IntegrationKind::Live, 9).await.unwrap().record
+        keys.create(&owner.parse().unwrap(), name, IntegrationKind::Live, 9, |_| true).await.unwrap().record
     }
 
     async fn generate(&self, key: &IntegrationKey, variation: usize) -> Result<WorldRecord, Error> {
@@ -509,7 +512,8 @@ async fn a_world_is_made_and_logged_although_its_client_left() {
 async fn requests_without_a_key_that_works_take_no_room_on_the_disk() {
     let service = Service::new(&[("WARMPOOL_WORLD_KEEP_UNPROVEN", "50")]).await;
     let key = service.key("ward").await;
-    let revoked = service.worlds.keys().create(&key.details.owner, "old", IntegrationKind::Live, 9).await.unwrap();
+    let revoked =
+        service.worlds.keys().create(&key.details.owner, "old", IntegrationKind::Live, 9, |_| true).await.unwrap();
     service.worlds.keys().revoke(&revoked.record.id).await.unwrap();
     let log = service.worlds.log();
     let query = RequestQuery { owner: Some(key.details.owner.clone()), ..RequestQuery::default() };
