@@ -6,6 +6,8 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, group};
 
+use crate::task_durability::endless;
+
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
         quick: [filters_orders_and_pages, bad_parameters_are_named],
@@ -14,6 +16,7 @@ pub(crate) fn group() -> Group {
             results_come_as_lines_and_tables,
             artifacts_are_files,
             the_oldest_tasks_are_forgotten,
+            a_key_gives_way_to_itself_alone,
         ],
     )
 }
@@ -292,6 +295,47 @@ async fn the_oldest_tasks_are_forgotten(stage: Stage) -> Result<()> {
     api.get(&format!("/lam/tasks/{}", made[0])).await?.fault(404)?;
     let folders = std::fs::read_dir(daemon.data_dir().join("tasks"))?.count();
     ensure!(folders == 2, "the files of a forgotten task go with it: {folders}");
+    daemon.warm().await?;
+    daemon.assert_idle().await
+}
+
+async fn a_key_gives_way_to_itself_alone(stage: Stage) -> Result<()> {
+    let settings = Settings::new().set("TASKS_KEEP_SIZE", "1MiB").set("TASKS_KEEP_SIZE_PER_KEY", "48KiB");
+    let daemon = Daemon::start(settings).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let other = api.with_key(daemon.cli_ok(&["key", "create", "other"]).await?.trim().to_owned());
+    // Results of this length are a file.
+    let long = |length: usize| heading(&format!("data:text/html,<h1>{}</h1>", "x".repeat(length)));
+    let theirs = id(&finished(&other, "/lam/extract", long(20_000)).await?)?;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(id(&finished(&api, "/lam/extract", long(20_000)).await?)?);
+    }
+    let left = ids(&list(&api, "sort_order=ascend").await?)?;
+    ensure!(left == made[1..], "two of them are as much as a key may keep: {left:?} of {made:?}");
+    api.get(&format!("/lam/tasks/{}", made[0])).await?.fault(404)?;
+    let more = finished(&api, "/lam/extract", long(55_000)).await?;
+    ensure!(more["status"] == "failure" && more["error"]["code"] == "task_limit", "{more}");
+    for (api, id) in [(&api, &made[1]), (&api, &made[2]), (&other, &theirs)] {
+        ensure!(task(api, id).await?["output"][0]["title"].is_string(), "nothing gives way in vain, or to another key");
+    }
+
+    let removal = |id: &str| format!("/lam/tasks/{id}?forget=true");
+    let removed = api.delete(&removal(&made[1])).await?.ok()?;
+    ensure!(removed["taskId"] == made[1] && removed["alreadyEnded"] == true, "{removed}");
+    let fault = api.delete(&removal(&made[1])).await?.fault(404)?;
+    ensure!(fault.code == "unknown_task", "{fault:?}");
+    api.delete(&removal(&theirs)).await?.fault(404)?;
+    let folders: Vec<_> = std::fs::read_dir(daemon.data_dir().join("tasks"))?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<Result<_>>()?;
+    ensure!(folders.len() == 2 && folders.contains(&made[2]) && folders.contains(&theirs), "{folders:?}");
+    let open = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
+    let fault = api.delete(&removal(&open)).await?.fault(409)?;
+    ensure!(fault.code == "conflict" && fault.message.contains("cancel it first"), "{fault:?}");
+    for call in [format!("/lam/tasks/{open}"), removal(&open)] {
+        api.delete(&call).await?.ok()?;
+    }
     daemon.warm().await?;
     daemon.assert_idle().await
 }

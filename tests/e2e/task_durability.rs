@@ -281,7 +281,10 @@ async fn the_command_line_runs_tasks(stage: Stage) -> Result<()> {
     eventually!("it is shown as cancelled", 5, run(&["tasks", "show", &id(&left)?]).await?.0 == Some(2))?;
     let (code, again, problem) = run(&["tasks", "cancel", &id(&left)?]).await?;
     ensure!(code == Some(0) && again["alreadyEnded"] == true && problem.contains("had ended already"), "{problem}");
-    ensure!(ran["title"] == "A visit" && ran["page"] == format!("{site}/form") && ran["keyId"].is_string(), "{ran}");
+    let (code, _, problem) = run(&["tasks", "delete", &id(&left)?]).await?;
+    ensure!(code == Some(0) && problem.contains("is deleted"), "{code:?} {problem}");
+    ensure!(run(&["tasks", "show", &id(&left)?]).await?.0 == Some(65), "it is gone");
+    ensure!(ran["title"] == "A visit" && ran["page"] == "{{input.site}}/form" && ran["keyId"].is_string(), "{ran}");
 
     // A fleet of a table, and what came of it.
     let work =

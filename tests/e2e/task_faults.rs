@@ -238,6 +238,15 @@ async fn secrets_stay_secret(stage: Stage) -> Result<()> {
     let task = fails(&api, "/lam/run", &body, "invalid_result").await?;
     let said = task["error"]["message"].as_str().context("message")?;
     ensure!(said.contains("[secret]") && !said.contains("sesame"), "{task:#}");
+    // A session's record lists the hosts that were refused.
+    let steps = json!([{"type": "navigate", "url": "http://{{secret.host}}/"}]);
+    let body = json!({"steps": steps, "secrets": {"host": "10.255.255.1"}});
+    let task = fails(&api, "/lam/run", &body, "refused_by_policy").await?;
+    let session = task["sessionId"].as_str().context("sessionId")?;
+    let record = api.get(&format!("/sessions/{session}")).await?.ok()?;
+    let refused = record["egress"]["refused"].as_array().context("refused")?;
+    ensure!(refused.iter().any(|row| row["host"] == "[secret]"), "{record:#}");
+    ensure!([&task, &record].iter().all(|told| !told.to_string().contains("10.255.255.1")), "{task:#} {record:#}");
     Ok(())
 }
 

@@ -140,7 +140,7 @@ pub struct TaskCounts {
     pub kept: usize,
     /// How many are carried out at once.
     pub workers: usize,
-    /// How many may wait.
+    /// How many may wait before those of keys that have their share are refused.
     pub queue_length: usize,
 }
 

@@ -84,7 +84,8 @@ impl Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskError {
     /// For programs: the code of the failure, or one of `interrupted`, `no_worker`, `items_failed`,
-    /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
+    /// `stopped`, `internal`; or, of a task that waits, `disk_nearly_full`, `store_busy`, or the error for which it got no
+    /// session, such as `profile_in_use`.
     pub code: String,
     /// For people.
     pub message: String,

@@ -16,9 +16,10 @@ use warmpool_core::metadata::Label;
 use super::arguments::{ResultArguments, Service};
 use super::error::ClientError;
 use super::http::{Caller, broken, read_lines, save};
+use super::kept::delete;
 use super::list::ListArguments;
 use super::naming::SetBy;
-use super::output::{for_people, print, stdout, write};
+use super::output::{for_people, note, print, stdout, write};
 use super::submit::follow;
 use super::{show, values};
 use crate::exit::Exit;
@@ -74,6 +75,8 @@ pub enum TasksCommand {
     },
     /// Stop a task.
     Cancel(TaskReference),
+    /// Delete a task that has ended, with its results, items and files.
+    Delete(TaskReference),
     /// Try again what failed of a task, as a new task.
     Retry {
         /// Print the new task and leave it.
@@ -202,10 +205,11 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
             let answer: Value = Caller::new(&task.service)?.json(Method::DELETE, &task.path(""), None).await?;
             let task = view(&answer)?;
             if task.already_ended {
-                eprintln!("the task had ended already: {}", task.status);
+                note(format_args!("the task had ended already: {}", task.status));
             }
             print(&answer);
         }
+        TasksCommand::Delete(task) => delete(&task.service, &task.path("?forget=true"), "the task").await?,
         TasksCommand::Retry { detach, result, task } => {
             let caller = Caller::new(&task.service)?;
             return follow(&caller, &task.path("/retry"), &json!({}), detach, HeaderMap::new(), &result).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::task::Share;
 use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
 use warmpool_store::StoreError;
 
@@ -35,11 +36,28 @@ pub enum Error {
     /// An idempotency key came again with another body.
     #[error("this Idempotency-Key came with another request before: use a new one for a new task")]
     KeyReused,
-    /// As many tasks wait as may.
-    #[error("{length} tasks wait already: try again later, or raise `tasks.queue_length`")]
+    /// As many tasks wait as may, and of these the key has its share.
+    #[error(
+        "{waiting} tasks wait already, and {own} of this key are its share of them: try again later, or raise \
+         `tasks.queue_length`"
+    )]
     TaskQueueFull {
-        /// `tasks.queue_length`.
-        length: usize,
+        /// How many tasks wait.
+        waiting: usize,
+        /// How many of them are this key's.
+        own: usize,
+    },
+    /// There is no room for more of what tasks keep.
+    #[error(
+        "{share} may keep {limit} bytes, and this is more, also without the oldest that have ended: keep less, let those end that \
+         run, or raise `{}`",
+        share.setting()
+    )]
+    TaskLimit {
+        /// Whose tasks.
+        share: Share,
+        /// The limit, in bytes.
+        limit: u64,
     },
     /// The store did not answer in time, and may still take the task.
     #[error(
@@ -89,6 +107,7 @@ impl Fault for Error {
             Self::UnknownArtifact { .. } => Code::UnknownArtifact,
             Self::KeyReused => Code::IdempotencyKeyReused,
             Self::TaskQueueFull { .. } => Code::TaskQueueFull,
+            Self::TaskLimit { .. } => Code::TaskLimit,
             Self::OutcomeUnknown { .. } => Code::OutcomeUnknown,
             Self::TaskStopping { .. } => Code::TaskStopping,
             Self::Conflict { .. } => Code::Conflict,

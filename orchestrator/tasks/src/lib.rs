@@ -29,13 +29,25 @@
 //!
 //! *Secrets* are encrypted (ChaCha20-Poly1305) with a key derived from the instance's secret and the task's id, deleted
 //! with the task's end, and never part of specification or record. The player fills them in at the last moment and takes
-//! them out of all that leaves, however they are percent-encoded or escaped in JSON there (`script::template`). An HMAC tells whether an idempotency key came with the same request, so that nobody can
-//! guess anything from what is stored.
+//! them out of all that leaves, in whichever form they are there (`script::template`), and out of what its session keeps and tells. What
+//! may have one is cut after that. An HMAC tells whether an idempotency key came with the same request, so that nobody can guess anything
+//! from what is stored.
 //!
-//! *Fairness.* Tasks hold at most `tasks.workers` workers, first come, first served; a fleet asks the pool only while no
+//! *Fairness.* Tasks hold at most `tasks.workers` workers. Each has a turn (`task::turns`), which goes to the key that has the fewest,
+//! then to the one whose last turn was the longest ago, then to the first to come; a fleet asks the pool only while no
 //! client waits. A runner of a fleet keeps its worker from item to item. Between two items, also while it pauses to spare
 //! a host, it gives the worker back: at once when a client waits and the pool is full, and after two seconds when another
-//! task waits.
+//! task would have the turn.
+//!
+//! A task that its own key keeps from a session, by `session.max_per_key` or by a profile that another session writes, is passed over
+//! in the queue until that is over, however long: nothing has begun, and no turn waits with it. Where that comes to light with the turn
+//! in hand, the task gives it back and is queued again, an item of a fleet without an attempt. A task that gets no session
+//! because the pool is short asks for ten minutes, and meanwhile gives the turn to others who come before it. It keeps the turn only while
+//! nobody can have a session.
+//!
+//! *The queue.* It is bounded by `tasks.queue_length`, beyond which only keys are refused that have their share of it: the length
+//! divided by the number of keys that have something in it. A queue of callers can throw one out for another, but here each
+//! was told that its task is kept. A limit for each key alone would be either too small for the only key or too large for three.
 //!
 //! *What lies between two items of a fleet.* A used worker is destroyed and never reused by another owner. A fleet is one
 //! owner, one key's one request, so the boundary between its items may be the browser's own: a context

@@ -20,6 +20,7 @@ use url::Url;
 
 pub use monitor::PersonAct;
 
+use crate::hiding::{Hide, Hiding};
 use crate::worker::Worker;
 use client::Client;
 use history::History;
@@ -98,15 +99,17 @@ impl Captchas {
         let history = Arc::new(Mutex::new(History::new(before)));
         let waiting = Arc::new(watch::Sender::new(None));
         let (acts, to_do) = mpsc::channel(1);
+        let hiding = Hiding::default();
         let following = CaptchaMonitor {
             shared: Arc::clone(&self.0),
             worker,
             facts,
             history: Arc::clone(&history),
             waiting: Arc::clone(&waiting),
+            hiding: hiding.clone(),
         };
         tokio::spawn(stop.clone().run_until_cancelled_owned(following.run(to_do)));
-        SessionCaptchas { history, waiting, acts, _following: Some(stop.drop_guard()) }
+        SessionCaptchas { history, waiting, acts, hiding, _following: Some(stop.drop_guard()) }
     }
 }
 
@@ -133,6 +136,7 @@ pub struct SessionCaptchas {
     history: Arc<Mutex<History>>,
     waiting: Arc<watch::Sender<Option<WaitingCaptcha>>>,
     acts: mpsc::Sender<PersonAct>,
+    hiding: Hiding,
     _following: Option<DropGuard>,
 }
 
@@ -143,8 +147,14 @@ impl SessionCaptchas {
             history: Arc::default(),
             waiting: Arc::new(watch::Sender::new(None)),
             acts: mpsc::channel(1).0,
+            hiding: Hiding::default(),
             _following: None,
         }
+    }
+
+    /// Takes out of what is told of their pages what may not be. The first one holds.
+    pub fn hide(&self, hide: Hide) {
+        self.hiding.begin(hide);
     }
 
     /// The challenge that waits now.

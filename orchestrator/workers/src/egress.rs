@@ -46,6 +46,7 @@ pub use outcomes::Outcomes;
 pub use upstreams::{Location, Upstreams};
 
 use crate::Error;
+use crate::hiding::Hide;
 use crate::worker::Worker;
 use traffic::Traffic;
 use upstreams::{ChosenUpstream, Upstream};
@@ -210,6 +211,11 @@ impl Egress {
             Route::Upstream { chosen, .. } => chosen.as_ref().map(ChosenUpstream::shown),
             Route::Direct | Route::Client(_) | Route::Closed => None,
         }
+    }
+
+    /// Takes out of the hosts that it lists what may not be told. The first one holds.
+    pub fn hide(&self, hide: Hide) {
+        self.shared.traffic.hiding.begin(hide);
     }
 
     /// The traffic so far.

@@ -7,6 +7,7 @@
 //! | [`egress`] | every connection of a worker's browser to a site, judged and dialled by the daemon |
 //! | [`captcha`] | the CAPTCHAs that sites show, and who solves them |
 //! | [`ads`] | the rules by which sessions block ads |
+//! | `hiding` | what the record and the messages of a session may not tell |
 //! | `error` | [`Error`] |
 //!
 //! It may use `warmpool-api`, `-config`, `-core`, `-dial`, `-extensions`, `-keys`, `-protocol` and `-runtime`, and knows no session.
@@ -48,7 +49,9 @@ pub mod ads;
 pub mod captcha;
 pub mod egress;
 mod error;
+mod hiding;
 pub mod pool;
 pub mod worker;
 
 pub use error::Error;
+pub use hiding::Hide;

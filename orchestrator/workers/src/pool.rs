@@ -20,6 +20,8 @@ mod readiness;
 mod reconcile;
 mod rejections;
 mod state;
+#[cfg(any(test, feature = "testing"))]
+mod testing;
 mod trusted;
 
 use std::collections::BTreeMap;
@@ -181,6 +183,11 @@ impl Pool {
         self.lock().waiters.len()
     }
 
+    /// How many workers a key has or waits for, which `session.max_per_key` limits.
+    pub fn held_by(&self, owner: &KeyId) -> usize {
+        self.lock().held_by(owner)
+    }
+
     /// Whether nobody has a worker or waits for one.
     pub fn is_idle(&self) -> bool {
         let state = self.lock();
@@ -243,8 +250,8 @@ impl Pool {
     }
 
     /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone, also those of starts
-    /// whose answer was lost.
-    pub async fn close(&self) {
+    /// whose answer was lost. `knows_sessions` says that no session of an earlier process may have a container that is in no table.
+    pub async fn close(&self, knows_sessions: bool) {
         self.stop_leasing();
         let unowned = self.lock().unowned();
         for id in unowned {
@@ -252,9 +259,12 @@ impl Pool {
         }
         loop {
             let emptied = self.parts.changed.notified();
-            if self.lock().workers.is_empty() {
-                // Before the first look at the runtime its containers may be those of sessions.
-                if self.runtime_up() {
+            let (is_empty, is_away) = {
+                let state = self.lock();
+                (state.workers.is_empty(), state.runtime_is_away())
+            };
+            if is_empty {
+                if knows_sessions && !is_away {
                     self.reconcile().await;
                 }
                 return;
@@ -385,5 +395,26 @@ impl Pool {
         let store = Store::memory();
         let extensions = Extensions::none(config.extensions.clone(), data.path(), store);
         (Self::new(config, instance, runtime, Drain::default(), extensions), data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn containers_are_nobodys_once_no_session_is_looked_for() {
+        let (pool, data) = Pool::without_engine();
+        let engine = UnixListener::bind(data.path().join("no-engine.sock")).unwrap();
+        tokio::select! {
+            () = pool.close(false) => {}
+            asked = engine.accept() => panic!("they may be those of sessions: {asked:?}"),
+        }
+        tokio::select! {
+            () = pool.close(true) => panic!("nobody looked for what an earlier process left"),
+            asked = engine.accept() => drop(asked.unwrap()),
+        }
     }
 }

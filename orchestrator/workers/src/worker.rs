@@ -231,6 +231,16 @@ impl Worker {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Worker {
+    /// A worker that counts as alive, and whose agent nobody is.
+    pub(crate) fn nobody(key: PoolKey) -> Arc<Self> {
+        let address = warmpool_runtime::AgentAddress::Tcp(([127, 0, 0, 1], 1).into());
+        let place = WorkerLocation { address, node: None };
+        Self::with_health(WorkerId::random(), key, place, &Secret::new(String::new()), Health::Alive).0
+    }
+}
+
 #[cfg(test)]
 impl Reports {
     /// Says how the worker is, as its watch would.

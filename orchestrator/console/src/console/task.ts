@@ -17,7 +17,7 @@ import { TaskArtifacts } from './task-artifacts';
 import { TaskItems } from './task-items';
 import { mayRetry, runs, type Task, taskName } from './task-record';
 import { TaskSteps } from './task-steps';
-import { cancel, retry } from './tasks';
+import { cancel, remove, retry } from './tasks';
 
 export class TaskPage implements Page {
   readonly topics: readonly Topic[] = ['tasks'];
@@ -35,6 +35,7 @@ export class TaskPage implements Page {
     this.#artifacts = new TaskArtifacts(failed);
     find('task-cancel').addEventListener('click', () => this.#task && cancel(this.#task, () => this.#load()));
     find('task-retry').addEventListener('click', () => this.#task && retry(this.#task));
+    find('task-remove').addEventListener('click', () => this.#task && remove(this.#task));
     for (const format of ['csv', 'ndjson']) {
       find(`task-${format}`).addEventListener('click', () => void this.#save(format));
     }
@@ -124,6 +125,7 @@ export class TaskPage implements Page {
     find('task-title').textContent = taskName(task);
     find('task-cancel').hidden = !runs(task);
     find('task-retry').hidden = !mayRetry(task);
+    find('task-remove').hidden = runs(task);
     const problem = task.error ?? task.waiting;
     const shown = find('task-error');
     shown.hidden = !problem;

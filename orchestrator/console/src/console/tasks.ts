@@ -88,6 +88,14 @@ export function cancel(task: Task, then: () => unknown): void {
   });
 }
 
+/** Asks, and removes a task that has ended. */
+export function remove(task: Task): void {
+  confirmAct('Delete the task?', `${taskName(task)} is deleted with its results and files. You cannot take this back.`, 'Delete', async () => {
+    await json('DELETE', `lam/tasks/${segment(task.taskId)}?forget=true`);
+    location.hash = '#/tasks';
+  });
+}
+
 /** Asks, retries the failed work as a new task, and opens that. */
 export function retry(task: Task): void {
   const what = task.items ? 'A new fleet does the items that have not succeeded.' : 'A new task does the same again.';

@@ -17,11 +17,13 @@ pub(crate) use context::DriverContext;
 
 use self::context::DriverState;
 use self::link::Dial;
+use crate::script::template::Redactor;
 use crate::script::{FailureCode, StepError};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::session::{Session, Sessions};
 use warmpool_sessions::webdriver;
+use warmpool_workers::Hide;
 use warmpool_workers::egress::NoConnection;
 
 /// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.
@@ -82,6 +84,12 @@ impl Browser {
     /// What a page stands for that carries this mark, if the daemon made it.
     pub(crate) fn refusal(&self, mark: &str) -> Option<NoConnection> {
         self.session.egress.outcomes().shown_with(mark)
+    }
+
+    /// Takes the secrets of the work out of what is kept and told of its session: the addresses of pages may have them.
+    pub(crate) fn hide(&self, redactor: Arc<Redactor>) {
+        let hide: Hide = Arc::new(move |text| redactor.text(text));
+        self.session.hide(&hide);
     }
 
     /// Waits until it is gone, and says how that came.

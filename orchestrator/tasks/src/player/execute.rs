@@ -1,5 +1,6 @@
 //! One task from its first step to its one end.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -28,8 +29,11 @@ pub(crate) async fn execute(
     listener: &dyn ProgressListener,
     cancel: &CancellationToken,
 ) -> Outcome {
-    let redactor = Redactor::new(values);
-    let mut playback = Playback::new(&browser, limits, listener);
+    let redactor = Arc::new(Redactor::new(values));
+    if !redactor.is_empty() {
+        browser.hide(Arc::clone(&redactor));
+    }
+    let mut playback = Playback::new(&browser, limits, listener, &redactor);
     let error = match blocking::in_place(|| work.filled(values, limits.max_work)) {
         Ok(filled) => tokio::select! {
             biased;
@@ -47,11 +51,8 @@ pub(crate) async fn execute(
         Some(error) => Some(failure(&mut playback, error, &redactor, cancel).await),
         None => None,
     };
-    let mut artifacts = playback.artifacts;
-    for artifact in &mut artifacts {
-        artifact.name = redactor.text(&artifact.name);
-    }
-    let output = playback.output.into_iter().map(|result| redactor.value(result));
+    let Playback { output, artifacts, .. } = playback;
+    let output = output.into_iter().map(|result| redactor.value(result));
     Outcome { output: blocking::in_place(|| output.collect()), failure, artifacts }
 }
 

@@ -77,7 +77,7 @@ pub(super) async fn pages(
     plan: &Plan,
     next: Option<&Pagination>,
 ) -> Result<(), StepError> {
-    let mut seen = HashSet::new();
+    let mut visited = Visited::default();
     loop {
         let timeout = StepTimeout::start(playback.limits.step_timeout);
         playback.page()?.set_timeouts(timeout.duration).await?;
@@ -86,8 +86,10 @@ pub(super) async fn pages(
             Err(error) if playback.pages > 0 && error.code == FailureCode::NoMatch => break,
             reading => reading?,
         };
+        if !visited.read(&reading.place.href) {
+            break;
+        }
         playback.pages += 1;
-        seen.insert(reading.place.href.clone());
         if plan.validate.as_ref().is_some_and(|check| !check.whole) {
             validate(plan.validate.as_ref(), &reading.rows, timeout.deadline)?;
         }
@@ -97,7 +99,7 @@ pub(super) async fn pages(
         playback.report_rows();
         match next {
             Some(next) if playback.pages < next.pages => {
-                if !turn(playback, &next.selectors, &reading.place, &mut seen).await? {
+                if !turn(playback, &next.selectors, &reading.place, &mut visited).await? {
                     break;
                 }
             }
@@ -113,12 +115,38 @@ pub(super) async fn pages(
     }
 }
 
+/// The addresses of an extraction's pages. A link to a page behind the last one may lead back to one that was read.
+#[derive(Debug, Default)]
+struct Visited {
+    /// Those that were read, and those that links asked for.
+    seen: HashSet<String>,
+    /// Where the last link led, until that page is read.
+    led_to: Option<String>,
+}
+
+impl Visited {
+    /// A link to `asked` has led to `here`. Returns whether that page was not read before.
+    fn follow(&mut self, asked: String, here: String) -> bool {
+        let is_new = !self.seen.contains(&here);
+        self.seen.insert(asked);
+        self.led_to = Some(here);
+        is_new
+    }
+
+    /// A page was read at `here`. Returns false where a link led there by way of another page, and it was read before. Behind a button,
+    /// another page may have the same address.
+    fn read(&mut self, here: &str) -> bool {
+        let led_to = self.led_to.take();
+        self.seen.insert(here.to_owned()) || led_to.is_none_or(|led_to| led_to == here)
+    }
+}
+
 /// Goes to the next page. Returns false when no unread page is left.
 async fn turn(
     playback: &mut Playback<'_>,
     selectors: &Selectors,
     here: &DocumentState,
-    seen: &mut HashSet<String>,
+    visited: &mut Visited,
 ) -> Result<bool, StepError> {
     #[derive(Deserialize)]
     struct NextPage {
@@ -130,11 +158,13 @@ async fn turn(
     let next: NextPage =
         page.call("next_page", vec![json!(selectors)]).await.map_err(|error| explain(error, selectors))?;
     match next.href {
-        Some(href) if seen.contains(&href) => Ok(false),
+        Some(href) if visited.seen.contains(&href) => Ok(false),
         Some(href) => {
             page.set_timeouts(navigation.duration).await?;
             navigation::open(page, &href).await?;
-            Ok(true)
+            // A page that cannot be asked yet is asked again when it is read.
+            let here = page.document_state().await.map_or_else(|_| href.clone(), |state| state.href);
+            Ok(visited.follow(href, here))
         }
         None if !next.click => Ok(false),
         None => {
@@ -320,6 +350,23 @@ mod tests {
     /// Checks results, and has the time for it.
     fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
         super::validate(check, rows, Instant::now() + Duration::from_secs(600))
+    }
+
+    #[test]
+    fn links_that_lead_back_end_an_extraction() {
+        let mut visited = Visited::default();
+        let mut follow = |asked: &str, led_to: &str, here: &str| {
+            visited.follow(asked.to_owned(), led_to.to_owned()) && visited.read(here)
+        };
+        assert!(follow("?page=1", "?page=1", "?page=1"));
+        assert!(follow("?page=2", "?page=two", "?page=two"), "a redirect to a page that was not read");
+        assert!(!follow("?page=3", "?page=two", "?page=two"), "a server leads back");
+        assert!(!follow("?page=4", "?page=4", "?page=1"), "a script leads back");
+        assert!(
+            ["?page=2", "?page=3", "?page=4"].iter().all(|asked| visited.seen.contains(*asked)),
+            "nothing is asked for twice"
+        );
+        assert!(visited.read("?page=two") && visited.read("?page=two"), "a button leads to more at the same address");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::browser::Browser;
 use super::outcome::{Artifact, Limits, ProgressListener};
 use super::page::Page;
+use crate::script::template::Redactor;
 use crate::script::{FailureCode, StepError};
 use warmpool_api::task::Progress;
 
@@ -18,6 +19,7 @@ pub(crate) struct Playback<'a> {
     page: Option<Page>,
     pub(crate) limits: &'a Limits,
     pub(crate) listener: &'a dyn ProgressListener,
+    redactor: &'a Redactor,
     pub(crate) output: Vec<Value>,
     /// Size of the output as JSON, in bytes.
     output_bytes: u64,
@@ -30,12 +32,18 @@ pub(crate) struct Playback<'a> {
 
 impl<'a> Playback<'a> {
     /// A task that has done nothing yet.
-    pub(super) const fn new(browser: &'a Browser, limits: &'a Limits, listener: &'a dyn ProgressListener) -> Self {
+    pub(super) const fn new(
+        browser: &'a Browser,
+        limits: &'a Limits,
+        listener: &'a dyn ProgressListener,
+        redactor: &'a Redactor,
+    ) -> Self {
         Self {
             browser,
             page: None,
             limits,
             listener,
+            redactor,
             output: Vec::new(),
             output_bytes: 0,
             artifacts: Vec::new(),
@@ -98,7 +106,7 @@ impl<'a> Playback<'a> {
         Ok(self.limits.max_artifact_bytes.saturating_sub(taken))
     }
 
-    /// Keeps a file; a name that is taken gets a number. Returns its place.
+    /// Keeps a file by its name without secrets; a name that is taken gets a number. Returns its place.
     /// Errors: `TooLarge`.
     pub(crate) fn add_artifact(
         &mut self,
@@ -114,32 +122,34 @@ impl<'a> Playback<'a> {
             );
             return Err(StepError::new(FailureCode::TooLarge, message));
         }
-        let name = self.free_name(name, ending);
+        let name = free_name(&self.artifacts, self.redactor, name, ending);
         self.artifacts.push(Artifact { name, media_type: media_type.to_owned(), bytes });
         Ok(self.artifacts.len() - 1)
     }
 
-    fn free_name(&self, name: &str, ending: &str) -> String {
-        let stem = name.strip_suffix(ending).unwrap_or(name);
-        let taken = |name: &str| self.artifacts.iter().any(|artifact| artifact.name == name);
-        let mut full = format!("{stem}{ending}");
-        let mut number = 2;
-        while taken(&full) {
-            full = format!("{stem}-{number}{ending}");
-            number += 1;
-        }
-        full
-    }
-
     /// Reports something that was left out and does not change a result.
     pub(super) fn warn(&self, message: &str) {
-        self.listener.progress(Progress::Warning { message: message.to_owned() });
+        self.listener.progress(Progress::Warning { message: self.redactor.text(message) });
     }
 
     /// Reports the number of results.
     pub(crate) fn report_rows(&self) {
         self.listener.progress(Progress::Rows { rows: self.output.len(), pages: self.pages });
     }
+}
+
+/// The name without secrets, or with a number where one of the artifacts has it: names may differ by their secrets alone.
+fn free_name(artifacts: &[Artifact], redactor: &Redactor, name: &str, ending: &str) -> String {
+    let name = redactor.text(name);
+    let stem = name.strip_suffix(ending).unwrap_or(&name);
+    let taken = |name: &str| artifacts.iter().any(|artifact| artifact.name == name);
+    let mut full = format!("{stem}{ending}");
+    let mut number = 2;
+    while taken(&full) {
+        full = format!("{stem}-{number}{ending}");
+        number += 1;
+    }
+    full
 }
 
 /// How long something may take.
@@ -154,5 +164,26 @@ impl StepTimeout {
     /// Begins now.
     pub(super) fn start(duration: Duration) -> Self {
         Self { duration, deadline: Instant::now() + duration }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::script::Values;
+
+    #[test]
+    fn names_that_differ_by_secrets_alone_are_told_apart() {
+        let secrets = Map::from_iter([("a".to_owned(), json!("first")), ("b".to_owned(), json!("other"))]);
+        let redactor = Redactor::new(&Values { inputs: Map::new(), secrets });
+        let mut artifacts = Vec::new();
+        for name in ["of-first", "of-other", "of-other.png", "plain", "plain"] {
+            let name = free_name(&artifacts, &redactor, name, ".png");
+            artifacts.push(Artifact { name, media_type: "image/png".to_owned(), bytes: Vec::new() });
+        }
+        let names: Vec<&str> = artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
+        assert_eq!(names, ["of-[secret].png", "of-[secret]-2.png", "of-[secret]-3.png", "plain.png", "plain-2.png"]);
     }
 }

@@ -4,8 +4,10 @@ use serde::Deserialize;
 
 /// What pages and browsers say is cut here in a failure, in characters.
 const WORDS: usize = 600;
-/// As much of it is kept until then, in bytes: a secret within the first characters is there as a whole.
-const KEPT_WORDS: usize = 64 << 10;
+/// What Warmpool says is cut here: it names selectors and addresses.
+const MESSAGE: usize = 1_500;
+/// As much of what is cut is kept until its secrets are hidden, in bytes: a secret within the first characters is there as a whole.
+const KEPT: usize = 64 << 10;
 
 macro_rules! codes {
     ($($(#[$about:meta])* $variant:ident = $text:literal,)+) => {
@@ -97,10 +99,10 @@ impl FailureCode {
 pub(crate) struct StepError {
     /// For programs.
     pub(crate) code: FailureCode,
-    /// For people. May hold secrets until it becomes a failure.
+    /// For people. May hold secrets until it becomes a failure. It is cut when they are hidden, not before: the beginning of a secret
+    /// would not be known as one.
     pub(crate) message: String,
-    /// What page or browser said, which stands behind the message. It is cut when its secrets are hidden, not before: the beginning
-    /// of a secret would not be known as one.
+    /// What page or browser said, which stands behind the message. It is cut in the same way.
     pub(crate) words: String,
     /// Whether the same may succeed a moment later.
     pub(crate) is_passing: bool,
@@ -119,8 +121,7 @@ impl StepError {
 
     /// The same error with what page or browser said.
     pub(crate) fn quoting(mut self, words: &str) -> Self {
-        let end = (0..=KEPT_WORDS.min(words.len())).rev().find(|end| words.is_char_boundary(*end)).unwrap_or(0);
-        words[..end].clone_into(&mut self.words);
+        kept(words).clone_into(&mut self.words);
         self
     }
 
@@ -132,10 +133,15 @@ impl StepError {
     /// All that it says, with its secrets hidden by `hide`.
     pub(crate) fn hidden(&self, hide: impl Fn(&str) -> String) -> String {
         let words: String = hide(&self.words).chars().take(WORDS).collect();
-        match (self.message.is_empty(), words.is_empty()) {
+        let mut message = hide(&self.message);
+        if let Some((end, _)) = message.char_indices().nth(MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
+        match (message.is_empty(), words.is_empty()) {
             (true, _) => words,
-            (false, true) => hide(&self.message),
-            (false, false) => format!("{}: {words}", hide(&self.message)),
+            (false, true) => message,
+            (false, false) => format!("{message}: {words}"),
         }
     }
 
@@ -151,12 +157,19 @@ impl StepError {
     }
 }
 
+/// As much of a text as is kept until its secrets are hidden.
+pub(super) fn kept(text: &str) -> &str {
+    let end = (0..=KEPT.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, json};
 
     use super::*;
     use crate::script::Values;
+    use crate::script::selector::Selectors;
     use crate::script::template::Redactor;
 
     #[test]
@@ -172,7 +185,22 @@ mod tests {
                 assert!(shown.chars().count() <= WORDS + "it threw: ".len());
             }
         }
-        assert_eq!(error(&"é".repeat(KEPT_WORDS)).text(), format!("it threw: {}", "é".repeat(WORDS)));
+        assert_eq!(error(&"é".repeat(KEPT)).text(), format!("it threw: {}", "é".repeat(WORDS)));
+    }
+
+    #[test]
+    fn a_secret_is_hidden_before_selectors_are_cut() {
+        let secrets = Map::from_iter([("pin".to_owned(), json!("open sesame"))]);
+        let redactor = Redactor::new(&Values { inputs: Map::new(), secrets });
+        for before in [MESSAGE - 26, MESSAGE - 20, 294, 290, 9] {
+            let selector = json!([format!("text/{}open sesame{}", "é".repeat(before), "é".repeat(2_000))]);
+            let selectors = Selectors::parse("s", &json!([selector])).unwrap();
+            let error =
+                StepError::new(FailureCode::NoMatch, format!("nothing matches {selectors}")).quoting("it is gone");
+            let shown = error.hidden(|text| redactor.text(text));
+            assert!(!shown.contains("ope") && shown.ends_with("…: it is gone"), "{shown}");
+            assert!(shown.chars().count() <= MESSAGE + "…: it is gone".chars().count(), "{shown}");
+        }
     }
 
     #[test]

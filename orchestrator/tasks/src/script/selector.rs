@@ -6,6 +6,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::failure::kept;
 use super::fields::wrong;
 use crate::Error;
 
@@ -157,7 +158,7 @@ impl Selectors {
     }
 }
 
-/// The alternatives for a message: a few, and not too long.
+/// The alternatives for a message: a few. The message is cut where its secrets are hidden.
 fn show(list: &[Value]) -> String {
     let one = |value: &Value| match value {
         Value::String(text) => format!("`{text}`"),
@@ -167,12 +168,7 @@ fn show(list: &[Value]) -> String {
     if list.len() > 3 {
         shown.push(format!("{} more", list.len() - 3));
     }
-    let mut text = shown.join(", ");
-    if let Some((at, _)) = text.char_indices().nth(300) {
-        text.truncate(at);
-        text.push('…');
-    }
-    text
+    kept(&shown.join(", ")).to_owned()
 }
 
 fn chain(field: &str, value: &Value) -> Result<Vec<SelectorPart>, Error> {

@@ -195,8 +195,29 @@ impl Serialize for TaskWork {
 mod tests {
     use serde_json::json;
 
+    use super::super::template::Redactor;
     use super::*;
     use warmpool_core::error::Fault as _;
+
+    #[test]
+    fn what_cannot_be_read_is_cut_after_its_secrets_are_hidden() {
+        let secrets = json!({"k": "open sesame"}).as_object().cloned().unwrap_or_default();
+        let values = Values { inputs: serde_json::Map::new(), secrets };
+        let redactor = Redactor::new(&values);
+        for before in [494, 1_434] {
+            let schema = json!({"type": format!("{}{{{{secret.k}}}}", "x".repeat(before))});
+            let body =
+                json!({"url": "http://a.test/", "schema": {"a": "h1"}, "validate": {"properties": {"a": schema}}});
+            // What is to be filled in is checked once it is.
+            let extract = Extract {
+                source: body,
+                ..TaskWork::parse_extract(&json!({"url": "http://a.test/", "schema": {"a": "h1"}})).unwrap()
+            };
+            let error = TaskWork::Extract(extract).filled(&values, 10_000).map(drop).unwrap_err();
+            let shown = error.hidden(|text| redactor.text(text));
+            assert!(shown.contains("is not a JSON Schema") && !shown.contains("xope"), "{shown}");
+        }
+    }
 
     #[test]
     fn work_is_kept_as_it_was_sent() {

@@ -10,7 +10,7 @@ use super::idempotency::IdempotencyKey;
 use super::record::{Output, Record};
 use super::secrets::TaskSecrets;
 use super::spec::TaskSpec;
-use super::storage::{NewTask, body_parts};
+use super::storage::{NewTask, body_parts, large_body};
 use super::tasks::{Task, Tasks};
 use crate::Error;
 use warmpool_api::task::ItemCounts;
@@ -39,7 +39,7 @@ pub struct SubmitOptions {
 
 impl Tasks {
     /// Accepts a task: once this returns the task is on the disk, and runs when its turn comes.
-    /// Errors: `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`,
+    /// Errors: `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `TaskLimit`, `KeyReused`,
     /// `DiskNearlyFull`, `StoreBusy`, and those of [`TaskSpec::parse_work`]: there is no task. `OutcomeUnknown`: the task
     /// is accepted, or does not exist, as soon as the disk says which.
     pub async fn accept(&self, owner: KeyId, spec: TaskSpec, options: SubmitOptions) -> Result<Task, Error> {
@@ -89,14 +89,22 @@ impl Tasks {
     ) -> Result<Arc<ActiveTask>, Error> {
         let body = serde_json::to_vec(spec).map_err(Error::internal)?;
         let body_parts = u16::try_from(body_parts(body.len())).map_err(Error::internal)?;
-        let task = self.inner.table.insert(self.inner.config.tasks.queue_length, |id| Record {
+        let task = self.inner.table.insert(self.inner.config.tasks.queue_length, &owner, |id| Record {
             retry_of: options.retry_of,
             idempotency: idempotency.as_ref().map(|key| hex::encode(&key.row)),
             body_parts,
-            ..new_record(id, owner, spec)
+            kept_bytes: large_body(body.len()),
+            ..new_record(id, owner.clone(), spec)
         })?;
-        let new = NewTask { record: task.record(), body, secrets: &options.secrets, idempotency };
-        let mut commit = match self.inner.storage.insert(new).await {
+        let record = task.record();
+        let begun = async {
+            let room = self.room(&task.owner, task.id, record.kept_bytes).await?;
+            let new = NewTask { record, body, secrets: &options.secrets, idempotency };
+            let commit = self.inner.storage.insert(new).await?;
+            room.keep();
+            Ok(commit)
+        };
+        let mut commit = match begun.await {
             Ok(commit) => commit,
             Err(error) => return Err(self.refuse(&task, error)),
         };
@@ -140,6 +148,7 @@ impl Tasks {
     /// Withdraws a task that the store does not have. Returns the error for the client.
     fn refuse(&self, task: &ActiveTask, error: Error) -> Error {
         self.inner.table.withdraw(task);
+        self.inner.sizes.forget(&task.owner, task.id);
         task.set_ended();
         error
     }
@@ -153,13 +162,14 @@ pub(super) fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Reco
         status: Status::Queued,
         name: spec.name.clone(),
         title: spec.title().map(shortened),
-        page: spec.first_page(&spec.inputs).as_deref().map(shortened),
+        page: spec.first_page().map(shortened),
         engine: spec.engine,
         mode: spec.mode,
         inputs: spec.inputs.clone(),
         service_passcode: spec.service_passcode.clone(),
         metadata: spec.metadata.clone(),
         safe_to_repeat: spec.safe_to_repeat,
+        may_have_run: false,
         started_ms: None,
         ended_ms: None,
         session_id: None,
@@ -176,6 +186,7 @@ pub(super) fn new_record(task_id: TaskId, owner: KeyId, spec: &TaskSpec) -> Reco
         idempotency: None,
         waiting: None,
         body_parts: 0,
+        kept_bytes: 0,
     }
 }
 

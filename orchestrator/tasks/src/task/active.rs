@@ -1,6 +1,6 @@
 //! A task that has not ended: its current record, those who follow it, and how it is stopped.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::record::{Item, Record};
 use super::view;
 use crate::Error;
-use warmpool_api::task::{ProgressEvent, Status};
+use warmpool_api::task::{ProgressEvent, Status, TaskError};
 use warmpool_core::ids::TaskId;
 use warmpool_core::trace::TraceContext;
 use warmpool_keys::{KeyId, Keys};
@@ -85,8 +85,6 @@ pub struct ActiveTask {
     ended: CancellationToken,
     stop: CancellationToken,
     why: Mutex<Option<StopReason>>,
-    /// How many workers it waits for its turn to have.
-    pub(super) queueing: AtomicUsize,
     /// Where in its sender's trace it belongs.
     pub(super) place: TraceContext,
 }
@@ -109,7 +107,6 @@ impl ActiveTask {
             ended: CancellationToken::new(),
             stop: CancellationToken::new(),
             why: Mutex::new(None),
-            queueing: AtomicUsize::new(0),
             place: TraceContext::current(),
         }
     }
@@ -172,6 +169,15 @@ impl ActiveTask {
     pub(super) fn notify(&self, event: TaskEvent) {
         // Perhaps nobody follows it.
         let _ = self.events.send(event);
+    }
+
+    /// Shows in the record why it waits, until it waits no longer. Returns whether that is news.
+    pub(super) fn show_waiting(&self, why: TaskError) -> bool {
+        if self.lock().waiting.as_deref() == Some(&why) {
+            return false;
+        }
+        self.notify(TaskEvent::status(self.change(|record| record.waiting = Some(Box::new(why)))));
+        true
     }
 
     /// Waits until its end is in the store.

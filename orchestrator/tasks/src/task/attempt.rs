@@ -12,7 +12,8 @@ use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, other_error, task_err
 use super::record_room::RecordRoom;
 use super::spec::TaskSpec;
 use super::tasks::Tasks;
-use super::workers::is_shortage;
+use super::turns::Place;
+use super::workers::{NoSession, is_shortage};
 use crate::Error;
 use crate::player::{Browser, Outcome, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
@@ -34,8 +35,10 @@ pub(super) enum Attempt {
     Finished(AttemptResults),
     /// It did not begin, and may begin later: the daemon goes down.
     NotBegun,
-    /// It did not begin, because the store could not take a note of its beginning.
+    /// It did not begin, because the store could not take a note of its beginning or of its session.
     StoreUnavailable(Error),
+    /// It did not begin for want of a session, and others may have the turn before it begins.
+    NoSession(Error),
     /// It was stopped half-way.
     Stopped(StopReason),
 }
@@ -91,11 +94,12 @@ impl ProgressListener for ProgressEvents<'_> {
 }
 
 impl Tasks {
-    /// One attempt at a piece of work, in a session of its own. The first step waits for `begun`, which
+    /// One attempt at a piece of work whose turn it is, in a session of its own. The first step waits for `begun`, which
     /// runs while the session is made; if `begun` fails there is no first step.
     pub(super) async fn attempt(
         &self,
         task: &ActiveTask,
+        place: &mut Place,
         item: &WorkItem<'_>,
         begun: impl Future<Output = Result<(), Error>>,
     ) -> Result<Attempt, Error> {
@@ -103,7 +107,7 @@ impl Tasks {
             // No worker is used in vain.
             return Ok(Attempt::StoreUnavailable(shortage));
         }
-        let session = async { Ok(self.session(task, item.spec, item.state).await) };
+        let session = async { Ok(self.session(task, place, item.spec, item.state).await) };
         let session = match tokio::try_join!(session, begun) {
             Ok((Ok(session), ())) => session,
             Ok((Err(attempt), ())) => return Ok(attempt),
@@ -170,16 +174,23 @@ impl Tasks {
     pub(super) async fn session(
         &self,
         task: &ActiveTask,
+        place: &mut Place,
         spec: &TaskSpec,
         state: Option<&GivenState>,
     ) -> Result<Arc<Session>, Attempt> {
-        self.inner.workers.session(task, spec, state).await.map_err(|error| match (task.stopped(), error.code()) {
+        let error = match self.inner.workers.session(task, place, spec, state).await {
+            Ok(session) => return Ok(session),
+            Err(NoSession::ForNow(error)) => return Err(Attempt::NoSession(error)),
+            Err(NoSession::Never(error)) => error,
+        };
+        Err(match (task.stopped(), error.code()) {
             (Some(StopReason::Interrupted), _) | (None, Code::Draining) => Attempt::NotBegun,
             (Some(stop), _) => Attempt::Stopped(stop),
             (None, Code::InvalidKey) => {
                 task.stop(StopReason::KeyRevoked);
                 Attempt::Stopped(StopReason::KeyRevoked)
             }
+            (None, _) if error.is_passing() => Attempt::StoreUnavailable(error),
             (None, code) => {
                 let code = if is_shortage(&error) { "no_worker" } else { code.as_str() };
                 Attempt::Finished(AttemptResults::failed(other_error(code, error.to_string())))
@@ -206,26 +217,45 @@ impl Tasks {
         }
         let mut room = item.room.without(&error);
         let mut artifacts = Vec::with_capacity(outcome.artifacts.len());
-        let mut left_out = 0;
+        let (mut left_out, mut full) = (0, None);
         for artifact in outcome.artifacts {
             let (name, bytes) = (named(artifact.name), artifact.bytes.len() as u64);
             let mut record = ArtifactRecord { name, media_type: artifact.media_type, bytes, hash: String::new() };
             if room.take(&(&record, NO_HASH)) {
-                record.hash = self.inner.storage.put_file(task, artifact.bytes).await?;
-                artifacts.push(record);
+                match self.put_file(task, artifact.bytes).await {
+                    Err(error @ Error::TaskLimit { .. }) => full = Some(error),
+                    hash => {
+                        record.hash = hash?;
+                        artifacts.push(record);
+                    }
+                }
             } else {
                 left_out += 1;
             }
         }
         if left_out > 0 {
-            error = Some(incomplete(error, left_out, &artifacts));
+            let note = format!(
+                "{left_out} of the artifacts are left out, because their names do not fit into the record: make fewer, or \
+                 give them shorter names"
+            );
+            error = Some(incomplete(error, FailureCode::TooLarge.as_str(), note, &artifacts));
         }
-        let output = self.save_output(task, outcome.output, room).await?;
+        let output = match self.save_output(task, outcome.output, room).await {
+            Err(error @ Error::TaskLimit { .. }) => {
+                full = Some(error);
+                Output::default()
+            }
+            output => output?,
+        };
+        if let Some(full) = full {
+            let note = format!("not all results are kept: {full}");
+            error = Some(incomplete(error, full.code().as_str(), note, &artifacts));
+        }
         Ok(AttemptResults { session: Some(session), error, output, artifacts })
     }
 
     /// Result objects, in a file if they are large or the record has no room for them.
-    /// Errors: `DiskNearlyFull` when the task was stopped while it waited for room.
+    /// Errors: `TaskLimit` where the file has no room; `DiskNearlyFull` when the task was stopped while it waited for the disk.
     pub(super) async fn save_output(
         &self,
         task: &ActiveTask,
@@ -237,17 +267,13 @@ impl Tasks {
             return Ok(Output::Inline(rows));
         }
         let bytes = text.len() as u64;
-        Ok(Output::File { hash: self.inner.storage.put_file(task, text).await?, bytes })
+        Ok(Output::File { hash: self.put_file(task, text).await?, bytes })
     }
 }
 
-/// The error of an attempt some of whose artifacts are not kept: whoever asked for them has to hear of it.
-fn incomplete(error: Option<TaskError>, left_out: usize, kept: &[ArtifactRecord]) -> TaskError {
-    let note = format!(
-        "{left_out} of the artifacts are left out, because their names do not fit into the record: make fewer, or give them \
-         shorter names"
-    );
-    let Some(mut error) = error else { return TaskError::new(FailureCode::TooLarge.as_str(), note) };
+/// The error of an attempt some of whose results are not kept: whoever asked for them has to hear of it.
+fn incomplete(error: Option<TaskError>, code: &str, note: String, kept: &[ArtifactRecord]) -> TaskError {
+    let Some(mut error) = error else { return TaskError::new(code, note) };
     error.screenshot = error.screenshot.filter(|shown| kept.iter().any(|artifact| artifact.name == *shown));
     error.message = format!("{}; {note}", error.message);
     error

@@ -1,12 +1,15 @@
 //! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
 //! recorded as it ends, so that an interrupted fleet continues where it was.
 
+mod item_turn;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::attempt::{Attempt, AttemptResults, WorkItem};
@@ -42,6 +45,8 @@ struct Fleet<'a> {
     work: &'a TaskWork,
     secrets: &'a TaskSecrets,
     state: Mutex<FleetState>,
+    /// Cancelled once no further items are begun.
+    closed: CancellationToken,
 }
 
 /// The items that are still to be carried out, and how the others went.
@@ -66,8 +71,12 @@ impl Tasks {
         let secrets = self.inner.storage.read(task, || self.inner.storage.secrets(task.id)).await?;
         let work = blocking::in_place(|| spec.parse_work())?;
         let state = Mutex::new(self.restore(task, &spec, rules).await?);
-        let fleet = Fleet { tasks: self, task, spec: &spec, rules, work: &work, secrets: &secrets, state };
-        let runners = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
+        let closed = CancellationToken::new();
+        let fleet = Fleet { tasks: self, task, spec: &spec, rules, work: &work, secrets: &secrets, state, closed };
+        let config = &self.inner.config;
+        // More could have no session at the same time.
+        let sessions = if config.session.max_per_key == 0 { usize::MAX } else { config.session.max_per_key };
+        let runners = rules.concurrency.min(config.tasks.workers).min(sessions).min(rules.items.len()).max(1);
         let outcomes = futures_util::future::join_all((0..runners).map(|_| fleet.run())).await;
         outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
         fleet.end().await
@@ -95,8 +104,9 @@ impl Tasks {
                         item.status = Status::Failure;
                         item.error = Some(stop_error(StopReason::Interrupted));
                         let mut batch = Batch::new();
-                        put_item(&mut batch, task.id, &item)?;
+                        let bytes = put_item(&mut batch, task.id, &item)?;
                         self.inner.storage.write(task, batch, Durability::Process).await?;
+                        self.keep(task, bytes);
                         counts.moved(Status::Queued, Status::Failure);
                         *place = None;
                     }
@@ -106,6 +116,9 @@ impl Tasks {
                     }
                 }
             }
+        }
+        if task.record().may_have_run {
+            self.end_doubtful(task, &mut items, &mut counts).await?;
         }
         Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, hosts: Hosts::default() })
     }
@@ -152,34 +165,13 @@ impl Fleet<'_> {
         }
     }
 
-    /// Waits until it is the item's turn to have a worker and, with the worker in hand, to open its host: how long a worker is waited
-    /// for is not known. Returns what came of the attempt where none could be had, and nothing where the fleet is interrupted before.
-    async fn turn(&self, runner: &mut Runner<'_>, item: &Item) -> Option<Result<(), Attempt>> {
-        let delay = Duration::from_millis(self.rules.host_delay_ms);
-        let host = if delay.is_zero() { None } else { self.spec.first_host(&item.inputs) };
-        let Some(host) = host else { return runner.turn().await.then_some(Ok(())) };
-        let mut until = self.state().hosts.claim(&host, delay);
-        loop {
-            if !runner.pause_until(until).await || !runner.turn().await {
-                return None;
-            }
-            if let Err(attempt) = runner.ready(self.secrets.state.as_ref()).await {
-                return Some(Err(attempt));
-            }
-            let opened = self.state().hosts.open(&host, delay);
-            match opened {
-                Ok(()) => return Some(Ok(())),
-                Err(free) => until = free,
-            }
-        }
-    }
-
     /// Tries an item until it has an end; gives it back if the fleet is interrupted before.
     async fn carry_out(&self, runner: &mut Runner<'_>, mut item: Item) -> Result<Option<Item>, Error> {
         loop {
             let Some(ready) = self.turn(runner, &item).await else { return Ok(Some(item)) };
-            // Others may have failed while this one waited.
-            if item.attempts == 0 && self.state().is_closed(self.rules) {
+            // Others may have failed while this one waited, or the daemon may go down.
+            let going_down = self.tasks.inner.drain.phase() >= Phase::Draining;
+            if going_down || (item.attempts == 0 && self.state().is_closed(self.rules)) {
                 return Ok(Some(item));
             }
             let begun = unix_ms();
@@ -211,7 +203,12 @@ impl Fleet<'_> {
                         return Ok(Some(item));
                     }
                 }
-                Attempt::NotBegun | Attempt::StoreUnavailable(_) => {
+                Attempt::NoSession(_) | Attempt::StoreUnavailable(_) => {
+                    item.attempts -= 1;
+                    runner.release();
+                    self.write(&mut item, Status::Queued).await?;
+                }
+                Attempt::NotBegun => {
                     item.attempts -= 1;
                     self.write(&mut item, Status::Queued).await?;
                     return Ok(Some(item));
@@ -270,19 +267,22 @@ impl Fleet<'_> {
         record.items = Some(counts);
         let written = async {
             let mut batch = Batch::new();
-            put_item(&mut batch, self.task.id, &next)?;
+            let bytes = put_item(&mut batch, self.task.id, &next)?;
             put_record(&mut batch, &record)?;
             if status != Status::Running {
-                return self.tasks.inner.storage.write(self.task, batch, Durability::Process).await;
+                return self.tasks.inner.storage.write(self.task, batch, Durability::Process).await.map(|()| bytes);
             }
             // An item that is not safe to repeat must not be begun twice, also after loss of power.
             let durability = if self.spec.safe_to_repeat { Durability::Process } else { Durability::Power };
-            self.tasks.inner.storage.commit(batch, durability).await
+            self.tasks.inner.storage.commit(batch, durability).await.map(|()| bytes)
         };
-        if let Err(error) = written.await {
-            self.count(status, from);
-            return Err(error);
-        }
+        let bytes = match written.await {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.count(status, from);
+                return Err(error);
+            }
+        };
         *item = next;
         let counts = self.state().counts.clone();
         let mut first = false;
@@ -296,6 +296,7 @@ impl Fleet<'_> {
             self.task.notify(TaskEvent::status(record));
         }
         if status.is_end() {
+            self.tasks.keep(self.task, bytes);
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
         }
         self.task.notify(TaskEvent::Item(item.clone()));
@@ -307,6 +308,9 @@ impl Fleet<'_> {
     fn count(&self, from: Status, to: Status) -> ItemCounts {
         let mut state = self.state();
         state.counts.moved(from, to);
+        if state.is_closed(self.rules) {
+            self.closed.cancel();
+        }
         state.counts.clone()
     }
 
@@ -331,6 +335,8 @@ impl Fleet<'_> {
             self.write(&mut item, Status::Cancelled).await?;
         }
         let counts = self.state().counts.clone();
+        // Some may have had their end before any was begun here.
+        self.task.change(|record| record.items = Some(counts.clone()));
         let (status, error) = match stop {
             Some(stop) if counts.cancelled > 0 => (Status::Cancelled, Some(stop_error(stop))),
             _ if counts.failure + counts.cancelled > 0 => {
@@ -349,10 +355,19 @@ impl Fleet<'_> {
                 return Ok(());
             }
             (Err(error), Some(stop)) if error.code() == Code::DiskNearlyFull => TaskEnd::cancelled(stop),
+            // The items have all of it.
+            (Err(Error::TaskLimit { .. }), _) => {
+                TaskEnd { status, error, output: Output::Inline(vec![self.elsewhere()]), artifacts }
+            }
             (Err(error), _) => return Err(error),
         };
         self.tasks.finish(self.task, end).await;
         Ok(())
+    }
+
+    /// Stands for the result objects that do not fit, and says where they are.
+    fn elsewhere(&self) -> Value {
+        json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)})
     }
 
     /// The items as result objects, as far as they fit; and their files.
@@ -373,7 +388,7 @@ impl Fleet<'_> {
                 } else if bytes < u64::MAX / 2 {
                     // Once, instead of what does not fit.
                     bytes = u64::MAX / 2;
-                    rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)}));
+                    rows.push(self.elsewhere());
                 }
                 // The record names as many files as it can. The items name the others.
                 let named = item.artifacts.into_iter().take(MAX_ARTIFACTS.saturating_sub(artifacts.len()));

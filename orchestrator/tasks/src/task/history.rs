@@ -37,12 +37,25 @@ struct KeyHistory {
 }
 
 impl KeyHistory {
-    /// Changes a task wherever it is listed. Returns whether it was there.
-    fn set(&mut self, task: &IndexRow, category: Category, duration: u32) -> bool {
+    /// Changes a task wherever it is listed.
+    fn set(&mut self, task: &IndexRow, category: Category, duration: u32) {
         if let Some(list) = task.user.and_then(|user| self.users.get_mut(&user)) {
             list.set(task.id, category, duration);
         }
-        self.all.set(task.id, category, duration)
+        self.all.set(task.id, category, duration);
+    }
+
+    /// Takes a task out wherever it is listed. Returns whether it was there.
+    fn withdraw(&mut self, task: &IndexRow) -> bool {
+        if let Some(user) = task.user
+            && let Some(list) = self.users.get_mut(&user)
+        {
+            list.withdraw(task.id);
+            if list.is_empty() {
+                self.users.remove(&user);
+            }
+        }
+        self.all.withdraw(task.id)
     }
 }
 
@@ -64,20 +77,10 @@ impl History {
         }
     }
 
-    /// Takes one task out.
+    /// Takes one task out, if it is there.
     pub(super) fn withdraw(&mut self, owner: &KeyId, task: &IndexRow) {
-        let key = self.keys.get_mut(owner);
-        self.len -= usize::from(key.is_some_and(|key| key.set(task, Category::WITHDRAWN, 0)));
-    }
-
-    /// Forgets the tasks of a key up to and with `id`.
-    pub(super) fn forget_through(&mut self, owner: &KeyId, id: TaskId) {
         let Some(key) = self.keys.get_mut(owner) else { return };
-        self.len -= key.all.forget_through(id);
-        key.users.retain(|_, list| {
-            list.forget_through(id);
-            !list.is_empty()
-        });
+        self.len -= usize::from(key.withdraw(task));
         if key.all.is_empty() {
             self.keys.remove(owner);
         }

@@ -105,6 +105,7 @@ impl Tasks {
         }
         task.change(|now| now.clone_from(&record));
         self.inner.table.end(&record);
+        self.inner.sizes.end(&record.owner, record.task_id);
         let reason = record.error.as_ref().map_or("", |error| error.code.as_str());
         tracing::info!(task = %task.id, status = %record.status, reason, ms = record.execution_time(), "task ended");
         let labels = [("type", record.kind.as_str()), ("status", record.status.as_str())];

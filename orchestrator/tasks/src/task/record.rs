@@ -98,6 +98,9 @@ pub struct Record {
     /// Whether it may be run again after it was interrupted.
     #[serde(default)]
     pub safe_to_repeat: bool,
+    /// Whether the data went back to a state from before it ended, so that it may have run since. None that is safe to repeat is marked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_have_run: bool,
     /// When it was begun, in Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ms: Option<u64>,
@@ -131,12 +134,20 @@ pub struct Record {
     /// Under which key of [`TaskKeys`](warmpool_store::Table::TaskKeys) it can be found again, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<String>,
-    /// Why it is waiting. Never on the disk, because it waits for the disk.
+    /// Why it is waiting. Never on the disk: it may wait for the disk, and knows anew after a restart.
     #[serde(skip)]
     pub waiting: Option<Box<TaskError>>,
     /// The number of parts in which the store keeps its work.
     #[serde(default)]
     pub body_parts: u16,
+    /// How much its files, its items and a large order take on the disk, in bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// The error of a failure that is none of the player's.

@@ -1,11 +1,13 @@
 //! The tasks of an earlier process, which this one resumes or ends; and those of this process when it drains.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
 use super::active::{ActiveTask, StopReason};
+use super::doubt;
 use super::lifecycle::TaskEnd;
 use super::tasks::Tasks;
 use crate::Error;
@@ -25,19 +27,33 @@ impl Tasks {
     /// Fails when the store cannot be read.
     pub async fn load(&self) -> Result<(), Error> {
         let rows = self.inner.storage.index().await?;
-        let open: Vec<TaskId> = rows.iter().filter(|(_, row)| !row.status.is_end()).map(|(_, row)| row.id).collect();
+        let open: HashSet<TaskId> =
+            rows.iter().filter(|(_, row)| !row.status.is_end()).map(|(_, row)| row.id).collect();
+        let sizes = self.inner.storage.sizes().await?;
         // Building an index of a million rows takes a moment that other tasks of the runtime should not wait for.
         let tasks = self.clone();
-        let build = move || tasks.inner.table.load(&rows);
-        tokio::task::spawn_blocking(build).await.map_err(Error::internal)?;
+        let build = move || {
+            tasks.inner.table.load(&rows);
+            tasks.inner.sizes.load(sizes, &open);
+            open
+        };
+        let open = tokio::task::spawn_blocking(build).await.map_err(Error::internal)?;
+        let went_back = self.inner.storage.went_back().await?;
         for task in open {
-            self.inner.storage.record(task).await?.into_iter().for_each(|record| self.inner.table.restore(record));
+            let Some(mut record) = self.inner.storage.record(task).await? else { continue };
+            if went_back {
+                doubt::mark(&mut record);
+            }
+            self.inner.table.restore(record);
+        }
+        if went_back {
+            self.settle_doubt().await;
         }
         Ok(())
     }
 
     /// Goes on with the tasks of an earlier process: queued ones run, fleets go on where they were, and those that were
-    /// running end as interrupted unless they are safe to repeat. Those whose key was revoked meanwhile end unrun.
+    /// running, or may have run, end as interrupted unless they are safe to repeat. Those whose key was revoked meanwhile end unrun.
     pub fn resume(&self) {
         let mut left = self.inner.table.all_active();
         left.retain(|task| task.is_left());
@@ -54,18 +70,24 @@ impl Tasks {
             return;
         }
         task.stop_if_revoked(&self.inner.keys);
-        if task.status() == Status::Queued || task.record().kind == Kind::Fleet {
+        let record = task.record();
+        if record.status == Status::Queued && !record.may_have_run || record.kind == Kind::Fleet {
             self.launch(task);
             return;
         }
         // Each in its own: one that waits for the store delays no other.
         let tasks = self.clone();
-        self.inner.drain.spawn(async move { tasks.resume_running(task).await });
+        self.inner.drain.spawn(async move { tasks.resume_begun(task).await });
     }
 
-    /// Goes on with a run or extract that was running.
-    async fn resume_running(&self, task: Arc<ActiveTask>) {
-        if !task.record().safe_to_repeat {
+    /// Goes on with a run or extract that was running, or may have run.
+    async fn resume_begun(&self, task: Arc<ActiveTask>) {
+        let record = task.record();
+        if record.status == Status::Queued {
+            self.finish(&task, TaskEnd::without_results(Status::Failure, doubt::may_have_run())).await;
+            return;
+        }
+        if !record.safe_to_repeat {
             self.finish(&task, TaskEnd::interrupted()).await;
             return;
         }

@@ -10,6 +10,7 @@ use super::active::{ActiveTask, StopReason};
 use super::attempt::{Attempt, WorkItem};
 use super::lifecycle::TaskEnd;
 use super::tasks::Tasks;
+use super::turns::Place;
 use crate::Error;
 use warmpool_api::task::TaskError;
 use warmpool_api::task::{Kind, Status};
@@ -57,13 +58,39 @@ impl Tasks {
     }
 
     async fn run_single(&self, task: &ActiveTask) -> Result<(), Error> {
-        let Some(mut turn) = self.inner.workers.turn(task).await else {
-            self.leave_queue(task).await;
-            return Ok(());
-        };
+        let mut place = Place::of_task();
+        loop {
+            self.inner.workers.turn(task, &mut place).await;
+            if !place.has_turn() {
+                break;
+            }
+            let Some(shortage) = self.use_turn(task, &mut place).await? else { return Ok(()) };
+            // Others may have the turn meanwhile.
+            place.give_back();
+            if task.status() == Status::Running {
+                self.mark_queued(task).await?;
+            }
+            if shortage.is_passing() {
+                if !self.inner.storage.wait_for_room(task, shortage).await {
+                    break;
+                }
+            } else {
+                task.show_waiting(TaskError::new(shortage.code().as_str(), shortage.to_string()));
+            }
+        }
+        self.leave_queue(task).await;
+        Ok(())
+    }
+
+    /// Carries out a run or an extract that has its turn. What it needs is read at each turn, so that those who wait for another one
+    /// keep none of it in memory. Returns the shortage for which it has not begun.
+    async fn use_turn(&self, task: &ActiveTask, place: &mut Place) -> Result<Option<Error>, Error> {
         let record = task.record();
         let storage = &self.inner.storage;
         let spec = storage.read(task, || storage.spec(&record)).await?;
+        if let Err(in_use) = self.inner.workers.claim_profile(task, place, &spec) {
+            return Ok(Some(in_use));
+        }
         let secrets = storage.read(task, || storage.secrets(task.id)).await?;
         let work = blocking::in_place(|| spec.parse_work())?;
         let item = WorkItem {
@@ -74,25 +101,9 @@ impl Tasks {
             index: None,
             room: record.room(),
         };
-        let attempt = loop {
-            // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
-            let error = match self.attempt(task, &item, self.mark_running(task)).await? {
-                Attempt::StoreUnavailable(error) => error,
-                attempt => break attempt,
-            };
-            // Others may have the turn meanwhile.
-            drop(turn);
-            let next = match storage.wait_for_room(task, error).await {
-                true => self.inner.workers.turn(task).await,
-                false => None,
-            };
-            let Some(next) = next else {
-                self.leave_queue(task).await;
-                return Ok(());
-            };
-            turn = next;
-        };
-        match attempt {
+        // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
+        match self.attempt(task, place, &item, self.mark_running(task)).await? {
+            Attempt::NoSession(error) | Attempt::StoreUnavailable(error) => return Ok(Some(error)),
             Attempt::Finished(results) => {
                 let status = if results.error.is_some() { Status::Failure } else { Status::Success };
                 task.change(|record| record.session_id = results.session);
@@ -103,13 +114,13 @@ impl Tasks {
             Attempt::Stopped(StopReason::Interrupted) if !spec.safe_to_repeat => {
                 self.finish(task, TaskEnd::interrupted()).await;
             }
-            Attempt::Stopped(StopReason::Interrupted) | Attempt::NotBegun | Attempt::StoreUnavailable(_) => {
+            Attempt::Stopped(StopReason::Interrupted) | Attempt::NotBegun => {
                 self.mark_queued(task).await?;
                 self.suspend(task);
             }
             Attempt::Stopped(reason) => self.finish(task, TaskEnd::cancelled(reason)).await,
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Ends a queued task that was cancelled, or leaves it for the next process.

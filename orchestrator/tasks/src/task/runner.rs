@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 use super::active::ActiveTask;
@@ -12,6 +11,7 @@ use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::record::other_error;
 use super::spec::TaskSpec;
 use super::tasks::Tasks;
+use super::turns::Place;
 use crate::Error;
 use crate::player::Browser;
 use crate::script::FailureCode;
@@ -26,9 +26,9 @@ pub(super) struct Runner<'a> {
     tasks: &'a Tasks,
     task: &'a ActiveTask,
     spec: &'a TaskSpec,
-    /// Stands before the turn and so is dropped before it: the turn is given up only when the session has ended.
+    /// Stands before the place and so is dropped before it: a turn is given back only when the session has ended.
     held: Option<RunnerSession>,
-    turn: Option<OwnedSemaphorePermit>,
+    place: Place,
 }
 
 /// The session of a runner. Ends when dropped.
@@ -48,18 +48,18 @@ impl Drop for RunnerSession {
 
 impl<'a> Runner<'a> {
     pub(super) const fn new(tasks: &'a Tasks, task: &'a ActiveTask, spec: &'a TaskSpec) -> Self {
-        Self { tasks, task, spec, held: None, turn: None }
+        Self { tasks, task, spec, held: None, place: Place::of_runner() }
     }
 
     /// Waits until it is the runner's turn to have a worker. False when the fleet is stopped or the daemon goes down before.
     pub(super) async fn turn(&mut self) -> bool {
         self.yield_to_others();
-        if self.turn.is_none() {
+        if !self.place.has_turn() {
             self.tasks.inner.workers.give_way(self.task).await;
-            self.turn = self.tasks.inner.workers.turn(self.task).await;
+            self.tasks.inner.workers.turn(self.task, &mut self.place).await;
         }
         self.task.stop_if_revoked(&self.tasks.inner.keys);
-        self.turn.is_some() && self.task.stopped().is_none()
+        self.place.has_turn() && self.task.stopped().is_none()
     }
 
     /// Waits until then, and keeps no worker meanwhile that others need. False when the fleet is stopped or the daemon
@@ -144,8 +144,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    async fn new_session(&self, state: Option<&GivenState>) -> Result<RunnerSession, Attempt> {
-        let session = self.tasks.session(self.task, self.spec, state).await?;
+    async fn new_session(&mut self, state: Option<&GivenState>) -> Result<RunnerSession, Attempt> {
+        let session = self.tasks.session(self.task, &mut self.place, self.spec, state).await?;
         let browser = self.tasks.inner.workers.browser(&session);
         Ok(RunnerSession { session, browser, since: Instant::now(), items: 0, failed: false })
     }
@@ -154,7 +154,7 @@ impl<'a> Runner<'a> {
     pub(super) fn release(&mut self) {
         // In this order: see the fields.
         self.held = None;
-        self.turn = None;
+        self.place.give_back();
     }
 
     /// Gives the worker up if it can serve no other item, or if others need it more.
@@ -163,7 +163,7 @@ impl<'a> Runner<'a> {
             held.session.ending().is_none()
                 && held.items < self.spec.per_session(&self.tasks.inner.config)
                 && held.session.time_left() >= self.spec.life()
-                && !self.tasks.inner.workers.are_wanted(self.task, held.since)
+                && !self.tasks.inner.workers.are_wanted(self.task, &self.place, held.since)
         });
         if !keeps {
             self.release();

@@ -207,16 +207,16 @@ impl TaskSpec {
 
     /// The host that an item opens first, as far as it is known beforehand.
     pub(super) fn first_host(&self, inputs: &Map<String, Value>) -> Option<String> {
-        url::Url::parse(&self.first_page(inputs)?).ok()?.host_str().map(str::to_owned)
+        let page = template::with_inputs(self.first_page()?, inputs, MAX_ADDRESS);
+        url::Url::parse(&page).ok()?.host_str().map(str::to_owned)
     }
 
-    /// The page that the work opens first, with these inputs filled in and secrets not; the beginning of it where it is long.
-    pub(super) fn first_page(&self, inputs: &Map<String, Value>) -> Option<String> {
+    /// The page that the work opens first, with its templates as they were sent.
+    pub(super) fn first_page(&self) -> Option<&str> {
         let navigates = |step: &&Value| step["type"] == "navigate";
         let steps = self.work["steps"].as_array().or_else(|| self.work["recording"]["steps"].as_array());
         let of_steps = || steps?.iter().find(navigates)?["url"].as_str();
-        let text = self.work["url"].as_str().or_else(of_steps)?;
-        Some(template::with_inputs(text, inputs, MAX_ADDRESS))
+        self.work["url"].as_str().or_else(of_steps)
     }
 
     /// The title of the recording.
@@ -229,6 +229,7 @@ impl TaskSpec {
 mod tests {
     use serde_json::json;
 
+    use super::super::accept::new_record;
     use super::*;
 
     fn rules(retries: u32, retry_on: &[&str]) -> FleetRules {
@@ -264,7 +265,11 @@ mod tests {
         };
         let inputs = json!({"host": "a.example", "n": 3}).as_object().unwrap().clone();
         let host = |work| spec(work).first_host(&inputs);
-        assert_eq!(host(json!({"url": "http://{{input.host}}/{{input.n}}"})).as_deref(), Some("a.example"));
+        let work = json!({"url": "http://{{input.host}}/{{input.n}}"});
+        assert_eq!(host(work.clone()).as_deref(), Some("a.example"));
+        let owner = "0123456789ab".parse().unwrap();
+        let page = new_record(TaskId::from_number(1), owner, &spec(work)).page;
+        assert_eq!(page.as_deref(), Some("http://{{input.host}}/{{input.n}}"), "a record has inputs beside it");
         let steps = json!([{"type": "setViewport"}, {"type": "navigate", "url": "https://b.example/"}]);
         assert_eq!(host(json!({"steps": steps})).as_deref(), Some("b.example"));
         assert_eq!(host(json!({"recording": {"steps": []}})), None);

@@ -13,10 +13,12 @@ use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::record::{ArtifactRecord, Item, Output, Record};
 use super::secrets::{MAX_STORED, TaskSecrets};
+use super::sizes::SizeRow;
 use super::spec::TaskSpec;
 use crate::Error;
 pub use files::FOLDER;
 use files::Files;
+pub(super) use files::NewFile;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::ServiceFault as _;
@@ -33,6 +35,8 @@ const SECRET_PARTS: usize = MAX_STORED.div_ceil(PART);
 const PAGE: usize = 4096;
 /// Items of a fleet read at a time: each may be as large as a value can be.
 const ITEM_PAGE: usize = 100;
+/// The same for readers who hold what is read.
+const FEW_ITEMS: usize = 8;
 
 pub(super) struct TaskStorage {
     instance: Arc<Instance>,
@@ -76,6 +80,9 @@ fn item_key(task: TaskId, index: u32) -> Vec<u8> {
 pub(super) fn put_record(batch: &mut Batch, record: &Record) -> Result<(), Error> {
     batch.put(Table::Tasks, record.task_id.store_key(), fitted(record)?);
     batch.put(Table::TaskIndex, record.task_id.store_key(), record.index_row().encode(&record.owner));
+    if record.kept_bytes > 0 {
+        put_size(batch, &record.owner, record.task_id, record.kept_bytes);
+    }
     if record.status.is_end() {
         delete_secrets(batch, record.task_id);
         // A nearly full disk stops new tasks; the ends of old ones are still recorded.
@@ -95,15 +102,31 @@ fn fitted(record: &Record) -> Result<Vec<u8>, Error> {
     Ok(text)
 }
 
-pub(super) fn put_item(batch: &mut Batch, task: TaskId, item: &Item) -> Result<(), Error> {
-    batch.put_json(Table::TaskItems, item_key(task, item.index), item)?;
-    Ok(())
+/// Where the items are that come after one.
+fn item_range(task: TaskId, after: Option<u32>) -> KeyRange {
+    let range = KeyRange::prefix(&task.store_key());
+    match after {
+        Some(after) => range.after(&item_key(task, after)),
+        None => range,
+    }
+}
+
+fn put_size(batch: &mut Batch, owner: &KeyId, task: TaskId, bytes: u64) {
+    batch.put(Table::TaskSizes, task.store_key(), SizeRow::encode(owner, bytes));
+}
+
+/// Adds an item to a batch. Returns its size, in bytes.
+pub(super) fn put_item(batch: &mut Batch, task: TaskId, item: &Item) -> Result<u64, Error> {
+    let text = serde_json::to_vec(item).map_err(Error::internal)?;
+    let bytes = text.len() as u64;
+    batch.put(Table::TaskItems, item_key(task, item.index), text);
+    Ok(bytes)
 }
 
 /// The changes that remove a task without items.
 fn delete(batch: &mut Batch, record: &Record) {
     let key = record.task_id.store_key();
-    batch.delete(Table::Tasks, key).delete(Table::TaskIndex, key);
+    batch.delete(Table::Tasks, key).delete(Table::TaskIndex, key).delete(Table::TaskSizes, key);
     delete_secrets(batch, record.task_id);
     for part in 0..record.body_parts {
         batch.delete(Table::TaskBodies, part_key(record.task_id, part));
@@ -123,6 +146,11 @@ impl TaskStorage {
 
     pub(super) async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), Error> {
         Ok(self.store.commit(batch, durability).await?)
+    }
+
+    /// Whether the data went back to an older state, so that tasks may have run of which it does not know.
+    pub(super) async fn went_back(&self) -> Result<bool, Error> {
+        Ok(self.store.went_back().await?)
     }
 
     /// Begins to write a new task: its specification in parts, its record, its encrypted secrets, all at once.
@@ -185,6 +213,44 @@ impl TaskStorage {
         }
     }
 
+    /// The sizes of all tasks that keep more than a small record.
+    pub(super) async fn sizes(&self) -> Result<Vec<SizeRow>, Error> {
+        let (mut found, mut range) = (Vec::new(), KeyRange::all());
+        loop {
+            let rows = self.store.scan(Table::TaskSizes, range, PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(found) };
+            range = KeyRange::all().after(&last.key);
+            found.extend(rows.iter().filter_map(|row| SizeRow::decode(&row.key, &row.value)));
+        }
+    }
+
+    /// Writes the size of a task that an earlier release has ended.
+    pub(super) async fn put_size(&self, row: &SizeRow) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        put_size(&mut batch, &row.owner, row.id, row.bytes);
+        self.commit(batch, Durability::Process).await
+    }
+
+    /// How much of the disk the files of a task take, in bytes.
+    pub(super) async fn measure_files(&self, task: TaskId) -> Result<u64, Error> {
+        self.files.on_disk(task).await
+    }
+
+    /// The tasks that have files, also those that are gone.
+    pub(super) async fn with_files(&self) -> Result<Vec<TaskId>, Error> {
+        self.files.tasks().await
+    }
+
+    /// Removes the files of a task that is gone, as a crash in the middle of forgetting leaves them.
+    pub(super) async fn remove_files(&self, task: TaskId) -> Result<(), Error> {
+        self.files.remove(task).await
+    }
+
+    /// Whether a task has this file.
+    pub(super) async fn has_file(&self, task: TaskId, file: &NewFile) -> Result<bool, Error> {
+        self.files.has(task, file).await
+    }
+
     /// The oldest tasks, or those after one, at most `limit`.
     pub(super) async fn oldest(&self, after: Option<TaskId>, limit: usize) -> Result<Vec<(KeyId, IndexRow)>, Error> {
         let range = match after {
@@ -214,13 +280,27 @@ impl TaskStorage {
 
     /// Items of a fleet from the one after `after` on, at most a hundred.
     pub(super) async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
-        let range = KeyRange::prefix(&task.store_key());
-        let range = match after {
-            Some(after) => range.after(&item_key(task, after)),
-            None => range,
-        };
-        let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE).await?;
+        let rows = self.store.scan(Table::TaskItems, item_range(task, after), ITEM_PAGE).await?;
         Ok(rows.iter().map(|row| row.json(Table::TaskItems)).collect::<Result<_, _>>()?)
+    }
+
+    /// A few of the same as JSON text: as many as have `most` bytes together, and one at least if there is one.
+    pub(super) async fn item_texts(
+        &self,
+        task: TaskId,
+        after: Option<u32>,
+        most: usize,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let rows = self.store.scan(Table::TaskItems, item_range(task, after), FEW_ITEMS).await?;
+        let mut texts: Vec<Vec<u8>> = rows.into_iter().map(|row| row.value).collect();
+        let mut bytes = 0;
+        let fitting = texts.iter().take_while(|text| {
+            bytes += text.len();
+            bytes <= most
+        });
+        let count = fitting.count().max(1);
+        texts.truncate(count);
+        Ok(texts)
     }
 
     /// The whole output of a task or of an item.
@@ -234,6 +314,14 @@ impl TaskStorage {
         }
     }
 
+    /// The same as JSON text.
+    pub(super) async fn output_text(&self, task: TaskId, output: &Output) -> Result<Vec<u8>, Error> {
+        match output {
+            Output::Inline(rows) => serde_json::to_vec(rows).map_err(Error::internal),
+            Output::File { hash, .. } => self.files.get(task, hash).await,
+        }
+    }
+
     pub(super) fn artifact(&self, task: TaskId, artifact: &ArtifactRecord) -> Option<PathBuf> {
         self.files.path(task, &artifact.hash)
     }
@@ -243,14 +331,14 @@ impl TaskStorage {
         let mut batch = Batch::new();
         for record in self.records(tasks).await? {
             let has_files = !record.artifacts.is_empty() || matches!(record.output, Output::File { .. });
-            if has_files || record.items.is_some() {
+            if has_files || record.kept_bytes > 0 || record.items.is_some() {
                 // Files first: a record without its files says so, but files without a record would stay for ever.
                 self.files.remove(record.task_id).await?;
             }
             if record.items.is_some() {
                 self.forget_items(record.task_id).await?;
             }
-            if batch.len() + usize::from(record.body_parts) + SECRET_PARTS + 3 > MAX_BATCH_OPS {
+            if batch.len() + usize::from(record.body_parts) + SECRET_PARTS + 4 > MAX_BATCH_OPS {
                 self.commit(std::mem::take(&mut batch), Durability::Process).await?;
             }
             delete(&mut batch, &record);
@@ -273,19 +361,14 @@ impl TaskStorage {
             self.commit(batch, Durability::Process).await?;
         }
     }
-
-    /// Removes folders whose tasks are gone, as a crash in the middle of forgetting leaves them.
-    pub(super) async fn remove_stray_files(&self, is_active: impl Fn(TaskId) -> bool) -> Result<(), Error> {
-        for task in self.files.tasks().await? {
-            if !is_active(task) && self.record(task).await?.is_none() {
-                self.files.remove(task).await?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// In how many parts the store has a body of `length` bytes.
 pub(super) const fn body_parts(length: usize) -> usize {
     length.div_ceil(PART)
+}
+
+/// How much a body of `length` bytes is beyond what every task may have, in bytes.
+pub(super) const fn large_body(length: usize) -> u64 {
+    if body_parts(length) > 1 { length as u64 } else { 0 }
 }

@@ -40,26 +40,17 @@ pub(super) struct Page {
     pub(super) ended: Vec<TaskId>,
 }
 
-/// A task that the store has no more.
-pub(super) struct Forgotten<'a> {
-    pub(super) owner: &'a KeyId,
-    pub(super) row: &'a IndexRow,
-    /// Whether no older one of its key is left.
-    pub(super) is_oldest: bool,
-}
-
 impl TaskTable {
     /// Enters a new task, which nobody sees before the store has it.
-    /// Errors: `TaskQueueFull` when `queue_length` tasks are queued.
+    /// Errors: `TaskQueueFull` when `queue_length` tasks are queued, and of these the key has its share.
     pub(super) fn insert(
         &self,
         queue_length: usize,
+        owner: &KeyId,
         record: impl FnOnce(TaskId) -> Record,
     ) -> Result<Arc<ActiveTask>, Error> {
         let mut tables = self.lock();
-        if tables.queued() >= queue_length {
-            return Err(Error::TaskQueueFull { length: queue_length });
-        }
+        tables.check_place(queue_length, owner)?;
         // TaskIds are made under the same lock, so that they enter the history in their order.
         let record = record(tables.ids.next(unix_ms()));
         tables.history.add(&record.owner, &record.index_row());
@@ -145,17 +136,15 @@ impl TaskTable {
         (queued, tables.active.len() - queued, tables.history.len())
     }
 
-    /// Forgets tasks, given in the order of their ids.
-    pub(super) fn forget(&self, tasks: &[Forgotten<'_>]) {
-        let mut tables = self.lock();
-        let mut oldest = HashMap::new();
-        for task in tasks {
-            tables.history.withdraw(task.owner, task.row);
-            if task.is_oldest {
-                oldest.insert(task.owner, task.row.id);
-            }
+    /// Forgets tasks that the store has no more.
+    pub(super) fn forget(&self, tasks: &[(KeyId, IndexRow)]) {
+        if tasks.is_empty() {
+            return;
         }
-        oldest.into_iter().for_each(|(owner, id)| tables.history.forget_through(owner, id));
+        let mut tables = self.lock();
+        tasks.iter().for_each(|(owner, row)| tables.history.withdraw(owner, row));
+        drop(tables);
+        self.changed();
     }
 
     /// Changes each time the table does.
@@ -175,6 +164,76 @@ impl TaskTable {
 
 impl Tables {
     fn queued(&self) -> usize {
-        self.active.values().filter(|task| task.status() == Status::Queued).count()
+        self.all_queued().count()
+    }
+
+    fn all_queued(&self) -> impl Iterator<Item = &ActiveTask> {
+        self.active.values().map(|task| &**task).filter(|task| task.status() == Status::Queued)
+    }
+
+    /// Checks that one more task of a key may be queued. A full queue still takes tasks of a key that has less than its share of it,
+    /// which is the same for each key that has any: so nobody is kept out by what others have in it, and nothing that was accepted is
+    /// thrown out of it. Of all keys, the one with the most has `length` at most, the next one half of that, the third one a third,
+    /// and so on.
+    fn check_place(&self, length: usize, owner: &KeyId) -> Result<(), Error> {
+        let mut queued = HashMap::from([(owner, 0)]);
+        self.all_queued().for_each(|task| *queued.entry(&task.owner).or_default() += 1);
+        let (waiting, own): (usize, usize) = (queued.values().sum(), queued[owner]);
+        if waiting < length || own < length.div_ceil(queued.len()) {
+            return Ok(());
+        }
+        Err(Error::TaskQueueFull { waiting, own })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::accept::new_record;
+    use super::*;
+
+    fn key(number: usize) -> KeyId {
+        format!("{number:012}").parse().unwrap()
+    }
+
+    proptest! {
+        /// Who has less than its share always has a place, and the queue has an end for all keys together.
+        #[test]
+        fn a_full_queue_refuses_nobody_a_share(
+            length in 1..12usize,
+            moves in proptest::collection::vec((0..4usize, any::<bool>()), 0..120),
+        ) {
+            let spec = serde_json::from_value(json!({
+                "kind": "run", "work_kind": "run", "work": {"steps": []}, "engine": "chromium", "mode": "headless",
+                "launch": {"url": null}, "timeout_ms": 1000,
+            }))
+            .unwrap();
+            let table = TaskTable::default();
+            let mut queued = [0; 4];
+            for (of, comes) in moves {
+                let owner = key(of);
+                if !comes {
+                    let first = table.all_active().into_iter().find(|task| task.owner == owner);
+                    first.into_iter().for_each(|task| {
+                        table.withdraw(&task);
+                        queued[of] -= 1;
+                    });
+                    continue;
+                }
+                let keys = (0..4).filter(|other| *other == of || queued[*other] > 0).count();
+                match table.insert(length, &owner, |id| new_record(id, owner.clone(), &spec)) {
+                    Ok(_) => queued[of] += 1,
+                    Err(Error::TaskQueueFull { waiting, own }) => {
+                        prop_assert!(waiting >= length && own * keys >= length, "{own} of {keys} keys, {waiting} in all");
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+                let mut most = queued;
+                most.sort_unstable_by(|one, other| other.cmp(one));
+                prop_assert!(most.into_iter().zip(1..).all(|(own, rank)| own <= length.div_ceil(rank)), "{queued:?}");
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::active::{ActiveTask, StopReason};
 use super::idempotency::Idempotency;
 use super::query::TaskQuery;
 use super::record::{ArtifactRecord, Output, Record};
+use super::sizes::Sizes;
 use super::spec::TaskSpec;
 use super::storage::TaskStorage;
 use super::table::TaskTable;
@@ -18,6 +19,7 @@ use super::workers::Workers;
 use crate::Error;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
+use warmpool_core::error::ServiceError;
 use warmpool_core::ids::TaskId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::{KeyId, Keys};
@@ -38,6 +40,9 @@ pub(super) struct Components {
     pub(super) drain: Drain,
     pub(super) table: TaskTable,
     pub(super) storage: TaskStorage,
+    pub(super) sizes: Sizes,
+    /// Held while a task is forgotten, or measured that might be.
+    pub(super) forgetting: tokio::sync::Mutex<()>,
     pub(super) workers: Workers,
     pub(super) idempotency: Idempotency,
     pub(super) webhooks: Webhooks,
@@ -78,6 +83,8 @@ impl Tasks {
         let inner = Components {
             table: TaskTable::default(),
             storage: TaskStorage::new(&config, Arc::clone(&instance), store, drain.clone()),
+            sizes: Sizes::new(config.tasks.keep_size.bytes(), config.tasks.keep_size_per_key.bytes()),
+            forgetting: tokio::sync::Mutex::default(),
             workers: Workers::new(Arc::clone(&config), keys.clone(), sessions, pool, drain.clone()),
             idempotency: Idempotency::new(instance),
             config,
@@ -133,7 +140,8 @@ impl Tasks {
 
     /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing; the answer
     /// says whether it had.
-    /// Errors: `UnknownTask`; `TaskStopping` when the end takes longer than `tasks.cancel_timeout`.
+    /// Errors: `UnknownTask`; `TaskStopping` when the end takes longer than `tasks.cancel_timeout`; `Draining` when the task is left to
+    /// the next process instead.
     pub async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<(Record, bool), Error> {
         match self.find(id, owner).await? {
             Task::Active(task) => {
@@ -141,12 +149,24 @@ impl Tasks {
                 self.go_on(Arc::clone(&task));
                 let limit = self.inner.config.tasks.cancel_timeout;
                 match timeout(limit, task.ended()).await {
-                    Ok(()) => Ok((task.record(), false)),
+                    Ok(()) if task.status().is_end() => Ok((task.record(), false)),
+                    Ok(()) => Err(ServiceError::Draining.into()),
                     Err(_) => Err(Error::TaskStopping { task: id.to_string(), waited: limit }),
                 }
             }
             Task::Ended(record) => Ok((*record, true)),
         }
+    }
+
+    /// Removes a task of `owner` that has ended, with its items and files. Returns its record as it was.
+    /// Errors: `UnknownTask`; `Conflict` while it has not ended; `StoreBusy`, and then all of it may be there but its files.
+    pub async fn forget(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
+        let record = match self.find(id, owner).await? {
+            Task::Ended(record) if record.status.is_end() => record,
+            _ => return Err(Error::Conflict { message: "the task has not ended, so it stays: cancel it first" }),
+        };
+        let forgotten = self.forget_ended(record.owner, id).await?;
+        forgotten.ok_or_else(|| Error::UnknownTask { id: id.to_string() })
     }
 
     /// Stops every task whose key was revoked.

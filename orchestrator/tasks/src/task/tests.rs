@@ -1,16 +1,20 @@
 //! Tasks on a store that answers late or has no room. No worker ever comes, so no task gets beyond its start.
 
+mod doubt;
 mod ends;
+mod exports;
+mod keeping;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::new_record;
 use super::lifecycle::TaskEnd;
 use super::storage::put_record;
+use super::turns::Place;
 use super::*;
 use crate::Error;
 use warmpool_api::task::TaskError;
@@ -35,14 +39,23 @@ struct Bench {
     store: Store,
     keys: Keys,
     owner: KeyId,
+    profiles: Profiles,
+    settings: Settings,
     data: tempfile::TempDir,
 }
+
+/// Settings beside those that all tests need, as environment variables.
+type Settings = &'static [(&'static str, &'static str)];
 
 /// Free bytes that are enough.
 const PLENTY: u64 = 1 << 40;
 
 impl Bench {
     async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    async fn with(settings: Settings) -> Self {
         let data = tempfile::tempdir().unwrap();
         let faults = Faults::default();
         faults.set_free_bytes(PLENTY);
@@ -51,18 +64,19 @@ impl Bench {
         // In a store of their own, which does not fail.
         let keys = Keys::load(Store::memory()).await.unwrap();
         let owner = keys.create("owner", warmpool_keys::KeyRole::Client).await.unwrap().record.id;
-        let (tasks, drain) = Self::process(data.path(), keys.clone(), store.clone());
-        Self { tasks, drain, faults, store, keys, owner, data }
+        let (tasks, drain, profiles) = Self::process(data.path(), settings, keys.clone(), store.clone());
+        Self { tasks, drain, faults, store, keys, owner, profiles, settings, data }
     }
 
     /// What a daemon of these files has of tasks.
-    fn process(data: &std::path::Path, keys: Keys, store: Store) -> (Tasks, Drain) {
+    fn process(data: &std::path::Path, settings: Settings, keys: Keys, store: Store) -> (Tasks, Drain, Profiles) {
         let env = [
             ("WARMPOOL_STORE_DATA_DIR", data.display().to_string()),
             ("WARMPOOL_DOCKER_HOST", format!("unix://{}/no-engine.sock", data.display())),
             ("WARMPOOL_TASKS_CANCEL_TIMEOUT", "1s".to_owned()),
         ];
-        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let env = env.into_iter().chain(settings).map(|(name, value)| (name.to_owned(), value));
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let instance = Arc::new(Instance::load_or_create(data).unwrap());
@@ -80,25 +94,29 @@ impl Bench {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            SessionServices::nowhere(&config, profiles, extensions, webhooks),
+            SessionServices::nowhere(&config, profiles.clone(), extensions, webhooks),
         );
-        (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain)
+        (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain, profiles)
     }
 
     /// The daemon ends while none of its tasks has its turn, and starts again. Nothing has gone on yet.
     async fn restart(&mut self) {
         self.drain.advance(Phase::Draining);
         until("no task is left", || self.tasks.inner.table.all_active().is_empty()).await;
-        (self.tasks, self.drain) = Self::process(self.data.path(), self.keys.clone(), self.store.clone());
+        (self.tasks, self.drain, self.profiles) =
+            Self::process(self.data.path(), self.settings, self.keys.clone(), self.store.clone());
         self.tasks.load().await.unwrap();
     }
 
     /// Takes all turns, so that no task begins.
-    async fn hold_turns(&self) -> Vec<OwnedSemaphorePermit> {
+    async fn hold_turns(&self) -> Vec<Place> {
         let other = ActiveTask::unstored(new_record(TaskId::from_number(1), self.owner.clone(), &spec()));
         let mut turns = Vec::new();
         for _ in 0..self.tasks.inner.config.tasks.workers {
-            turns.push(self.tasks.inner.workers.turn(&other).await.unwrap());
+            let mut place = Place::of_task();
+            self.tasks.inner.workers.turn(&other, &mut place).await;
+            assert!(place.has_turn());
+            turns.push(place);
         }
         turns
     }
@@ -237,10 +255,25 @@ async fn nothing_runs_before_it_is_on_the_disk() {
 }
 
 #[tokio::test]
+async fn a_task_whose_session_has_no_room_on_the_disk_waits() {
+    let bench = Bench::new().await;
+    let live = bench.accepted("a").await;
+    until("it asks for a session", || live.record().status == Status::Running).await;
+    bench.faults.set_free_bytes(StoreOptions::default().min_free_bytes / 2);
+    let waits = |record: Record| record.status == Status::Queued && record.waiting.is_some();
+    until("it waits", || waits(live.record())).await;
+    assert_eq!(live.record().waiting.unwrap().code, "disk_nearly_full");
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Queued);
+    bench.faults.set_free_bytes(PLENTY);
+    until("it asks again", || live.record().status == Status::Running).await;
+}
+
+#[tokio::test]
 async fn an_end_is_published_once_it_is_on_the_disk() {
     let bench = Arc::new(Bench::new().await);
+    let _turns = bench.hold_turns().await;
     let live = bench.accepted("a").await;
-    until("it runs", || live.record().status == Status::Running).await;
+    bench.tasks.mark_running(&live).await.unwrap();
     bench.faults.set_free_bytes(0);
     let mut events = live.subscribe();
     let finishing = tokio::spawn({

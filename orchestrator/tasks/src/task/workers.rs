@@ -1,24 +1,24 @@
-//! The workers that tasks may use: whose turn it is, and sessions for those whose turn it is.
+//! The workers that tasks may use: sessions for those whose turn it is, and when they give their turns back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
 use super::active::ActiveTask;
 use super::spec::TaskSpec;
+use super::turns::{KeyLimits, Place, Turns};
 use crate::Error;
 use crate::player::Browser;
 use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::{Code, Fault};
-use warmpool_keys::Keys;
+use warmpool_keys::{KeyId, Keys};
 use warmpool_sessions::session::{GivenState, Options, Session, Sessions};
 use warmpool_workers::pool::Pool;
 
-/// How long a task keeps asking for a worker.
+/// How long a task that has its turn keeps asking for a worker.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time between two such questions.
 const RETRY: Duration = Duration::from_secs(1);
@@ -37,32 +37,76 @@ pub(super) struct Workers {
     sessions: Sessions,
     pool: Pool,
     drain: Drain,
-    /// One permit for each worker that tasks may use.
-    permits: Arc<Semaphore>,
-    /// How many workers tasks wait for their turn to have.
-    queueing: AtomicUsize,
+    /// One turn for each worker that tasks may use.
+    turns: Turns,
     /// How many tasks are asking the pool for a worker.
     leasing: AtomicUsize,
 }
 
-impl Workers {
-    pub(super) fn new(config: Arc<Config>, keys: Keys, sessions: Sessions, pool: Pool, drain: Drain) -> Self {
-        let permits = Arc::new(Semaphore::new(config.tasks.workers));
-        let (queueing, leasing) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { config, keys, sessions, pool, drain, permits, queueing, leasing }
+/// What `session.max_per_key` and profiles leave to a key.
+struct SessionLimits {
+    max_per_key: usize,
+    pool: Pool,
+    sessions: Sessions,
+}
+
+impl KeyLimits for SessionLimits {
+    fn room(&self, owner: &KeyId) -> usize {
+        match self.max_per_key {
+            0 => usize::MAX,
+            most => most.saturating_sub(self.pool.held_by(owner)),
+        }
     }
 
-    /// Waits until it is the task's turn to have a worker. `None` when it is stopped or the daemon goes down before.
-    pub(super) async fn turn(&self, task: &ActiveTask) -> Option<OwnedSemaphorePermit> {
-        let _counted = (CountGuard::new(&self.queueing), CountGuard::new(&task.queueing));
-        let turn = tokio::select! {
+    fn is_written(&self, owner: &KeyId, profile: &str) -> bool {
+        self.sessions.check_profile(owner, profile).is_err()
+    }
+}
+
+/// Why a task whose turn it is has no session.
+pub(super) enum NoSession {
+    /// It asks again when it has its next turn. This one is of more use to others.
+    ForNow(Error),
+    Never(Error),
+}
+
+impl Workers {
+    pub(super) fn new(config: Arc<Config>, keys: Keys, sessions: Sessions, pool: Pool, drain: Drain) -> Self {
+        let max_per_key = config.session.max_per_key;
+        let limits = SessionLimits { max_per_key, pool: pool.clone(), sessions: sessions.clone() };
+        let turns = Turns::new(config.tasks.workers, limits, sessions.changes(), drain.clone());
+        Self { config, keys, sessions, pool, drain, turns, leasing: AtomicUsize::new(0) }
+    }
+
+    /// Waits until it is the task's turn to have a worker. The place has no turn when the task is stopped or the daemon goes down
+    /// before.
+    pub(super) async fn turn(&self, task: &ActiveTask, place: &mut Place) {
+        tokio::select! {
             biased;
-            () = task.stop_token().cancelled() => None,
-            () = self.drain.reached(Phase::Draining) => None,
-            permit = Arc::clone(&self.permits).acquire_owned() => permit.ok(),
-        };
+            () = task.stop_token().cancelled() => {}
+            () = self.drain.reached(Phase::Draining) => {}
+            () = self.turns.take(task, place) => {}
+        }
         task.stop_if_revoked(&self.keys);
-        turn.filter(|_| task.stopped().is_none())
+        if task.stopped().is_some() {
+            place.give_back();
+        }
+    }
+
+    /// Takes the right to write the profile of a task that has its turn, so that no other task asks for it meanwhile.
+    /// Errors: `ProfileInUse`. The next turn of the place comes when nobody writes the profile.
+    pub(super) fn claim_profile(&self, task: &ActiveTask, place: &mut Place, spec: &TaskSpec) -> Result<(), Error> {
+        let Some(profile) = spec.profile.as_ref().filter(|profile| profile.is_written()) else { return Ok(()) };
+        let is_first = place.claim(&profile.name);
+        self.sessions.check_profile(&task.owner, &profile.name)?;
+        if is_first {
+            return Ok(());
+        }
+        let in_use = warmpool_profiles::Error::ProfileInUse {
+            name: profile.name.clone(),
+            holder: "a session that is being made".to_owned(),
+        };
+        Err(warmpool_sessions::Error::from(in_use).into())
     }
 
     /// Lets clients that wait for a worker go first, for a while. A fleet calls it before its turn: meanwhile other tasks have theirs.
@@ -77,16 +121,17 @@ impl Workers {
         }
     }
 
-    /// Makes a session.
+    /// Makes a session for a task that has its turn.
     pub(super) async fn session(
         &self,
         task: &ActiveTask,
+        place: &mut Place,
         spec: &TaskSpec,
         state: Option<&GivenState>,
-    ) -> Result<Arc<Session>, Error> {
+    ) -> Result<Arc<Session>, NoSession> {
         let options = Options { state: state.cloned(), ..spec.session(task.id, &self.config) };
-        let deadline = Instant::now() + WORKER_TIMEOUT;
         loop {
+            let begun = Instant::now();
             let created = {
                 let _counted = CountGuard::new(&self.leasing);
                 tokio::select! {
@@ -94,18 +139,34 @@ impl Workers {
                     created = self.sessions.create(task.owner.clone(), options.clone()) => Some(created),
                 }
             };
-            match created {
+            let error = match created {
                 None => {
                     let stopped = warmpool_workers::Error::NoWorker { waited: Duration::ZERO };
-                    return Err(warmpool_sessions::Error::from(stopped).into());
+                    return Err(NoSession::Never(warmpool_sessions::Error::from(stopped).into()));
                 }
-                Some(Ok(created)) => return Ok(created.confirm()?),
-                Some(Err(error)) if is_shortage(&error) && Instant::now() < deadline => {}
-                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(created)) => {
+                    let session = created.confirm().map_err(|error| NoSession::Never(error.into()))?;
+                    place.got_session();
+                    return Ok(session);
+                }
+                Some(Err(error)) => error,
+            };
+            let shortage = Shortage::of(&error);
+            if shortage == Some(Shortage::Own) {
+                return Err(NoSession::ForNow(error.into()));
+            }
+            if shortage.is_none() || place.asked >= WORKER_TIMEOUT {
+                place.asked = Duration::ZERO;
+                return Err(NoSession::Never(error.into()));
             }
             tokio::select! {
                 () = task.stop_token().cancelled() => {}
                 () = sleep(RETRY) => {}
+            }
+            place.asked += begun.elapsed();
+            // Another key may stand better with the pool, or want another kind of browser.
+            if shortage == Some(Shortage::Partial) && self.turns.are_wanted(task, place) {
+                return Err(NoSession::ForNow(error.into()));
             }
         }
     }
@@ -116,10 +177,26 @@ impl Workers {
     }
 
     /// Whether a worker that a task has had since then should go to a client or to another task.
-    pub(super) fn are_wanted(&self, task: &ActiveTask, since: Instant) -> bool {
+    pub(super) fn are_wanted(&self, task: &ActiveTask, place: &Place, since: Instant) -> bool {
         let client_waits = self.clients_waiting() > 0 && self.pool.is_full();
-        let others_wait = self.queueing.load(Ordering::Relaxed) > task.queueing.load(Ordering::Relaxed);
-        client_waits || (since.elapsed() >= SLICE && others_wait)
+        client_waits || (since.elapsed() >= SLICE && self.turns.are_wanted(task, place))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// How many turns nobody has.
+    #[cfg(test)]
+    pub(super) fn free_turns(&self) -> usize {
+        self.turns.free()
+    }
+
+    /// How many wait for a turn.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.turns.waiting()
     }
 
     /// How many others than tasks wait for a worker.
@@ -128,19 +205,31 @@ impl Workers {
     }
 }
 
+/// Why a session that cannot be had now may be had a little later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shortage {
+    /// Of what the key has: other keys may have a session.
+    Own,
+    /// Of workers of a kind, or for those who wait for one: others may have a session.
+    Partial,
+    /// Nobody has one.
+    Total,
+}
+
+impl Shortage {
+    fn of(error: &impl Fault) -> Option<Self> {
+        match error.code() {
+            Code::KeyLimit | Code::ProfileInUse => Some(Self::Own),
+            Code::QueueFull | Code::NoWorker | Code::BrowserNotStarting | Code::WorkerFailed => Some(Self::Partial),
+            Code::RuntimeDown | Code::Starting => Some(Self::Total),
+            _ => None,
+        }
+    }
+}
+
 /// Whether a worker may be available a little later.
 pub(super) fn is_shortage(error: &impl Fault) -> bool {
-    matches!(
-        error.code(),
-        Code::QueueFull
-            | Code::KeyLimit
-            | Code::NoWorker
-            | Code::BrowserNotStarting
-            | Code::RuntimeDown
-            | Code::Starting
-            | Code::WorkerFailed
-            | Code::ProfileInUse
-    )
+    Shortage::of(error).is_some()
 }
 
 /// Adds one to a count while it exists.

@@ -1,12 +1,13 @@
-//! Answers that are in memory as a whole. Each holds its part of one budget until the last of it has been sent, so clients that
-//! read slowly hold no more of the daemon's memory together than that.
+//! Answers that are in memory as a whole, or in large parts. Each holds its part of one budget until the last of it has been sent, so
+//! clients that read slowly hold no more of the daemon's memory together than that.
 
 use axum::body::Body;
 use bytes::Bytes;
 
-use super::budget::{Holder, Reservation};
+use super::budget::{Budget, Holder, Reservation};
 use super::reply::REQUEST;
 use crate::http::error::Error;
+use warmpool_tasks::task::Memory;
 
 /// The longest answer that does not count, in bytes: connections have buffers of about that size anyway, and an error always fits.
 const SMALL: u64 = 64 << 10;
@@ -18,11 +19,36 @@ pub(super) struct AnswerMemory(Option<Reservation>);
 /// Takes memory for an answer of so many bytes, from the share of whoever sent the request that this task answers.
 /// Errors: `AnswerMemory`.
 pub(super) fn reserve(bytes: u64) -> Result<AnswerMemory, Error> {
-    let counts = bytes > SMALL;
-    let part = counts.then(|| REQUEST.try_with(|asked| asked.answers.part(Holder::of_request())).ok()).flatten();
-    let Some(mut part) = part else { return Ok(AnswerMemory(None)) };
-    part.grow(bytes)?;
-    Ok(AnswerMemory(Some(part)))
+    AnswerParts::of_request().take(bytes)
+}
+
+/// Memory for the parts of an answer that are made while it is read, from the share of whoever sent its request.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerParts(Option<(Budget, Holder)>);
+
+impl AnswerParts {
+    /// For the answer to the request that this task answers.
+    pub(super) fn of_request() -> Self {
+        Self(REQUEST.try_with(|asked| (asked.answers.clone(), Holder::of_request())).ok())
+    }
+}
+
+impl Memory for AnswerParts {
+    type Part = AnswerMemory;
+    type Error = Error;
+
+    /// Takes memory for a part of so many bytes.
+    /// Errors: `AnswerMemory`.
+    fn take(&self, bytes: u64) -> Result<AnswerMemory, Error> {
+        let Some((budget, holder)) = self.0.as_ref().filter(|_| bytes > SMALL) else { return Ok(AnswerMemory(None)) };
+        let mut part = budget.part(holder.clone());
+        part.grow(bytes)?;
+        Ok(AnswerMemory(Some(part)))
+    }
+
+    fn most(&self) -> u64 {
+        self.0.as_ref().map_or(u64::MAX, |(budget, holder)| budget.part(holder.clone()).room())
+    }
 }
 
 impl AnswerMemory {
@@ -84,6 +110,21 @@ mod tests {
     fn answer(asked: RequestContext, kibibytes: usize) -> Response {
         let text = json!("x".repeat(kibibytes << 10));
         REQUEST.sync_scope(asked, || json_reply(StatusCode::OK, &text))
+    }
+
+    #[test]
+    fn parts_of_an_answer_count_for_whoever_sent_its_request() {
+        let answers = Budget::new(Purpose::Answers, ByteSize(512 << 10), ByteSize(256 << 10));
+        let key = Some("0123456789ab");
+        let parts = REQUEST.sync_scope(request(&answers, [192, 0, 2, 1], key), AnswerParts::of_request);
+        // The request is over, and its answer is read.
+        assert_eq!(parts.most(), 256 << 10);
+        let held = parts.take(200 << 10).unwrap();
+        assert!(matches!(parts.take(100 << 10), Err(Error::AnswerMemory)) && parts.take(SMALL).is_ok());
+        assert_eq!(answer(request(&answers, [192, 0, 2, 2], key), 100).status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(held);
+        assert!(parts.take(256 << 10).is_ok());
+        assert!(matches!(parts.take(257 << 10), Err(Error::AnswerMemory)));
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::headers::wants;
+use crate::http::error::Error;
 use warmpool_tasks::task::{ExportFormat, Lines};
 
 /// The form of an answer.
@@ -34,7 +35,7 @@ impl Format {
 }
 
 /// The answer that sends these lines as they are read.
-pub(super) fn respond(lines: Lines, format: ExportFormat) -> Response {
+pub(super) fn respond(lines: Lines<Error>, format: ExportFormat) -> Response {
     let media_type = match format {
         ExportFormat::Ndjson => "application/x-ndjson",
         ExportFormat::Csv => "text/csv; charset=utf-8",

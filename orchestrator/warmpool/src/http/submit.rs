@@ -44,6 +44,7 @@ fn operation<T: JsonSchema>(id: &'static str, summary: &'static str, example: Va
             Code::NotSupported,
             Code::IdempotencyKeyReused,
             Code::TaskQueueFull,
+            Code::TaskLimit,
             Code::EngineNotInstalled,
             Code::ProxyUnavailable,
             Code::Draining,

@@ -12,6 +12,7 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use super::App;
+use super::answer::AnswerParts;
 use super::auth::{Caller, Scope};
 use super::export::{self, Format};
 use super::files::FILE;
@@ -37,6 +38,14 @@ pub(super) struct TaskForm {
     /// The form of the answer; the header `Accept` may ask for it, too.
     #[schemars(extend("default" = "json"))]
     format: Option<Format>,
+}
+
+/// How a task is taken away.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct RemovalForm {
+    /// Removes a task that has ended, with its items and files, instead of cancelling one that runs.
+    forget: bool,
 }
 
 /// Which items of a fleet are wanted.
@@ -115,9 +124,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .delete(
             "/lam/tasks/{id}",
             cancel,
-            Operation::new("cancel_task", "Cancel a task", OF_TASK)
-                .writes::<TaskView>("The task; `alreadyEnded` says that it had ended before.")
-                .fails(&[Code::UnknownTask, Code::StoreBusy, Code::TaskStopping, Code::DiskNearlyFull]),
+            Operation::new("cancel_task", "Cancel a task, or remove one that has ended", OF_TASK.takes::<RemovalForm>())
+                .about("Cancels a task that has not ended. With `forget=true`, removes one that has, with its items and files.")
+                .writes::<TaskView>("The task, or what it was; `alreadyEnded` says that it had ended before.")
+                .fails(&[Code::UnknownTask, Code::Conflict, Code::StoreBusy, Code::TaskStopping, Code::DiskNearlyFull]),
         )
         .get(
             "/lam/tasks/{id}/order",
@@ -181,7 +191,8 @@ pub(super) async fn show(
 ) -> Result<Response, Error> {
     let found = app.tasks.find(task_id(&id)?, &key).await?;
     if let Some(format) = Format::export(&headers, query?.0.format) {
-        return Ok(export::respond(app.tasks.export(&found.into_record(), format).await?, format));
+        let lines = app.tasks.export(&found.into_record(), format, AnswerParts::of_request()).await?;
+        return Ok(export::respond(lines, format));
     }
     if wants(&headers, "text/event-stream") {
         return Ok(match found {
@@ -210,13 +221,17 @@ pub(super) async fn order(
     Ok(json_reply(StatusCode::OK, &order))
 }
 
-/// `DELETE /lam/tasks/<id>`
+/// `DELETE /lam/tasks/<id>`: cancels it, or with `forget=true` removes it.
 pub(super) async fn cancel(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
+    Query(RemovalForm { forget }): Query<RemovalForm>,
 ) -> Result<Response, Error> {
-    let (record, had_ended) = app.tasks.cancel(task_id(&id)?, &key).await?;
+    let (record, had_ended) = match forget {
+        true => (app.tasks.forget(task_id(&id)?, &key).await?, true),
+        false => app.tasks.cancel(task_id(&id)?, &key).await?,
+    };
     let mut view = record_view(&record, None);
     view.already_ended = had_ended;
     Ok(json_reply(StatusCode::OK, &view))
@@ -233,7 +248,8 @@ pub(super) async fn items(
     let record = app.tasks.find(task_id(&id)?, &key).await?.into_record();
     let Query(ItemQuery { status, after, limit, format }) = query?;
     if let ItemFormat::Ndjson = ItemFormat::of(&headers, format)? {
-        return Ok(export::respond(app.tasks.export_items(record.task_id, status), ExportFormat::Ndjson));
+        let lines = app.tasks.export_items(record.task_id, status, AnswerParts::of_request());
+        return Ok(export::respond(lines, ExportFormat::Ndjson));
     }
     let items = app.tasks.items_after(record.task_id, after);
     let wanted = items.try_filter(|item| future::ready(status.is_none_or(|status| item.status == status)));

@@ -11,6 +11,7 @@ use warmpool_protocol::{Captcha, CaptchaAction, CaptchaKind, Snapshot};
 use super::history::History;
 use super::solver::{Solution, SolverError};
 use super::{SessionFacts, Shared};
+use crate::hiding::Hiding;
 use crate::worker::Worker;
 use warmpool_api::captcha::{CaptchaRecord, Outcome, SolvedBy, WaitingCaptcha};
 use warmpool_config::CaptchaMode;
@@ -33,6 +34,8 @@ pub(super) struct CaptchaMonitor {
     pub facts: SessionFacts,
     pub history: Arc<Mutex<History>>,
     pub waiting: Arc<watch::Sender<Option<WaitingCaptcha>>>,
+    /// What the address of a page may not tell to anybody but the solver, who needs the address.
+    pub hiding: Hiding,
 }
 
 /// What decides a challenge first.
@@ -102,7 +105,7 @@ impl CaptchaMonitor {
             return tally(captcha.kind, by, outcome);
         }
         let Captcha { kind, url, since, page, .. } = captcha.clone();
-        let waiting = WaitingCaptcha { kind, url, since, by, page };
+        let waiting = WaitingCaptcha { kind, url: self.hiding.address(&url), since, by, page };
         tracing::info!(session = %self.facts.session_id, kind = captcha.kind.as_str(), by = by.as_str(), "a page shows a challenge");
         if !too_many {
             self.waiting.send_replace(Some(waiting.clone()));
@@ -262,7 +265,7 @@ mod tests {
         Captcha {
             id,
             kind: CaptchaKind::Image,
-            url: "http://a.example/".to_owned(),
+            url: "http://a.example/?key=secret".to_owned(),
             since: id,
             page: None,
             site_key: None,
@@ -297,7 +300,9 @@ mod tests {
             facts: SessionFacts { session_id: "s".to_owned(), view_token: "t".to_owned() },
             history: Arc::clone(&history),
             waiting: Arc::new(watch::Sender::new(None)),
+            hiding: Hiding::default(),
         };
+        monitor.hiding.begin(Arc::new(|text: &str| text.replace("a.example", "[secret].example")));
         let (_acts, to_do) = mpsc::channel(1);
         let following = tokio::spawn(monitor.run(to_do));
         for id in 1..=4 {
@@ -306,6 +311,7 @@ mod tests {
             assert_eq!(acts.recv().await, Some(id), "it is left alone");
         }
         let records = history.lock().records();
+        assert_eq!(records[1].url, "http://[secret].example", "no more than may be told");
         let records: Vec<_> = records.iter().map(|record| (record.since, record.error.as_deref())).collect();
         assert_eq!(records, [(0, None), (1, Some("too_many"))]);
         drop(reports);

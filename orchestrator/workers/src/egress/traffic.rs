@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+
+use crate::hiding::Hiding;
 use warmpool_api::session::{EgressSummary, RefusedCount};
 
 /// How many different refusals a session lists.
@@ -16,6 +18,8 @@ pub(super) struct Traffic {
     pub received: AtomicU64,
     pub sent: AtomicU64,
     refused: Mutex<Refusals>,
+    /// What a host may not tell.
+    pub hiding: Hiding,
 }
 
 #[derive(Debug, Default)]
@@ -32,12 +36,14 @@ impl Traffic {
             received: before.bytes_in.into(),
             sent: before.bytes_out.into(),
             refused: Mutex::new(Refusals { listed: before.refused, count: before.refused_count }),
+            hiding: Hiding::default(),
         }
     }
 
     /// Counts a refusal; `true` when it is the first of its kind.
     pub(super) fn refuse(&self, host: &str, port: u16, reason: &'static str) -> bool {
         metrics::counter!("warmpool_egress_refused_total", "reason" => reason).increment(1);
+        let host = self.hiding.text(host);
         let mut refused = self.refused.lock();
         refused.count += 1;
         let known = |row: &&mut RefusedCount| row.host == host && row.port == port && row.reason == reason;
@@ -47,7 +53,7 @@ impl Traffic {
         }
         let room = refused.listed.len() < MAX_LISTED && host.len() <= MAX_HOST;
         if room {
-            refused.listed.push(RefusedCount { host: host.to_owned(), port, reason: reason.to_owned(), count: 1 });
+            refused.listed.push(RefusedCount { host, port, reason: reason.to_owned(), count: 1 });
         }
         room
     }
@@ -65,6 +71,8 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -79,5 +87,14 @@ mod tests {
         assert_eq!(summary.refused.len(), MAX_LISTED);
         assert_eq!((summary.refused[0].count, summary.refused_count), (2, 101));
         assert_eq!(Traffic::new(Some(summary.clone())).summary(), summary);
+    }
+
+    #[test]
+    fn hosts_are_listed_without_what_may_not_be_told() {
+        let traffic = Traffic::default();
+        traffic.hiding.begin(Arc::new(|host: &str| host.replace("word", "[secret]")));
+        assert!(traffic.refuse("word.test", 80, "denied") && !traffic.refuse("word.test", 80, "denied"));
+        let summary = traffic.summary();
+        assert_eq!((summary.refused[0].host.as_str(), summary.refused[0].count), ("[secret].test", 2));
     }
 }

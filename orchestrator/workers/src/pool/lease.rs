@@ -39,6 +39,23 @@ impl Drop for Lease {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Pool {
+    /// A lease of a worker that is nowhere: nobody answers there, and nothing is heard of it.
+    pub fn lease_nowhere(&self, owner: warmpool_keys::KeyId) -> Lease {
+        use warmpool_core::browser::{Engine, Mode, PoolKey};
+        use warmpool_protocol::Secret;
+        use warmpool_runtime::AgentAddress;
+        let (id, key) = (WorkerId::random(), PoolKey::plain(Engine::Chromium, Mode::Headless));
+        let address = AgentAddress::Unix("/nowhere/agent.sock".into());
+        let (worker, reports) = Worker::found(id, key, address.into(), &Secret::new("nowhere".to_owned()));
+        // A worker whose watch has ended counts as lost.
+        std::mem::forget(reports);
+        self.lock().add_leased(&worker, owner);
+        Lease { pool: self.clone(), worker, used: true }
+    }
+}
+
 /// A place in the queue, given up when dropped.
 pub(super) struct QueuePlace {
     pub(super) pool: Pool,

@@ -3,26 +3,48 @@
 use std::time::Duration;
 
 use fantoccini::actions::{ActionSequence, InputSource as _, MouseActions, PenActions, PointerAction, TouchActions};
+use fantoccini::error::{CmdError, ErrorStatus};
 
 use super::super::page::{Found, Page, Readiness};
 use super::super::playback::StepTimeout;
+use crate::script::StepError;
 use crate::script::selector::Selectors;
 use crate::script::step::{Click, Device};
-use crate::script::{FailureCode, StepError};
+use warmpool_core::browser::Engine;
 
 /// Clicks once or twice.
 pub(in crate::player) async fn click(page: &mut Page, click: &Click, timeout: StepTimeout) -> Result<(), StepError> {
     let found = page.find(&click.selectors, Readiness::Enabled, click.offset, timeout.deadline).await?;
     let pushes = || pushes(click, move_to(page, &found));
-    let done = page.client.perform_actions(sequence(click.device, pushes())).await.map_err(StepError::from);
-    match done {
+    let device = available(click.device, page.engine);
+    match page.client.perform_actions(sequence(device, pushes())).await {
         // A driver without pens and fingers has a mouse, which is what the Recorder's own player uses for all three.
-        Err(error) if click.device != Device::Mouse && error.code != FailureCode::BrowserDied => {
+        Err(error) if device != Device::Mouse && refuses_device(&error) => {
             page.client.perform_actions(sequence(Device::Mouse, pushes())).await?;
         }
         done => done?,
     }
     Ok(())
+}
+
+/// The device that stands for the recorded one. Firefox's driver knows the name of pens, and then says of their first movement that
+/// something unknown went wrong.
+const fn available(recorded: Device, engine: Engine) -> Device {
+    match (recorded, engine) {
+        (Device::Pen, Engine::Firefox) => Device::Mouse,
+        (device, _) => device,
+    }
+}
+
+/// Whether a driver has no such device, which it says before it does anything. After any other error, such as that of a page that does
+/// not load in time, the click may have been made, and a second one would be one too many.
+const fn refuses_device(error: &CmdError) -> bool {
+    match error {
+        CmdError::Standard(error) => {
+            matches!(error.error, ErrorStatus::InvalidArgument | ErrorStatus::UnsupportedOperation)
+        }
+        _ => false,
+    }
 }
 
 /// Moves the pointer onto an element.
@@ -66,5 +88,47 @@ fn sequence(device: Device, actions: Vec<PointerAction>) -> ActionSequence {
         Device::Mouse => actions.fold(MouseActions::new("mouse".to_owned()), MouseActions::then).into(),
         Device::Pen => actions.fold(PenActions::new("pen".to_owned()), PenActions::then).into(),
         Device::Touch => actions.fold(TouchActions::new("touch".to_owned()), TouchActions::then).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fantoccini::error::WebDriver;
+
+    use super::*;
+
+    fn refuses(status: ErrorStatus) -> bool {
+        refuses_device(&CmdError::Standard(WebDriver::new(status, "")))
+    }
+
+    #[test]
+    fn a_click_that_may_have_been_made_is_not_repeated() {
+        assert!(refuses(ErrorStatus::InvalidArgument) && refuses(ErrorStatus::UnsupportedOperation));
+        for status in [
+            ErrorStatus::Timeout,
+            ErrorStatus::ScriptTimeout,
+            ErrorStatus::UnknownError,
+            ErrorStatus::UnexpectedAlertOpen,
+            ErrorStatus::NoSuchWindow,
+            ErrorStatus::StaleElementReference,
+            ErrorStatus::JavascriptError,
+            ErrorStatus::InvalidSessionId,
+        ] {
+            let name = status.to_string();
+            assert!(!refuses(status), "{name}");
+        }
+        let broken = std::io::ErrorKind::ConnectionReset;
+        assert!(!refuses_device(&CmdError::Lost(broken.into())), "nobody knows what came of it");
+    }
+
+    #[test]
+    fn a_pen_is_a_mouse_in_firefox() {
+        for (device, engine, stands_for_it) in [
+            (Device::Pen, Engine::Firefox, Device::Mouse),
+            (Device::Pen, Engine::Chromium, Device::Pen),
+            (Device::Touch, Engine::Firefox, Device::Touch),
+        ] {
+            assert_eq!(available(device, engine), stands_for_it);
+        }
     }
 }

@@ -11,6 +11,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::super::allowance::Allowance;
+use super::super::failure::kept;
 use super::super::fields::wrong;
 use super::super::template;
 use crate::Error;
@@ -103,10 +104,11 @@ pub(super) fn check(field: &str, schema: &Value, allowance: &mut Allowance) -> R
         let problem = match error.kind() {
             ValidationErrorKind::Referencing(_) => expanded::ELSEWHERE.to_owned(),
             _ => {
-                let reason: String = error.to_string().chars().take(500).collect();
+                // It may quote a secret, which is hidden before the failure of a task is cut.
+                let reason = error.to_string();
                 let why =
                     if is_of_a_pattern { "cannot be read, or takes too much memory" } else { "is not a JSON Schema" };
-                format!("{why}: {reason} (at `{}`)", error.instance_path())
+                format!("{why}: {} (at `{}`)", kept(&reason), error.instance_path())
             }
         };
         let error = wrong(field, &problem);

@@ -1,5 +1,7 @@
 //! Hides the secrets of a task in whatever leaves it.
 
+mod forms;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -15,11 +17,12 @@ pub(super) const HIDDEN: &str = "[secret]";
 /// How often a secret in an address may be encoded: an address within an address within an address.
 const LEVELS: usize = 3;
 
-/// Takes secrets out of whatever leaves a task.
+/// Takes secrets out of whatever leaves a task, in each of their [`forms`].
 ///
 /// In addresses a secret is percent-encoded, by rules that differ from part to part of an address, and from program to program. So
 /// they are looked for in what the text says once it is decoded, and what is hidden is where that stands in the text.
 pub(crate) struct Redactor {
+    /// In all their forms.
     secrets: BTreeSet<String>,
     plain: Finder,
     /// The same for what was decoded, as [`Layer`] does it. A secret that looks as if it were encoded is decoded there, too.
@@ -40,22 +43,23 @@ impl Redactor {
         }
         let mut secrets = BTreeSet::new();
         values.secrets.values().for_each(|value| collect(value, &mut secrets));
-        secrets.retain(|secret| !secret.trim().is_empty());
-        // As they stand in a text within JSON, which messages may quote.
-        let quoted = secrets.iter().map(|secret| Value::from(secret.as_str()).to_string());
-        let quoted: Vec<String> = quoted.map(|text| text[1..text.len() - 1].to_owned()).collect();
-        secrets.extend(quoted);
-        let mut forms: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let secrets = forms::of(&secrets);
+        let mut decoded: BTreeSet<Vec<u8>> = BTreeSet::new();
         for secret in &secrets {
             let mut form = without_plus(secret.as_bytes());
-            forms.insert(form.clone());
+            decoded.insert(form.clone());
             for _ in 0..LEVELS {
                 form = Layer::decode(&form).bytes;
-                forms.insert(form.clone());
+                decoded.insert(form.clone());
             }
         }
-        forms.retain(|form| !form.trim_ascii().is_empty());
-        Self { plain: Finder::new(&secrets), decoded: Finder::new(&forms), secrets }
+        decoded.retain(|form| !form.trim_ascii().is_empty());
+        Self { plain: Finder::new(&secrets), decoded: Finder::new(&decoded), secrets }
+    }
+
+    /// Whether there is nothing to hide.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
     }
 
     /// A text without secrets.
@@ -300,6 +304,21 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_removed_as_pages_show_them() {
+        let redactor = redactor(json!({"a": "s3cret\n", "b": "two\nlines", "c": "Tenant7", "d": "4711\n", "e": "1\n"}));
+        let shown = redactor.value(json!([
+            " s3cret!",
+            "twolines",
+            "two lines",
+            "https://tenant7.test/?two%20lines",
+            4711,
+            "1"
+        ]));
+        let hidden = json!([" [secret]!", "[secret]", "[secret]", "https://[secret].test/?[secret]", "[secret]", "1"]);
+        assert_eq!(shown, hidden);
+    }
+
+    #[test]
     fn secrets_that_overlap_leave_nothing() {
         let redactor = redactor(json!({"a": "abc", "b": "cde", "c": "bc", "d": "xabcdey"}));
         assert_eq!(redactor.text("-abcde-bc-xabcde-"), "-[secret]-[secret]-x[secret]-");
@@ -322,6 +341,19 @@ mod tests {
             prop_assume!(!secret.trim().is_empty() && !HIDDEN.contains(&secret));
             let shown = redactor(json!({"s": secret})).text(&format!("{before}{secret}{after}"));
             prop_assert!(!shown.contains(&secret), "{}", shown);
+        }
+
+        #[test]
+        fn no_secret_survives_in_a_field(secret in r"[ \t\r\n]{0,2}[a-z]{3,5}[ \t\r\na-z]{0,9}[a-z]") {
+            let redactor = redactor(json!({"s": secret}));
+            let line = secret.replace(['\r', '\n'], "");
+            let area = secret.replace("\r\n", "\n").replace('\r', "\n");
+            for value in [line, area, secret] {
+                let words = value.split_whitespace().collect::<Vec<_>>().join(" ");
+                for shown in [words, value.trim().to_owned(), value] {
+                    prop_assert_eq!(redactor.text(&format!("_{shown}|")), format!("_{HIDDEN}|"), "{:?}", shown);
+                }
+            }
         }
 
         #[test]

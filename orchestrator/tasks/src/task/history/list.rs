@@ -20,6 +20,8 @@ use labelled::Labels;
 const BLOCK: usize = 1024;
 /// Rows in one group of blocks.
 const GROUP: usize = 32 * BLOCK;
+/// Rows of withdrawn tasks that a list has in any case, so that a short one is not made anew all the time.
+const MAX_WITHDRAWN: usize = 64;
 
 /// A row is a task's number in the list. Numbers are never given twice.
 #[derive(Debug, Default)]
@@ -32,6 +34,8 @@ pub(super) struct TaskList {
     first: usize,
     /// The row after the newest.
     end: usize,
+    /// Rows from `first` on whose tasks were withdrawn.
+    withdrawn: usize,
 }
 
 #[derive(Debug, Default)]
@@ -112,19 +116,68 @@ impl TaskList {
         true
     }
 
-    /// Forgets all tasks up to and with `id`. Returns how many those were.
-    pub(super) fn forget_through(&mut self, id: TaskId) -> usize {
-        let end = id.number().checked_add(1).map_or(self.end, |past| self.row_from(past));
-        let count = self.count(self.first..end, CategorySet::of_kinds(&[]));
-        self.blocks.drain(..end / BLOCK - self.first / BLOCK);
-        self.groups.drain(..end / GROUP - self.first / GROUP);
-        self.first = end;
-        count
+    /// Takes a task out. Returns whether it was there.
+    pub(super) fn withdraw(&mut self, id: TaskId) -> bool {
+        if !self.set(id, Category::WITHDRAWN, 0) {
+            return false;
+        }
+        self.withdrawn += 1;
+        let live = (self.first..self.end).find(|row| self.category(*row) != Category::WITHDRAWN);
+        self.forget_before(live.unwrap_or(self.end));
+        // Tasks may go in any order, and one that stays must not keep the rows of all that came after it.
+        if self.withdrawn > MAX_WITHDRAWN && self.withdrawn > self.len() {
+            self.compact();
+        }
+        true
     }
 
-    /// Whether it has no rows, not even withdrawn ones.
+    /// Forgets the rows before this one, whose tasks were withdrawn.
+    fn forget_before(&mut self, first: usize) {
+        self.blocks.drain(..first / BLOCK - self.first / BLOCK);
+        self.groups.drain(..first / GROUP - self.first / GROUP);
+        self.withdrawn -= first - self.first;
+        self.first = first;
+    }
+
+    /// Numbers the rows anew, without those whose tasks were withdrawn.
+    fn compact(&mut self) {
+        let mut compact = Self::default();
+        (self.first..self.end).filter_map(|row| self.task(row)).for_each(|task| compact.push(&task));
+        *self = compact;
+    }
+
+    /// What it knows of the task of a row, unless that was withdrawn.
+    fn task(&self, row: usize) -> Option<IndexRow> {
+        let (block, at) = (self.block(row), row % BLOCK);
+        let (kind, status) = (block.categories[at].kind()?, block.categories[at].status()?);
+        Some(IndexRow {
+            id: TaskId::from_number(block.ids[at]),
+            kind: Kind::ALL[kind],
+            status: Status::ALL[status],
+            duration: block.durations[at],
+            user: None,
+            labels: block.labels.of(at).to_vec(),
+        })
+    }
+
+    fn category(&self, row: usize) -> Category {
+        self.block(row).categories[row % BLOCK]
+    }
+
+    /// How many tasks it has.
+    const fn len(&self) -> usize {
+        self.end - self.first - self.withdrawn
+    }
+
+    /// How many rows it has, with those of withdrawn tasks.
+    #[cfg(test)]
+    pub(super) const fn rows_kept(&self) -> usize {
+        self.end - self.first
+    }
+
+    /// Whether it has no tasks.
     pub(super) const fn is_empty(&self) -> bool {
-        self.first == self.end
+        self.len() == 0
     }
 
     /// One page of the matching tasks of all end users, and how many match in all.

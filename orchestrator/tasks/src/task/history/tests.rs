@@ -117,12 +117,23 @@ impl Pair {
         }
     }
 
+    /// Withdraws the oldest.
     fn forget(&mut self, count: usize) {
         let count = count.min(self.plain.tasks.len());
-        if let Some(last) = count.checked_sub(1).and_then(|last| self.plain.tasks.get(last)) {
-            self.index.forget_through(&self.owner, last.row.id);
-            self.plain.tasks.drain(..count);
-        }
+        self.plain.tasks.drain(..count).for_each(|task| self.index.withdraw(&self.owner, &task.row));
+    }
+
+    /// Withdraws all but each of so many.
+    fn thin(&mut self, each: usize) {
+        let mut at = 0;
+        self.plain.tasks.retain(|task| {
+            at += 1;
+            let stays = (at - 1) % each == 0;
+            if !stays {
+                self.index.withdraw(&self.owner, &task.row);
+            }
+            stays
+        });
     }
 
     fn reload(&mut self) {
@@ -138,7 +149,11 @@ impl Pair {
 
     /// Every sort key both ways, with this filter.
     fn check_all(&self, filter: &TaskQuery) {
-        assert_eq!(self.index.len(), self.plain.tasks.len());
+        let len = self.plain.tasks.len();
+        assert_eq!(self.index.len(), len);
+        for list in self.index.keys.values().flat_map(|key| key.users.values().chain([&key.all])) {
+            assert!((1..=2 * len + 66).contains(&list.rows_kept()), "{} rows for {len} tasks", list.rows_kept());
+        }
         for sort_by in SORT_KEYS {
             for sort_order in [SortOrder::Ascend, SortOrder::Descend] {
                 self.check(&TaskQuery { sort_by, sort_order, ..filter.clone() });
@@ -158,6 +173,7 @@ enum Step {
     Change(usize, usize, u32),
     Withdraw(usize),
     Forget(usize),
+    Thin(usize),
     Reload,
     Ask(Ask),
 }
@@ -195,6 +211,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<usize>(), 0..5_usize, 0..300_u32).prop_map(|(which, status, length)| Step::Change(which, status, length)),
         1 => any::<usize>().prop_map(Step::Withdraw),
         1 => (0..900_usize).prop_map(Step::Forget),
+        1 => (2..50_usize).prop_map(Step::Thin),
         1 => Just(Step::Reload),
         4 => ask().prop_map(Step::Ask),
     ]
@@ -236,6 +253,7 @@ proptest! {
                 Step::Change(which, status, length) => pair.change(which, status, length),
                 Step::Withdraw(which) => pair.withdraw(which),
                 Step::Forget(count) => pair.forget(count),
+                Step::Thin(each) => pair.thin(each),
                 Step::Reload => pair.reload(),
                 Step::Ask(ask) => pair.check_all(&filter(&pair, &ask)),
             }
@@ -265,9 +283,14 @@ fn whole_blocks_and_groups_answer_as_rows_do() {
     pair.check_all(&labelled);
     pair.forget(25_000);
     pair.check_all(&labelled);
-    pair.check_all(&TaskQuery { page: 150, limit: 100, ..TaskQuery::default() });
+    pair.thin(2);
+    pair.check_all(&labelled);
+    pair.check_all(&TaskQuery { page: 75, limit: 100, ..TaskQuery::default() });
     pair.reload();
-    pair.check_all(&TaskQuery { page: 150, limit: 100, ..TaskQuery::default() });
+    pair.check_all(&TaskQuery { page: 75, limit: 100, ..TaskQuery::default() });
+    pair.forget(100_000);
+    pair.check_all(&TaskQuery::default());
+    assert!(pair.index.keys.is_empty(), "nothing is left of a key without tasks");
 }
 
 #[test]

@@ -4,10 +4,14 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use crate::Error;
+use crate::task::sizes::on_disk;
 use warmpool_core::blocking::blocking;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::TaskId;
@@ -21,11 +25,37 @@ pub const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
 pub(super) struct Files {
     data_dir: PathBuf,
     folders: OwnerFolders,
+    /// Held while a whole file gets its name, so that of two equal ones only one is new.
+    naming: Arc<Mutex<()>>,
+}
+
+/// A file that is to be written.
+#[derive(Debug, Clone)]
+pub(in crate::task) struct NewFile {
+    bytes: Bytes,
+    /// SHA-256 of its content, which is its name.
+    pub(in crate::task) hash: String,
+}
+
+impl NewFile {
+    /// Fails when there are no threads to hash it.
+    pub(in crate::task) async fn new(bytes: Vec<u8>) -> Result<Self, Error> {
+        let bytes = Bytes::from(bytes);
+        let hashed = bytes.clone();
+        let hash = blocking(move || Ok(hex::encode(Sha256::digest(&hashed)))).await?;
+        Ok(Self { bytes, hash })
+    }
+
+    /// How much of the disk it takes, in bytes.
+    pub(in crate::task) fn on_disk(&self) -> u64 {
+        on_disk(self.bytes.len() as u64)
+    }
 }
 
 impl Files {
     pub(super) fn new(data_dir: &Path) -> Self {
-        Self { data_dir: data_dir.to_owned(), folders: OwnerFolders::below(data_dir, &FOLDER) }
+        let folders = OwnerFolders::below(data_dir, &FOLDER);
+        Self { data_dir: data_dir.to_owned(), folders, naming: Arc::default() }
     }
 
     fn folder(&self, task: TaskId) -> PathBuf {
@@ -37,15 +67,21 @@ impl Files {
         is_hash(hash).then(|| self.folder(task).join(hash))
     }
 
-    /// Writes a file so that it is whole or not there, also after loss of power; returns its hash.
+    /// Whether a task has this file.
+    pub(super) async fn has(&self, task: TaskId, file: &NewFile) -> Result<bool, Error> {
+        let path = self.folder(task).join(&file.hash);
+        blocking(move || Ok(path.exists())).await.map_err(Into::into)
+    }
+
+    /// Writes a file so that it is whole or not there, also after loss of power; returns whether the task did not have it.
     /// Errors: `DiskNearlyFull` where less than `min_free` bytes would stay free.
-    pub(super) async fn put(&self, task: TaskId, bytes: Bytes, min_free: u64) -> Result<String, Error> {
-        let (data_dir, folder) = (self.data_dir.clone(), self.folder(task));
+    pub(super) async fn put(&self, task: TaskId, file: NewFile, min_free: u64) -> Result<bool, Error> {
+        let (data_dir, folder, naming) = (self.data_dir.clone(), self.folder(task), Arc::clone(&self.naming));
+        let NewFile { bytes, hash } = file;
         blocking(move || {
-            let hash = hex::encode(Sha256::digest(&bytes));
             let path = folder.join(&hash);
             if path.exists() {
-                return Ok(hash);
+                return Ok(false);
             }
             if free_bytes(&data_dir).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
                 return Err(io::ErrorKind::StorageFull.into());
@@ -53,12 +89,14 @@ impl Files {
             fs::create_dir_all(&folder)?;
             let mut file = tempfile(&folder, &hash)?;
             let written = file.1.write_all(&bytes).and_then(|()| file.1.sync_all());
-            if let Err(error) = written.and_then(|()| fs::rename(&file.0, &path)) {
-                let _ = fs::remove_file(&file.0);
-                return Err(error);
-            }
+            let named = written.and_then(|()| {
+                let _naming = naming.lock();
+                let is_new = !path.exists();
+                fs::rename(&file.0, &path).map(|()| is_new)
+            });
+            let is_new = named.inspect_err(|_| drop(fs::remove_file(&file.0)))?;
             fs::File::open(&folder)?.sync_all()?;
-            Ok(hash)
+            Ok(is_new)
         })
         .await
         .map_err(Into::into)
@@ -68,6 +106,24 @@ impl Files {
     pub(super) async fn get(&self, task: TaskId, hash: &str) -> Result<Vec<u8>, Error> {
         let Some(path) = self.path(task, hash) else { return Err(Error::internal("a file without a hash")) };
         blocking(move || fs::read(path)).await.map_err(Into::into)
+    }
+
+    /// How much of the disk the files of a task take, in bytes.
+    pub(super) async fn on_disk(&self, task: TaskId) -> Result<u64, Error> {
+        let folder = self.folder(task);
+        let measure = move || {
+            let entries = match fs::read_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+                entries => entries?,
+            };
+            let taken = |entry: fs::DirEntry| match entry.metadata() {
+                // It has got its name meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+                metadata => Ok(on_disk(metadata?.len())),
+            };
+            entries.map(|entry| taken(entry?)).sum()
+        };
+        blocking(measure).await.map_err(Into::into)
     }
 
     /// Removes all files of a task.
@@ -101,15 +157,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::new(dir.path());
         let task = TaskIds::default().next(7);
-        let hash = files.put(task, Bytes::from_static(b"one"), 0).await.unwrap();
-        assert_eq!(files.put(task, Bytes::from_static(b"one"), 0).await.unwrap(), hash);
-        let full = files.put(task, Bytes::from_static(b"two"), u64::MAX).await;
+        let one = NewFile::new(b"one".to_vec()).await.unwrap();
+        assert!(!files.has(task, &one).await.unwrap());
+        let (first, second) = tokio::join!(files.put(task, one.clone(), 0), files.put(task, one.clone(), 0));
+        assert!(first.unwrap() != second.unwrap(), "of two equal ones one is new");
+        assert!(files.has(task, &one).await.unwrap() && !files.put(task, one.clone(), 0).await.unwrap());
+        let full = files.put(task, NewFile::new(b"two".to_vec()).await.unwrap(), u64::MAX).await;
         assert!(matches!(full, Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))), "{full:?}");
-        assert_eq!(files.get(task, &hash).await.unwrap(), b"one");
+        assert_eq!(files.get(task, &one.hash).await.unwrap(), b"one");
+        assert_eq!((files.on_disk(task).await.unwrap(), one.on_disk()), (4096, 4096));
         assert_eq!(files.tasks().await.unwrap(), [task]);
         assert_eq!(files.path(task, "../../instance.json"), None);
         files.remove(task).await.unwrap();
         files.remove(task).await.unwrap();
+        assert_eq!(files.on_disk(task).await.unwrap(), 0);
         assert!(files.tasks().await.unwrap().is_empty());
     }
 }

@@ -4,15 +4,14 @@
 use std::time::Duration;
 use warmpool_core::error::{Code, Fault as _, ServiceError};
 
-use bytes::Bytes;
 use tokio::time::sleep;
 
-use super::TaskStorage;
+use super::{NewFile, TaskStorage};
 use crate::Error;
 use crate::task::active::{ActiveTask, TaskEvent};
 use warmpool_api::task::TaskError;
 use warmpool_core::drain::Phase;
-use warmpool_store::{Batch, Durability, StoreError, StoreState};
+use warmpool_store::{Batch, Durability, StoreError};
 
 /// Time between two checks whether there is room again, and between two attempts to read.
 const RETRY: Duration = Duration::from_millis(500);
@@ -55,11 +54,7 @@ impl TaskStorage {
 
     /// Why the store takes no new work, if it is known not to.
     pub(in crate::task) fn shortage(&self) -> Option<Error> {
-        match self.store.health().state {
-            StoreState::Ok => None,
-            StoreState::DiskNearlyFull => Some(ServiceError::DiskNearlyFull.into()),
-            StoreState::Stalled | StoreState::Failed | StoreState::Closed => Some(ServiceError::StoreBusy.into()),
-        }
+        self.store.shortage().map(Into::into)
     }
 
     /// Waits until the store takes new work. False when the task is stopped or the daemon goes down before.
@@ -79,12 +74,11 @@ impl TaskStorage {
         true
     }
 
-    /// Writes a file, and waits for room if there is none: results are not thrown away. Returns the file's hash.
+    /// Writes a file, and waits for room if there is none: results are not thrown away. Returns whether the task did not have it.
     /// Errors: `DiskNearlyFull` when the task was stopped while it waited.
-    pub(in crate::task) async fn put_file(&self, task: &ActiveTask, bytes: Vec<u8>) -> Result<String, Error> {
-        let bytes = Bytes::from(bytes);
+    pub(in crate::task) async fn put_file(&self, task: &ActiveTask, file: &NewFile) -> Result<bool, Error> {
         loop {
-            let outcome = self.files.put(task.id, bytes.clone(), self.min_free).await;
+            let outcome = self.files.put(task.id, file.clone(), self.min_free).await;
             match &outcome {
                 Ok(_) => self.clear_waiting(task),
                 Err(error) if error.code() == Code::DiskNearlyFull => {
@@ -104,7 +98,7 @@ impl TaskStorage {
     /// Called when the store has taken something. If it takes new work, too, the task waits no longer.
     fn clear_waiting(&self, task: &ActiveTask) {
         if task.record().waiting.is_some() && self.shortage().is_none() {
-            tracing::info!(task = %task.id, "the store accepts the task's writes again");
+            tracing::info!(task = %task.id, "a task waits no longer");
             task.notify(TaskEvent::status(task.change(|record| record.waiting = None)));
         }
     }
@@ -113,10 +107,7 @@ impl TaskStorage {
 /// Shows in the record why a task waits. In memory only, because it is the store that takes nothing.
 fn show_waiting(task: &ActiveTask, is_full: bool, cause: &dyn std::error::Error) {
     let error = if is_full { ServiceError::DiskNearlyFull } else { ServiceError::StoreBusy };
-    let waiting = TaskError::new(error.code().as_str(), error.to_string());
-    if task.record().waiting.as_deref() == Some(&waiting) {
-        return;
+    if task.show_waiting(TaskError::new(error.code().as_str(), error.to_string())) {
+        tracing::warn!(task = %task.id, %cause, "a task waits for the store");
     }
-    tracing::warn!(task = %task.id, %cause, "a task waits for the store");
-    task.notify(TaskEvent::status(task.change(|record| record.waiting = Some(Box::new(waiting)))));
 }

@@ -40,7 +40,7 @@ fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
     let members = read_json::<Members, _>(serde_json::from_slice::<Value>(body).ok()?).ok()?;
     Some(SubmitRequest::read(kind, members).and_then(|request| request.check(config)).and_then(|(spec, secrets)| {
         let work = spec.parse_work()?;
-        let _ = (spec.first_page(&spec.inputs), spec.first_host(&spec.inputs), spec.title());
+        let _ = (spec.first_page(), spec.first_host(&spec.inputs), spec.title());
         let stored = serde_json::to_vec(&spec).unwrap_or_default();
         let restored = serde_json::from_slice::<TaskSpec>(&stored);
         assert!(restored.as_ref().is_ok_and(|restored| restored.parse_work().is_ok()), "{restored:?} is accepted");

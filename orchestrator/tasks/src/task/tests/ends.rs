@@ -126,6 +126,16 @@ async fn the_end_of_a_task_that_is_full_already_is_written() {
 }
 
 #[tokio::test]
+async fn no_end_is_acknowledged_that_a_closed_store_did_not_take() {
+    let bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let task = bench.accepted("a").await;
+    bench.store.close().await.unwrap();
+    let cancelled = bench.tasks.cancel(task.id, &bench.owner).await;
+    assert!(matches!(cancelled, Err(Error::Service(ServiceError::Draining))), "{cancelled:?}");
+}
+
+#[tokio::test]
 async fn items_that_waited_do_not_begin_once_as_many_have_failed_as_may() {
     let bench = Bench::new().await;
     let mut turns = bench.hold_turns().await;
@@ -141,7 +151,7 @@ async fn items_that_waited_do_not_begin_once_as_many_have_failed_as_may() {
     else {
         panic!("it has ended")
     };
-    until("two items wait", || live.queueing.load(std::sync::atomic::Ordering::Relaxed) == 2).await;
+    until("two items wait", || bench.tasks.inner.workers.waiting() == 2).await;
     drop(turns.pop());
     live.ended().await;
     let record = bench.on_disk(live.id).await;

@@ -22,11 +22,15 @@ impl Labels {
         self.ends.push(u16::try_from(self.hashes.len()).unwrap_or(u16::MAX));
     }
 
+    /// The labels of a row.
+    pub(super) fn of(&self, row: usize) -> &[LabelHash] {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.hashes[usize::from(start)..usize::from(self.ends[row])]
+    }
+
     /// Whether a row has all of these.
     fn have(&self, row: usize, wanted: &[LabelHash]) -> bool {
-        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let labels = &self.hashes[usize::from(start)..usize::from(self.ends[row])];
-        wanted.iter().all(|label| labels.contains(label))
+        wanted.iter().all(|label| self.of(row).contains(label))
     }
 }
 
