@@ -6,12 +6,17 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use warmpool_tests::wire::{self, Refused};
-use warmpool_tests::{Api, Cdp, Daemon, Group, Settings, Stage, eventually, group, webdriver};
+use warmpool_tests::{Api, Cdp, Daemon, Driver, Group, Settings, Stage, eventually, group, webdriver};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
         quick: [a_name_leads_to_one_browser],
-        full: [a_target_is_found_without_its_session, the_id_of_a_grid_opens_its_session, an_address_needs_no_slash],
+        full: [
+            a_target_is_found_without_its_session,
+            the_id_of_a_grid_opens_its_session,
+            the_last_window_is_closed_and_the_session_quit,
+            an_address_needs_no_slash,
+        ],
     )
 }
 
@@ -78,6 +83,13 @@ async fn a_name_leads_to_one_browser(stage: Stage) -> Result<()> {
     ensure!(listed("work").await?.text().contains("shared") && listed("play").await?.ok()? == json!([]));
     let mut again = Cdp::connect(&work).await?;
     ensure!(pages(&mut again).await?.contains("shared"), "the same browser");
+    // Playwright's `close` leaves the browser to those who are connected, and to those who come back.
+    Cdp::connect_as_playwright(&work).await?.disconnect().await?;
+    ensure!(pages(&mut again).await?.contains("shared"), "one client's close is not the other's");
+    again.disconnect().await?;
+    Cdp::connect_as_playwright(&work).await?.disconnect().await?;
+    let mut again = Cdp::connect_as_playwright(&work).await?;
+    ensure!(pages(&mut again).await?.contains("shared"), "nor that of the last one the end");
     again.disconnect().await?;
     nothing_runs(&api).await?;
     let record =
@@ -100,6 +112,15 @@ async fn a_target_is_found_without_its_session(stage: Stage) -> Result<()> {
         ensure!(sum["result"]["value"] == 42, "{sum}");
         page.disconnect().await?;
     }
+    // Clients that were given the websocket alone ask at its host what it leads to.
+    let version = api.without_key().get(&format!("/json/version?token={own}")).await?.ok()?;
+    ensure!(version["webSocketDebuggerUrl"] == session.websocket_url()?, "{version}");
+    ensure!(version["Browser"].as_str().is_some_and(|name| name.starts_with("HeadlessChrome/")), "{version}");
+    let listed = api.without_key().get(&format!("/json/list?token={own}")).await?.ok()?;
+    ensure!(listed[0]["id"] == target.as_str(), "{listed}");
+    for path in ["/json/version", "/json/list"] {
+        ensure!(api.without_key().get(&format!("{path}?token=nonsense")).await?.status == 401);
+    }
     let stranger = other_key(daemon, "stranger").await?;
     for (path, status) in [
         (format!("/devtools/page/{target}"), 401),
@@ -115,6 +136,27 @@ async fn a_target_is_found_without_its_session(stage: Stage) -> Result<()> {
     cdp.disconnect().await?;
     session.delete().await?.ok()?;
     nothing_runs(&api).await
+}
+
+/// As suites tear down: what ends the session first must not have the second fail.
+async fn the_last_window_is_closed_and_the_session_quit(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.webdriver(json!({"headless": true})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    driver.command(Method::DELETE, "/window", &Value::Null).await?.ok()?;
+    driver.quit().await?;
+    session.becomes("terminated", 10).await?;
+    driver.quit().await?;
+    ensure!(driver.execute("return 1").await.is_err(), "it is over for everything else");
+
+    let body = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": ["--headless"]}}}});
+    let id = daemon.api().post("/session", &body).await?.ok()?["value"]["sessionId"].clone();
+    let path = format!("/session/{}", id.as_str().context("sessionId")?);
+    let api = daemon.api().without_key();
+    api.delete(&format!("{path}/window")).await?.ok()?;
+    nothing_runs(&daemon.api()).await?;
+    ensure!(api.delete(&path).await?.ok()? == json!({"value": null}));
+    Ok(())
 }
 
 async fn the_id_of_a_grid_opens_its_session(stage: Stage) -> Result<()> {
@@ -165,6 +207,10 @@ async fn the_id_of_a_grid_opens_its_session(stage: Stage) -> Result<()> {
     stranger.delete(&format!("/session/{id}")).await?.ok()?;
     let (error, _) = webdriver::fault(&stranger.get(&format!("/session/{id}/url")).await?, 404)?;
     ensure!(error == "invalid session id", "{error}");
+    // Who quits what is over, is done.
+    ensure!(stranger.delete(&format!("/session/{id}")).await?.ok()? == json!({"value": null}));
+    webdriver::fault(&api.with_key(&other).delete(&format!("/session/{id}")).await?, 404)?;
+    webdriver::fault(&stranger.delete("/session/00000000-0000-4000-8000-000000000000").await?, 404)?;
     ensure!(!daemon.log_text().contains(id), "the id is a secret, and the log has it");
     nothing_runs(&api).await
 }

@@ -2,20 +2,22 @@
 
 use std::fs;
 use std::path::Path;
+use std::pin::pin;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{Cdp, Daemon, Driver, Fault, FaultyEngine, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
         quick: [],
         full: [
+            clients_wait_until_their_sessions_are_found,
             a_silent_worker_keeps_its_session,
             a_worker_that_stays_silent_is_given_up,
             a_silent_worker_that_is_removed_ends_its_session,
@@ -47,6 +49,49 @@ async fn killed_beside_a_paused_worker() -> Result<(Daemon, String, Session, Ses
 async fn name_of_the_page(cdp: &mut Cdp) -> Result<String> {
     let page = cdp.first_page().await?;
     Ok(cdp.evaluate(&page, "window.name").await?.as_str().context("a text")?.to_owned())
+}
+
+/// Clients take a refusal for the end of their session, so they wait for as long as nobody knows.
+async fn clients_wait_until_their_sessions_are_found(_: Stage) -> Result<()> {
+    let engine = FaultyEngine::start()?;
+    let mut daemon = Daemon::start(Settings::on_demand().set("DOCKER_HOST", engine.url())).await?;
+    let driven = daemon.webdriver(json!({"headless": true})).await?;
+    let driver = Driver::start(driven.connect_url()?, json!({})).await?;
+    let grid = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": ["--headless"]}}}});
+    let of_grid = daemon.api().post("/session", &grid).await?.ok()?["value"]["sessionId"].clone();
+    let of_grid = format!("/session/{}", of_grid.as_str().context("sessionId")?);
+    let attached = daemon.session(json!({"keep_alive": true})).await?;
+    daemon.kill9().await?;
+
+    engine.all(Fault::Silence);
+    daemon.restart().await?;
+    let (api, by_id) = (daemon.api(), daemon.api().without_key());
+    let title = format!("{of_grid}/title");
+    let waiting = async { tokio::try_join!(driver.execute("return 6 * 7"), by_id.get(&title), attached.cdp()) };
+    // Whoever wants a new one hears at once that it is too early.
+    let told = async {
+        for _ in 0..3 {
+            let refused = api.post("/sessions/create", &json!({"headless": true})).await?;
+            ensure!(refused.fault(503)?.code == "starting", "{refused}");
+        }
+        Ok(())
+    };
+    let mut waiting = pin!(waiting);
+    tokio::select! {
+        biased;
+        answered = &mut waiting => bail!("nobody could know yet: {:?}", answered.map(|(value, reply, _)| (value, reply.status))),
+        told = told => told?,
+    }
+    engine.heal();
+    let (value, reply, mut cdp) = waiting.await?;
+    ensure!(value == 42, "{value}");
+    ensure!(reply.ok()?["value"] == "", "the page has no title");
+    cdp.call("Browser.getVersion", json!({})).await?;
+    ensure!(by_id.delete(&of_grid).await?.status == 200);
+    for session in [&driven, &attached] {
+        session.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
 }
 
 async fn a_silent_worker_keeps_its_session(_: Stage) -> Result<()> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use tokio::process::Command;
-use warmpool_tests::{Group, Stage, group};
+use warmpool_tests::{Group, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -24,6 +24,7 @@ pub(crate) fn group() -> Group {
             scripts_help_from_any_folder,
             two_trees_fetch_what_they_share_once,
             who_cannot_become_root_is_told_so,
+            whoever_has_the_daemon_replaced_hears_whether_one_runs,
         ],
         full: [],
     )
@@ -194,6 +195,37 @@ async fn up_and_down(folder: &Path, tree: &Tree, variables: &[(&str, &Path)]) ->
         String::from_utf8_lossy(&stop.stderr)
     );
     fs::read_to_string(&held).context("the daemon did not start")
+}
+
+/// A daemon that ends where it should run the optimised program is not called running.
+async fn whoever_has_the_daemon_replaced_hears_whether_one_runs(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    for (name, when_asked, runs) in [("replaced", r#"exec "$OPTIMISED""#, true), ("ended", "exit 1", false)] {
+        let tree = Tree::new(folder.path(), name)?;
+        let (quick, optimised) =
+            (tree.root.join("target/quick-start/warmpool"), tree.root.join("target/release/warmpool"));
+        let (state, began) = (tree.root.join(".warmpool"), tree.root.join("began"));
+        for folder in [&tree.root.join("target/quick-start"), &tree.root.join("target/release"), &state.join("bin")] {
+            fs::create_dir_all(folder)?;
+        }
+        // The scripts know a quick build by the path of the program that runs.
+        fs::copy("/bin/bash", &quick)?;
+        std::os::unix::fs::symlink(&quick, state.join("bin/warmpool"))?;
+        program(&optimised, "#!/bin/bash\ncase $* in *--print-config*) exit ;; esac\nwhile :; do sleep 0.1; done\n")?;
+        let waits = format!("trap '{when_asked}' USR2; : > \"$BEGAN\"; while :; do sleep 0.1; done");
+        let mut daemon = Command::new(&quick);
+        daemon.args(["-c", &waits]).env("OPTIMISED", &optimised).env("BEGAN", &began).kill_on_drop(true);
+        let daemon = daemon.spawn()?;
+        fs::write(state.join("warmpool.pid"), daemon.id().context("it runs")?.to_string())?;
+        eventually!("the daemon runs", 10, began.exists())?;
+
+        let output = tokio::time::timeout(Duration::from_secs(60), tree.script("later")?.output()).await??;
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success() == runs, "{name}: {said}");
+        ensure!(said.contains("The optimised daemon runs") == runs, "{name}: {said}");
+        ensure!(said.contains("no daemon runs any more") != runs, "{name}: {said}");
+    }
+    Ok(())
 }
 
 /// A lock that the caller's shell holds must be free once the shell has ended.

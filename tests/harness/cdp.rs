@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use futures_util::{SinkExt, StreamExt};
-use http::HeaderMap;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
@@ -41,8 +42,17 @@ impl Cdp {
 
     /// Attaches, trusting this certificate for `wss`.
     pub async fn connect_trusting(url: &str, trusted: Option<&Trusted>) -> Result<Self> {
-        let socket = wire::websocket(url, &HeaderMap::new(), trusted).await?;
-        Ok(Self { socket, last: 0, events: VecDeque::new() })
+        Ok(Self::over(wire::websocket(url, &HeaderMap::new(), trusted).await?))
+    }
+
+    /// Attaches as Playwright does, whose clean Close says that it is done with the browser.
+    pub async fn connect_as_playwright(url: &str) -> Result<Self> {
+        let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static("Playwright/1.65.0 (x64)"))]);
+        Ok(Self::over(wire::websocket(url, &headers, None).await?))
+    }
+
+    const fn over(socket: Socket) -> Self {
+        Self { socket, last: 0, events: VecDeque::new() }
     }
 
     /// One command for the browser; returns its result.

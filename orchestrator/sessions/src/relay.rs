@@ -195,29 +195,46 @@ impl Relay {
         let (from_client, from_browser) = (Frames::new(Sender::Client, limit), Frames::new(Sender::Browser, limit));
         let mut up = Pump::new(client_reader, browser_writer, from_client, client_reads, Bytes::new());
         let mut down = Pump::new(browser_reader, client_writer, from_browser, browser_reads, self.early);
-        let outcome = {
-            let stall = self.limits.write_timeout;
-            let moved_up = |bytes: usize| {
+        let stall = self.limits.write_timeout;
+        let moved_up = |bytes: usize, has_message: bool| {
+            if has_message {
                 self.attachment.touch();
-                traffic.up.increment(bytes as u64);
-            };
-            let moved_down = |bytes: usize| traffic.down.increment(bytes as u64);
-            tokio::select! {
+            }
+            traffic.up.increment(bytes as u64);
+        };
+        let moved_down = |bytes: usize, _| traffic.down.increment(bytes as u64);
+        let outcome = loop {
+            let pinged = tokio::select! {
                 // The browser's last messages come before the report of its end.
                 biased;
                 stop = down.run(stall, None, moved_down) => match stop {
-                    PumpEnd::End { clean } => Outcome::BrowserLeft { clean },
-                    PumpEnd::FrameError { code, reason } => Outcome::BrowserError { code, reason },
-                    PumpEnd::Stalled => Outcome::Stalled,
-                    PumpEnd::PeerGone => Outcome::ClientLeft { clean: false },
+                    PumpEnd::End { clean } => break Outcome::BrowserLeft { clean },
+                    PumpEnd::FrameError { code, reason } => break Outcome::BrowserError { code, reason },
+                    PumpEnd::Stalled => break Outcome::Stalled,
+                    PumpEnd::PeerGone => break Outcome::ClientLeft { clean: false },
+                    // Nobody holds its messages up.
+                    PumpEnd::Pinged(_) => continue,
                 },
                 stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
-                    PumpEnd::End { clean } => Outcome::ClientLeft { clean },
-                    PumpEnd::FrameError { code, reason } => Outcome::ClientError { code, reason },
-                    PumpEnd::Stalled => Outcome::BrowserError { code: 1011, reason: "the browser stopped reading" },
-                    PumpEnd::PeerGone => Outcome::BrowserLeft { clean: false },
+                    PumpEnd::End { clean } => break Outcome::ClientLeft { clean },
+                    PumpEnd::FrameError { code, reason } => break Outcome::ClientError { code, reason },
+                    PumpEnd::Stalled => break Outcome::BrowserError { code: 1011, reason: "the browser stopped reading" },
+                    PumpEnd::PeerGone => break Outcome::BrowserLeft { clean: false },
+                    PumpEnd::Pinged(payload) => payload,
                 },
-                ending = self.session.ended() => Outcome::Ended(ending),
+                ending = self.session.ended() => break Outcome::Ended(ending),
+            };
+            // While a person has the client's messages held up, the browser does not hear its Pings.
+            if down.between_frames() || down.finish_frame(FRAME_GRACE).await {
+                let answer = async {
+                    down.writer.write_all(&frames::pong(&pinged)).await?;
+                    down.writer.flush().await
+                };
+                match timeout(stall, answer).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => break Outcome::ClientLeft { clean: false },
+                    Err(_) => break Outcome::Stalled,
+                }
             }
         };
         let mut said_to_browser = false;
@@ -225,7 +242,7 @@ impl Relay {
             Outcome::ClientLeft { clean: true } => {
                 // The browser still answers the Close; that answer is the client's.
                 if !down.has_closed() {
-                    let answer = down.run(CLOSE_GRACE, None, |_| {});
+                    let answer = down.run(CLOSE_GRACE, None, |_, _| {});
                     let _ = timeout(CLOSE_GRACE, answer).await;
                 }
                 None
@@ -236,7 +253,7 @@ impl Relay {
                 // that.
                 let _ = timeout(CLOSE_GRACE, down.writer.shutdown()).await;
                 if !up.has_closed() {
-                    let answer = up.run(CLOSE_GRACE, None, |_| {});
+                    let answer = up.run(CLOSE_GRACE, None, |_, _| {});
                     let _ = timeout(CLOSE_GRACE, answer).await;
                 }
                 None
@@ -250,7 +267,7 @@ impl Relay {
                 if up.between_frames() && !up.has_closed() {
                     down.withhold_close();
                     let _ = timeout(CLOSE_GRACE, up.writer.write_all(&frames::masked_close(code))).await;
-                    let _ = timeout(CLOSE_GRACE, down.run(CLOSE_GRACE, None, |_| {})).await;
+                    let _ = timeout(CLOSE_GRACE, down.run(CLOSE_GRACE, None, |_, _| {})).await;
                     said_to_browser = true;
                 }
                 Some((code, reason.to_owned()))

@@ -1,7 +1,7 @@
 //! Sessions: one client's use of one worker, from its creation to its end.
 //!
 //! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
-//! `services` are what sessions are made with; `table` finds sessions, `listing` lists and `counts` counts them; `supervise` ends them; `ending` says why they end; `record` is their form in the store
+//! `services` are what sessions are made with; `table` holds sessions, `lookup` finds them by what clients have, `listing` lists and `counts` counts them; `supervise` ends them; `ending` says why they end, and `ends` whose end the store does not have yet; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `route` is the way of their connections; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
@@ -17,11 +17,13 @@ mod counts;
 mod create;
 mod create_times;
 mod ending;
+mod ends;
 mod gate;
 mod grid_ids;
 mod journal;
 mod listing;
 mod log;
+mod lookup;
 mod names;
 mod page_error;
 mod profile;
@@ -36,6 +38,8 @@ mod share;
 mod state;
 mod supervise;
 mod table;
+#[cfg(test)]
+mod tests;
 mod webhook;
 
 pub(crate) use active::DriverOpening;
@@ -59,6 +63,7 @@ pub use log::FoundLog;
 pub use names::{NameTurn, OpenedSession};
 pub(crate) use record::Record;
 pub use record::{Options, SessionQuery, SortKey};
+pub use recover::Reclaimed;
 pub use request::{
     APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, check_webhook,
     launch,

@@ -43,6 +43,7 @@ impl Targets {
 
     /// The targets of a caller's Chromium sessions. A session whose browser ends meanwhile has none.
     pub async fn of_owner(&self, owner: &KeyId) -> Vec<(Arc<Session>, Vec<Value>)> {
+        self.sessions.wait_until_all_found(owner).await;
         let mut all = Vec::new();
         for session in self.sessions.all_live() {
             if session.owner == *owner

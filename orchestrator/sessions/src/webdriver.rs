@@ -162,12 +162,11 @@ pub fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Resu
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.
-/// Errors: `UnknownSession` when `id` is not the driver session.
+/// Errors: `UnknownSession` when `id` is not the driver session, and `Draining` where the store was closed before it had the end.
 pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     session.end(Ending::DriverQuit);
-    session.end_persisted().await;
-    Ok(())
+    session.end_persisted().await
 }
 
 /// Forwards one command to the driver and streams its answer back. Nothing but `/session/<id>/<command>` can reach the

@@ -168,8 +168,9 @@ impl Webhooks {
         }
     }
 
-    /// Keeps an event's messages and sends them.
-    /// Errors: the store has not taken them; nothing is sent.
+    /// Keeps an event's messages and sends them. While the disk is nearly full or the store is busy, they are sent without being kept:
+    /// somebody waits for what they tell.
+    /// Errors: the store will never take them; nothing is sent.
     pub async fn announce(&self, event: &Event<'_>) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         let enclosed = self.add_to_batch(&mut batch, event);
@@ -178,7 +179,12 @@ impl Webhooks {
         }
         let webhooks = self.clone();
         carry_out(async move {
-            webhooks.0.store.commit(batch, Durability::Process).await?;
+            match webhooks.0.store.commit(batch, Durability::Process).await {
+                Err(error) if error.is_passing() => {
+                    tracing::warn!(%error, "a webhook's message is not kept; a restart before it has arrived loses it");
+                }
+                kept => kept?,
+            }
             webhooks.send(enclosed);
             Ok(())
         })

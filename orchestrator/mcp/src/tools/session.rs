@@ -160,8 +160,8 @@ pub(super) async fn live_view_url(agent: &Arc<Agent>, given: LiveViewUrl) -> Rep
     let browsing = agent.browser().await?;
     let session = &browsing.session;
     let limit = agent.inner.config.live.max_shares;
-    let share = session.shares.add(given.enable_actions == Some(true), session.time_left(), limit)?;
-    agent.inner.sessions.persist(session).await;
+    let (may_act, ttl) = (given.enable_actions == Some(true), session.time_left());
+    let share = agent.inner.sessions.make_share(session, may_act, ttl, limit).await?;
     Ok(vec![ContentBlock::text((agent.share_url)(session, &share))])
 }
 

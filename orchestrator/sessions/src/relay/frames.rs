@@ -53,8 +53,11 @@ pub(super) struct Text {
 
 /// The opcode of a frame with which a text message begins.
 const TEXT: u8 = 1;
-/// The opcode of a Close frame.
+/// The opcodes of control frames.
 const CLOSE: u8 = 8;
+const PING: u8 = 9;
+/// The longest payload of a control frame.
+const MAX_CONTROL: usize = 125;
 /// The longest header: two bytes, an eight-byte length, a mask.
 const MAX_HEADER: usize = 14;
 
@@ -73,6 +76,9 @@ pub(super) struct Frames {
     passes_next: bool,
     /// Whether a Close frame is not to pass.
     withholds_close: bool,
+    /// Whether the current frame is of a message, and whether one was since somebody asked.
+    is_message: bool,
+    had_message: bool,
 }
 
 struct Header {
@@ -101,7 +107,20 @@ impl Frames {
             stops: false,
             passes_next: false,
             withholds_close: false,
+            is_message: false,
+            had_message: false,
         }
+    }
+
+    /// Whether something of a message went by since this was asked last. Control frames are nobody's doing: clients send them
+    /// by a clock.
+    pub(super) const fn take_had_message(&mut self) -> bool {
+        std::mem::replace(&mut self.had_message, false)
+    }
+
+    /// Bytes of the current frame that are still to come.
+    pub(super) const fn payload_left(&self) -> u64 {
+        self.payload
     }
 
     /// Lets no Close frame pass from now on: it counts as a violation.
@@ -129,6 +148,7 @@ impl Frames {
                 let taken = rest.min(usize::try_from(self.payload).unwrap_or(usize::MAX));
                 self.payload -= taken as u64;
                 at += taken;
+                self.had_message |= self.is_message;
                 continue;
             }
             match parse(&piece[at..]) {
@@ -167,7 +187,7 @@ impl Frames {
                 self.message = if header.fin { None } else { Some(total) };
             }
             0x8..=0xA => {
-                if header.payload > 125 || !header.fin {
+                if header.payload > MAX_CONTROL as u64 || !header.fin {
                     return Err(protocol("a control frame is too long or fragmented"));
                 }
                 if header.opcode == CLOSE && self.withholds_close {
@@ -178,6 +198,8 @@ impl Frames {
             _ => return Err(protocol("a frame has an unknown opcode")),
         }
         self.payload = header.payload;
+        self.is_message = header.opcode < CLOSE;
+        self.had_message |= self.is_message;
         Ok(())
     }
 
@@ -218,6 +240,54 @@ fn parse(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
     }
     let mask = if masked { bytes[len - 4..len].try_into().unwrap_or_default() } else { [0; 4] };
     Ok(Some(Header { len, payload, fin: first & 0x80 != 0, opcode: first & 0x0F, masked, mask }))
+}
+
+/// Looks for Pings in what a client sends and the relay holds up.
+#[derive(Debug)]
+pub(super) struct Lookahead {
+    /// Bytes that have been looked at, from the first that is held up.
+    seen: usize,
+    /// Bytes of the current frame that are still to come.
+    skip: u64,
+}
+
+impl Lookahead {
+    /// Begins behind what `frames` has parsed.
+    pub(super) const fn behind(frames: &Frames) -> Self {
+        Self { seen: 0, skip: frames.payload_left() }
+    }
+
+    /// The payload of the next Ping in `held`, which has everything that is held up.
+    pub(super) fn next_ping(&mut self, held: &[u8]) -> Option<Vec<u8>> {
+        while let Some(rest) = held.get(self.seen..).filter(|rest| !rest.is_empty()) {
+            if self.skip > 0 {
+                let skipped = rest.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+                self.skip -= skipped as u64;
+                self.seen += skipped;
+                continue;
+            }
+            // What breaks the protocol is refused once it is its turn.
+            let header = parse(rest).ok().flatten()?;
+            if header.opcode != PING {
+                (self.seen, self.skip) = (self.seen + header.len, header.payload);
+                continue;
+            }
+            let length = usize::try_from(header.payload).ok().filter(|length| *length <= MAX_CONTROL)?;
+            let payload = rest.get(header.len..header.len + length)?;
+            self.seen += header.len + length;
+            return Some(payload.iter().zip(header.mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect());
+        }
+        None
+    }
+}
+
+/// A Pong frame for the client.
+pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
+    let payload = &payload[..payload.len().min(MAX_CONTROL)];
+    #[expect(clippy::cast_possible_truncation, reason = "at most 125")]
+    let mut frame = vec![0x8A, payload.len() as u8];
+    frame.extend_from_slice(payload);
+    frame
 }
 
 /// A Close frame for the client.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use warmpool_protocol::ClientMessage;
 
-use super::frames::{Frames, Text};
+use super::frames::{Frames, Lookahead, Text};
 use super::reading::{MessageReader, Verdict};
 use crate::session::Gate;
 
@@ -30,6 +30,8 @@ pub(super) enum PumpEnd {
     Stalled,
     /// The writing side is gone.
     PeerGone,
+    /// The client wants an answer to a Ping with this payload, which is held up. The pump goes on when it runs again.
+    Pinged(Vec<u8>),
 }
 
 /// What has to happen before the message passes that begins at `forward`.
@@ -57,6 +59,8 @@ pub(super) struct Pump<R, W> {
     kept: usize,
     /// What holds up the message at `forward`.
     held: Option<Held>,
+    /// Present while what was read last, behind `forward`, waits to be looked at.
+    waiting: Option<Lookahead>,
     last_read: usize,
     small_reads: u32,
     violation: Option<(u16, &'static str)>,
@@ -81,6 +85,7 @@ where
             filled: early.len(),
             kept: 0,
             held: None,
+            waiting: None,
             last_read: 0,
             small_reads: 0,
             violation: None,
@@ -91,13 +96,10 @@ where
         pump
     }
 
-    /// Moves bytes until there is a reason to stop. `stall` bounds one write; `moved` hears of every piece; a `gate`
-    /// holds what was read until it opens.
-    pub(super) async fn run(&mut self, stall: Duration, gate: Option<&Gate>, moved: impl Fn(usize)) -> PumpEnd {
+    /// Moves bytes until there is a reason to stop. `stall` bounds one write; `moved` hears of every piece, and whether a message
+    /// has a part in it; a `gate` holds what was read until it opens.
+    pub(super) async fn run(&mut self, stall: Duration, gate: Option<&Gate>, moved: impl Fn(usize, bool)) -> PumpEnd {
         loop {
-            if let Some(gate) = gate {
-                gate.open().await;
-            }
             let piece = self.forward - self.kept - self.written;
             match timeout(stall, self.flush()).await {
                 Ok(Ok(())) => {}
@@ -105,7 +107,7 @@ where
                 Err(_) => return PumpEnd::Stalled,
             }
             if piece > 0 {
-                moved(piece);
+                moved(piece, self.frames.take_had_message());
             }
             if let Some((code, reason)) = self.violation {
                 return PumpEnd::FrameError { code, reason };
@@ -123,24 +125,63 @@ where
                     continue;
                 }
                 Some(Held::Replaced { .. }) => match timeout(stall, self.replace()).await {
-                    Ok(Ok(())) => continue,
+                    Ok(Ok(written)) => {
+                        moved(written, self.frames.take_had_message());
+                        continue;
+                    }
                     Ok(Err(_)) => return PumpEnd::PeerGone,
                     Err(_) => return PumpEnd::Stalled,
                 },
             }
-            self.fit();
-            match self.reader.read(&mut self.buffer[self.filled..]).await {
-                Ok(0) | Err(_) => {
-                    self.kept = 0;
-                    let _ = timeout(stall, self.flush()).await;
-                    return PumpEnd::End { clean: self.frames.closed() };
-                }
-                Ok(read) => {
-                    self.filled += read;
-                    self.last_read = read;
+            if self.waiting.is_none() {
+                self.fit();
+                match self.reader.read(&mut self.buffer[self.filled..]).await {
+                    Ok(0) | Err(_) => {
+                        self.kept = 0;
+                        let _ = timeout(stall, self.flush()).await;
+                        return PumpEnd::End { clean: self.frames.closed() };
+                    }
+                    Ok(read) => {
+                        self.filled += read;
+                        self.last_read = read;
+                    }
                 }
             }
+            if let Some(gate) = gate.filter(|gate| !gate.is_open())
+                && let Some(payload) = self.wait(gate).await
+            {
+                return PumpEnd::Pinged(payload);
+            }
+            self.waiting = None;
             self.look();
+        }
+    }
+
+    /// Waits until the gate opens, and reads on meanwhile as far as the buffer goes. Returns the payload of the next Ping: a client
+    /// whose Pings stay without an answer gives its connection up.
+    async fn wait(&mut self, gate: &Gate) -> Option<Vec<u8>> {
+        let mut has_ended = false;
+        loop {
+            let ahead = self.waiting.get_or_insert_with(|| Lookahead::behind(&self.frames));
+            if let Some(payload) = ahead.next_ping(&self.buffer[self.forward..self.filled]) {
+                return Some(payload);
+            }
+            if self.filled == self.buffer.len() && self.filled < MAX_BUFFER {
+                self.buffer.resize(self.filled * 2, 0);
+            }
+            let room = &mut self.buffer[self.filled..];
+            if has_ended || room.is_empty() {
+                gate.open().await;
+                return None;
+            }
+            tokio::select! {
+                () = gate.open() => return None,
+                read = self.reader.read(room) => match read {
+                    // That it has left is found again once the gate is open.
+                    Ok(0) | Err(_) => has_ended = true,
+                    Ok(read) => self.filled += read,
+                },
+            }
         }
     }
 
@@ -219,9 +260,9 @@ where
         self.reading.judge(text, payload)
     }
 
-    /// Writes the frame that takes a message's place, and goes on behind the message.
-    async fn replace(&mut self) -> std::io::Result<()> {
-        let Some(Held::Replaced { frame, written, message }) = &mut self.held else { return Ok(()) };
+    /// Writes the frame that takes a message's place, and goes on behind the message. Returns how long the frame is.
+    async fn replace(&mut self) -> std::io::Result<usize> {
+        let Some(Held::Replaced { frame, written, message }) = &mut self.held else { return Ok(0) };
         while *written < frame.len() {
             let count = self.writer.write(&frame[*written..]).await?;
             if count == 0 {
@@ -230,10 +271,11 @@ where
             *written += count;
             self.needs_flush = true;
         }
+        let length = frame.len();
         self.forward += *message;
         self.written = self.forward;
         self.look();
-        Ok(())
+        Ok(length)
     }
 
     async fn flush(&mut self) -> std::io::Result<()> {
@@ -286,6 +328,8 @@ where
 mod tests {
     use std::sync::Arc;
 
+    use futures_util::FutureExt as _;
+    use parking_lot::Mutex;
     use proptest::prelude::*;
     use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream, duplex};
     use tokio::net::UnixStream;
@@ -320,7 +364,7 @@ mod tests {
             drop(near);
         };
         let runs = async {
-            let end = pump.run(STALL, None, |_| {}).await;
+            let end = pump.run(STALL, None, |_, _| {}).await;
             drop(pump);
             end
         };
@@ -436,6 +480,49 @@ mod tests {
                 assert!(out == expected || shown.contains("SOCKS"), "{shown} {vague}");
             });
         }
+    }
+
+    #[tokio::test]
+    async fn pings_want_their_answer_while_messages_are_held_up() {
+        let ping = |payload: u8| [0x89, 0x81, 1, 2, 3, 4, payload ^ 1];
+        let stream = [&ping(b'0')[..], &masked(b"{}"), &ping(b'1'), &masked(&[b'x'; 20_000]), &ping(b'2')].concat();
+        let (mut near, from) = duplex(1 << 20);
+        let (to, mut far) = duplex(1 << 20);
+        let mut pump = Pump::new(from, to, Frames::new(Sender::Client, u64::MAX), MessageReader::Nothing, Bytes::new());
+        let gate = Gate::new();
+        let held = gate.shut().unwrap();
+        let (but_one, last) = stream.split_at(stream.len() - 1);
+        near.write_all(but_one).await.unwrap();
+        for payload in [b'0', b'1'] {
+            assert_eq!(pump.run(STALL, Some(&gate), |_, _| {}).await, PumpEnd::Pinged(vec![payload]));
+        }
+        assert!(pump.run(STALL, Some(&gate), |_, _| {}).now_or_never().is_none(), "the third is not here as a whole");
+        near.write_all(last).await.unwrap();
+        assert_eq!(pump.run(STALL, Some(&gate), |_, _| {}).await, PumpEnd::Pinged(vec![b'2']));
+        drop(near);
+        assert!(pump.run(STALL, Some(&gate), |_, _| {}).now_or_never().is_none(), "nothing passes, and nothing ends");
+        drop(held);
+        let end = pump.run(STALL, Some(&gate), |_, _| {}).await;
+        drop(pump);
+        let mut out = Vec::new();
+        read_all(&mut far, &mut out).await;
+        assert!(out == stream, "{} of {} bytes", out.len(), stream.len());
+        assert_eq!(end, PumpEnd::End { clean: false });
+    }
+
+    #[tokio::test]
+    async fn messages_alone_are_use() {
+        let (ping, long) = ([0x89, 0x80, 1, 2, 3, 4], masked(&[b'x'; 9000]));
+        let pieces = async |stream: &[u8]| {
+            let pieces = Mutex::new(Vec::new());
+            let frames = Frames::new(Sender::Client, u64::MAX);
+            let mut pump = Pump::new(stream, tokio::io::sink(), frames, MessageReader::Nothing, Bytes::new());
+            pump.run(STALL, None, |bytes, has_message| pieces.lock().push((bytes, has_message))).await;
+            pieces.into_inner()
+        };
+        let with_message = pieces(&[&ping[..], &long, &ping].concat()).await;
+        assert!(with_message.len() > 1 && with_message.iter().all(|(_, has_message)| *has_message), "{with_message:?}");
+        assert_eq!(pieces(&[ping, ping].concat()).await, [(12, false)]);
     }
 
     #[tokio::test]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::activity::{Activity, Attachment, CommandGuard, Watching};
+use super::ends::EndLost;
 use super::gate::Gate;
 use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
@@ -22,6 +22,7 @@ use warmpool_core::clock::Deadline;
 use warmpool_core::ids::SessionId;
 use warmpool_core::secret;
 use warmpool_keys::KeyId;
+use warmpool_workers::Hide;
 use warmpool_workers::captcha::SessionCaptchas;
 use warmpool_workers::egress::Egress;
 use warmpool_workers::worker::{Health, Worker};
@@ -61,10 +62,8 @@ pub struct Session {
     pub(super) token: String,
     /// The secret in its live-view URL.
     pub(super) view_token: String,
-    /// Its id for a grid's clients. Anyone holding it can drive the session.
-    pub(super) grid_id: String,
-    /// What an earlier release called it: its client may have outlived an upgrade.
-    pub(super) old_grid_id: String,
+    /// Its ids for a grid's clients, this release's first. Anyone holding one can drive the session.
+    pub(super) grid_ids: [String; 2],
     /// Holds the client's commands while a person has paused it.
     pub(crate) gate: Gate,
     /// The links of its live view.
@@ -75,8 +74,8 @@ pub struct Session {
     pub(super) kept_deadline: Option<Deadline>,
     pub(super) activity: Arc<Activity>,
     pub(super) ending: watch::Sender<Option<Ending>>,
-    /// Cancelled once the end is in the table and in the store.
-    pub(super) end_persisted: CancellationToken,
+    /// Set once the end is in the table, and in the store or lost.
+    pub(super) end_persisted: watch::Sender<Option<Result<(), EndLost>>>,
     pub(super) driver: Mutex<DriverSession>,
     /// The proxy that its WebDriver client named, encrypted.
     pub(super) client_proxy: Mutex<Option<String>>,
@@ -100,7 +99,7 @@ impl Session {
 
     /// The id by which a grid's clients know the session. It opens the session, as its token does.
     pub fn grid_id(&self) -> &str {
-        &self.grid_id
+        &self.grid_ids[0]
     }
 
     /// Checks a token from a URL in constant time.
@@ -123,6 +122,13 @@ impl Session {
             () = self.gate.open() => Ok(()),
             ending = self.ended() => Err(ending.error(&self.id)),
         }
+    }
+
+    /// Takes out of its record and its messages what may not be told, such as secrets in the addresses of its pages. The first one
+    /// holds.
+    pub fn hide(&self, hide: &Hide) {
+        self.egress.hide(Arc::clone(hide));
+        self.captchas.hide(Arc::clone(hide));
     }
 
     /// How it is now.
@@ -164,8 +170,14 @@ impl Session {
     }
 
     /// Waits until its end is in the table and in the store.
-    pub(crate) async fn end_persisted(&self) {
-        self.end_persisted.cancelled().await;
+    /// Errors: `Draining` where the store was closed before: the next process finds the session as it was.
+    pub(crate) async fn end_persisted(&self) -> Result<(), Error> {
+        let mut receiver = self.end_persisted.subscribe();
+        match receiver.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(written)) => Ok((*written)?),
+            // The sender is a field of `self`.
+            _ => Err(EndLost.into()),
+        }
     }
 
     /// Fails when it has ended.
@@ -199,9 +211,11 @@ impl Session {
         Activity::busy(&self.activity)
     }
 
-    /// The client is done with it. A session that keeps itself alive stays.
+    /// A client is done with it, whose socket still counts. A session stays that keeps itself alive, that others may come back to
+    /// by its name, or that somebody else is connected to.
     pub(crate) fn client_finished(&self) {
-        if !self.options.keep_alive {
+        let is_awaited = self.options.keep_alive || self.options.name.is_some();
+        if !is_awaited && self.activity.open_sockets() <= 1 {
             self.end(Ending::ClientFinished);
         }
     }
@@ -222,7 +236,7 @@ impl Session {
         match self.driver() {
             DriverSession::Open(id) => Ok(id),
             DriverSession::Idle | DriverSession::Opening => {
-                Err(Error::UnknownSession { id: shown_grid_id(&self.grid_id) })
+                Err(Error::UnknownSession { id: shown_grid_id(self.grid_id()) })
             }
         }
     }

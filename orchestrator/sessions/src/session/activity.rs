@@ -134,6 +134,11 @@ impl Activity {
         self.sockets.lock().all
     }
 
+    /// How many sockets the browser has accepted, with a person's control.
+    pub(super) fn open_sockets(&self) -> usize {
+        self.sockets.lock().open
+    }
+
     pub(super) fn commands(&self) -> usize {
         self.commands.load(Ordering::Relaxed)
     }

@@ -6,11 +6,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::gate::Gate;
-use super::grid_ids::grid_id;
+use super::grid_ids::grid_ids;
 use super::journal::Journal;
 use super::page_error::PageError;
 use super::profile::SessionProfile;
@@ -57,8 +56,7 @@ impl Sessions {
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token,
-            grid_id: grid_id(instance.session_secret(id.as_str(), "grid")),
-            old_grid_id: instance.session_token(id.as_str(), "grid"),
+            grid_ids: grid_ids(instance, &id),
             gate: Gate::new(),
             shares: Shares::new(record.shares, &Now::read()),
             journal: Journal::new(self.shared.store.clone()),
@@ -74,7 +72,7 @@ impl Sessions {
             kept_deadline: record.deadline,
             activity,
             ending: watch::Sender::new(None),
-            end_persisted: CancellationToken::new(),
+            end_persisted: watch::Sender::new(None),
             page_error: PageError::of_record(record.page_error),
             reading: tokio::sync::Mutex::default(),
             profile,

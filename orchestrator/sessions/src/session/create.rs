@@ -70,7 +70,7 @@ impl Sessions {
     /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
     /// session ends as soon as nobody takes it.
     /// Errors: those of [`Pool::lease`](warmpool_workers::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
-    /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
+    /// `DiskNearlyFull` and `StoreBusy`, before a worker is spent, and `Worker` when no worker could be made ready.
     pub async fn create(&self, owner: KeyId, options: Options) -> Result<UnconfirmedSession, Error> {
         let span = tracing::info_span!(
             target: TRACES,
@@ -87,6 +87,7 @@ impl Sessions {
             return Err(Error::Service(ServiceError::Draining));
         }
         // Before a worker is spent on it.
+        self.check_store()?;
         self.check_upstream(&options)?;
         let begun = Instant::now();
         // Before a worker is spent on it, too.
@@ -118,6 +119,12 @@ impl Sessions {
                 .record(begun.elapsed());
         }
         created
+    }
+
+    /// Fails where the record of a session could not be written, as far as is known: its worker would be woken for nothing.
+    /// Errors: `DiskNearlyFull`, `StoreBusy`.
+    fn check_store(&self) -> Result<(), Error> {
+        self.shared.store.shortage().map_or(Ok(()), |shortage| Err(shortage.into()))
     }
 
     /// Fails where no upstream proxy answers that a session wants.
@@ -187,9 +194,11 @@ impl Sessions {
         let mut attempt = 1;
         let mut warnings = loop {
             record.worker = lease.id().clone();
-            let worker = Arc::clone(lease.use_worker());
             // An earlier worker's record may be there.
             let fail = |error: Error| if attempt == 1 { error } else { self.withdraw(&record, error) };
+            // The disk may have filled up while the caller waited for the worker, which goes back unused then.
+            self.check_store().map_err(fail)?;
+            let worker = Arc::clone(lease.use_worker());
             let ad_rules = self.ad_rules(&record.options, &worker).await.map_err(fail)?;
             if let Some(folder) = &folder {
                 check_age(folder, &worker).map_err(fail)?;

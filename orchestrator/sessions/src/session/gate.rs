@@ -17,7 +17,7 @@ pub(crate) struct HeldGate {
 }
 
 impl Gate {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { shut: Arc::new(watch::Sender::new(false)) }
     }
 
@@ -28,9 +28,13 @@ impl Gate {
         (!was).then(|| HeldGate { gate: self.clone() })
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        !*self.shut.borrow()
+    }
+
     /// Waits until it is open.
     pub(crate) async fn open(&self) {
-        if *self.shut.borrow() {
+        if !self.is_open() {
             // The sender is a field of `self`: it does not go while we wait.
             let _ = self.shut.subscribe().wait_for(|shut| !shut).await;
         }

@@ -1,12 +1,13 @@
 //! Sessions by the id that a grid's clients know. Warmpool makes it up for each session, and nobody can guess it: drivers'
 //! own ids are not made to be secret.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use super::Session;
 use warmpool_core::ids::SessionId;
+use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
 
 /// The id in the form that the WebDriver standard asks for: a random UUID. All but six of the secret's 128 bits are in it.
 pub(super) fn grid_id(secret: [u8; 16]) -> String {
@@ -16,6 +17,11 @@ pub(super) fn grid_id(secret: [u8; 16]) -> String {
     let digits = hex::encode(bytes);
     let groups = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)].map(|(from, to)| &digits[from..to]);
     groups.join("-")
+}
+
+/// The ids of a session: its own, and what an earlier release called it, whose client may have outlived an upgrade.
+pub(super) fn grid_ids(instance: &Instance, id: &SessionId) -> [String; 2] {
+    [grid_id(instance.session_secret(id.as_str(), "grid")), instance.session_token(id.as_str(), "grid")]
 }
 
 /// Whether a text has the form of such an id.
@@ -37,26 +43,37 @@ pub(super) fn shown_grid_id(text: &str) -> String {
     if is_grid_id(text) { format!("{}…", &text[..4]) } else { text.chars().take(64).collect() }
 }
 
-/// Which live session a grid's id belongs to.
+/// How many ended sessions are remembered by their ids. A client that quits one does so right after its end.
+const ENDED_KNOWN: usize = 1000;
+
+/// Which session a grid's id belongs to, of those that have not ended, and which ids those had that ended last.
 #[derive(Default)]
 pub(super) struct GridIds {
     sessions: Mutex<HashMap<String, SessionId>>,
+    ended: Mutex<VecDeque<(String, KeyId)>>,
 }
 
 impl GridIds {
-    pub(super) fn add(&self, session: &Session) {
-        let mut sessions = self.sessions.lock();
-        for id in [&session.grid_id, &session.old_grid_id] {
-            sessions.insert(id.clone(), session.id.clone());
-        }
+    pub(super) fn add(&self, grid_ids: [String; 2], id: &SessionId) {
+        self.sessions.lock().extend(grid_ids.map(|grid_id| (grid_id, id.clone())));
     }
 
-    /// Forgets a session that ends.
-    pub(super) fn remove(&self, session: &Session) {
+    /// A session of `owner` ends.
+    pub(super) fn end(&self, grid_ids: &[String; 2], owner: &KeyId) {
         let mut sessions = self.sessions.lock();
-        for id in [&session.grid_id, &session.old_grid_id] {
-            sessions.remove(id);
+        for grid_id in grid_ids {
+            sessions.remove(grid_id);
         }
+        drop(sessions);
+        let mut ended = self.ended.lock();
+        ended.truncate(ENDED_KNOWN - 1);
+        ended.push_front((grid_ids[0].clone(), owner.clone()));
+    }
+
+    /// Whether a session that had this id ended not long ago; where an owner is given, one of theirs.
+    pub(super) fn has_ended(&self, grid_id: &str, owner: Option<&KeyId>) -> bool {
+        let ended = self.ended.lock();
+        ended.iter().any(|(known, of)| known == grid_id && owner.is_none_or(|owner| owner == of))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -82,6 +99,22 @@ mod tests {
         for other in ["", "232fbb7f3edce8953fa316ace5ad231f", "00112233-4455-1677-8899-aabbccddeeff", "session"] {
             assert!(!is_grid_id(other), "{other}");
         }
+    }
+
+    #[test]
+    fn ended_ones_are_remembered_for_a_while_and_by_their_owner() {
+        let ids = |number: usize| [format!("new {number}"), format!("old {number}")];
+        let [mine, other]: [KeyId; 2] = ["0123456789ab", "fedcba987654"].map(|id| id.parse().unwrap());
+        let grid_ids = GridIds::default();
+        grid_ids.add(ids(0), &SessionId::from("ses_1"));
+        assert!(!grid_ids.has_ended("new 0", None));
+        grid_ids.end(&ids(0), &mine);
+        assert!(grid_ids.find("new 0").is_none() && grid_ids.find("old 0").is_none() && grid_ids.len() == 0);
+        assert!(grid_ids.has_ended("new 0", None) && grid_ids.has_ended("new 0", Some(&mine)));
+        assert!(!grid_ids.has_ended("new 0", Some(&other)) && !grid_ids.has_ended("new 1", None));
+        (1..=ENDED_KNOWN).for_each(|number| grid_ids.end(&ids(number), &mine));
+        assert!(!grid_ids.has_ended("new 0", None) && grid_ids.has_ended("new 1", None));
+        assert_eq!(grid_ids.ended.lock().len(), ENDED_KNOWN);
     }
 
     #[test]

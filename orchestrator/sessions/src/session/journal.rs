@@ -1,13 +1,21 @@
 //! Writes one session's record to the store: changes in their order, and none after the end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
 use super::{Record, Session, Sessions};
 use crate::Error;
-use warmpool_core::error::ServiceFault as _;
+use warmpool_core::error::{ServiceError, ServiceFault as _};
 use warmpool_store::{Batch, Durability, MAX_VALUE_BYTES, Store, Table, carry_out};
+
+/// Time between two attempts at a change that clients rely on.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// How long whoever makes such a change waits for the store.
+const PERSIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes the record of one live session.
 #[derive(Debug)]
@@ -26,6 +34,38 @@ impl Journal {
     /// Errors: `DiskNearlyFull`, `StoreBusy`: nothing was written.
     pub(super) async fn persist(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
         self.persist_as(record, written).await
+    }
+
+    /// Writes what a client relies on after a restart, and tries until the store has taken it: the record as it is then. The end, and
+    /// other changes, do not wait for that.
+    /// Errors: the store is gone.
+    pub(super) async fn keep(&self, record: impl Fn() -> Record) -> Result<(), Error> {
+        let mut is_told = false;
+        loop {
+            match self.persist_as(&record, written_with_reserve).await {
+                Err(Error::Service(error @ (ServiceError::DiskNearlyFull | ServiceError::StoreBusy))) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::warn!(session = %record().session_id, %error, "a change of a session waits");
+                    }
+                }
+                outcome => return outcome,
+            }
+            sleep(RETRY_INTERVAL).await;
+        }
+    }
+
+    /// Makes a change, and writes the record that follows from it or takes the change back. No other write of this session comes
+    /// between. The caller carries it out.
+    /// Errors: those of `change`; `DiskNearlyFull`, `StoreBusy`, `Draining`: nothing was written.
+    pub(super) async fn persist_or_take_back(
+        &self,
+        change: impl FnOnce() -> Result<Record, Error>,
+        take_back: impl FnOnce(),
+    ) -> Result<(), Error> {
+        let _turn = self.closed.lock().await;
+        let record = change()?;
+        let outcome = async { Ok(self.store.commit(written(&record)?, Durability::Process).await?) };
+        outcome.await.inspect_err(|_| take_back())
     }
 
     /// Writes a record, which takes something away that must not come back.
@@ -70,17 +110,33 @@ impl Journal {
 }
 
 impl Sessions {
-    /// Writes a change of a live session to the store, so that it survives the daemon, also where its client has left meanwhile.
-    /// A failure is logged: the session goes on.
+    /// Writes a change of a live session to the store, so that it survives the daemon, also where its client has left meanwhile. It
+    /// waits for the store, and not for one that is slow or has no room: what goes on in the browser cannot be taken back, and the
+    /// store is tried until it has the change.
     pub async fn persist(&self, session: &Arc<Session>) {
-        self.changed();
-        if session.check_open().is_err() {
-            return;
+        if timeout(PERSIST_TIMEOUT, self.keep(session)).await.is_err() {
+            tracing::warn!(session = %session.id, "a change of a session is not on the disk yet");
         }
+    }
+
+    /// The same, without waiting for it.
+    pub(super) fn keep(&self, session: &Arc<Session>) -> JoinHandle<()> {
+        self.changed();
+        let session = Arc::clone(session);
+        self.spawn_write(async move {
+            if let Err(error) = session.journal.keep(|| session.record()).await {
+                tracing::error!(session = %session.id, %error, "a change of a session was not written");
+            }
+        })
+    }
+
+    /// Writes what a page has caused, which the next write of the record would bring anyway.
+    pub(super) async fn note(&self, session: &Arc<Session>) {
+        self.changed();
         let session = Arc::clone(session);
         carry_out(async move {
             if let Err(error) = session.journal.persist(|| session.record()).await {
-                tracing::error!(session = %session.id, %error, "a change of a session was not written");
+                tracing::warn!(session = %session.id, %error, "what a page has caused was not written");
             }
         })
         .await;
@@ -107,6 +163,14 @@ impl Sessions {
 /// The change that writes a record.
 pub(super) fn written(record: &Record) -> Result<Batch, Error> {
     written_with(record, Batch::new())
+}
+
+/// The change that writes a record on which a client relies after a restart. A session has few of them in its life, and they are no
+/// new work, so they may use what a nearly full disk has left.
+fn written_with_reserve(record: &Record) -> Result<Batch, Error> {
+    let mut batch = written(record)?;
+    batch.essential();
+    Ok(batch)
 }
 
 /// The change that writes a record which takes something away. An older backup brings it back no longer than the session may last.
@@ -150,6 +214,9 @@ mod tests {
     use crate::session::record::Ended;
     use warmpool_api::captcha::{CaptchaRecord, Outcome, SolvedBy};
     use warmpool_api::session::{EgressSummary, RefusedCount};
+    use warmpool_config::MAX_SHARES;
+    use warmpool_core::clock::{Deadline, Now};
+    use warmpool_core::ids::ShareId;
     use warmpool_protocol::CaptchaKind;
     use warmpool_store::StoreOptions;
     use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults};
@@ -234,6 +301,21 @@ mod tests {
         let kept = kept(&store).await;
         assert_eq!(kept.ended, full.ended);
         assert_eq!(kept.egress.unwrap().refused_count, 300);
+    }
+
+    #[tokio::test]
+    async fn a_live_session_has_room_for_all_its_links() {
+        let store = Store::memory();
+        let now = Now::at(u64::from(u32::MAX) * 1000, "01234567-89ab-cdef-0123-456789abcdef", 1 << 40);
+        let until = Deadline::after(Duration::from_secs(86_400), &now);
+        let share = json!({"share_id": ShareId::random(), "enable_actions": false, "created_at": 1_790_000_000_000_u64,
+            "expires_at": 1_790_000_000_000_u64, "deadline": until});
+        let mut full = record(None);
+        full.shares = vec![serde_json::from_value(share).unwrap(); MAX_SHARES];
+        let bytes = serde_json::to_vec(&full).unwrap().len();
+        assert!(bytes + (8 << 10) <= MAX_VALUE_BYTES, "{bytes} bytes leave no room for what else a session has");
+        Journal::new(store.clone()).persist(|| full).await.unwrap();
+        assert_eq!(kept(&store).await.shares.len(), MAX_SHARES);
     }
 
     #[tokio::test]

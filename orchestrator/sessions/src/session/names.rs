@@ -89,6 +89,9 @@ impl Sessions {
             Some(name) => Some(self.shared.names.turn(&owner, name).lock_owned().await),
             None => None,
         };
+        if turn.is_some() {
+            self.wait_until_all_found(&owner).await;
+        }
         let is_it = |session: &Arc<Session>| {
             session.owner == owner && session.options.name == options.name && session.check_open().is_ok()
         };

@@ -246,6 +246,12 @@ impl Session {
 }
 
 impl Sessions {
+    /// Checks that no session writes a profile.
+    /// Errors: `ProfileInUse`.
+    pub fn check_profile(&self, owner: &KeyId, name: &str) -> Result<(), Error> {
+        Ok(self.shared.profiles.check_unwritten(owner, name)?)
+    }
+
     /// Saves the profile of a session that has ended, while its browser is there.
     pub(super) async fn save_last(&self, session: &Session, ending: &Ending) {
         let Some(profile) = &session.profile else { return };

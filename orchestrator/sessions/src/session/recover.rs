@@ -4,13 +4,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use futures_util::stream;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use warmpool_protocol::WorkerState;
 
+use super::grid_ids::grid_ids;
 use super::journal::written_with;
 use super::profile::Saved;
 use super::record::Ended;
@@ -18,6 +16,7 @@ use super::table::SessionEntry;
 use super::{Ending, Kind, Record, Session, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Now, unix_ms};
+use warmpool_core::drain::Phase;
 use warmpool_core::ids::SessionId;
 use warmpool_profiles::ProfileChoice;
 use warmpool_runtime::RuntimeError;
@@ -27,8 +26,15 @@ use warmpool_store::{Batch, Durability, KeyRange, Table};
 const PAGE: usize = 1000;
 /// How long a start waits for the first word of the workers that were found again.
 const FIRST_WORD: Duration = Duration::from_secs(3);
-/// How many ends are given to the store at the same time; it writes them together.
-const WRITES_AT_ONCE: usize = 64;
+
+/// What became of the sessions of an earlier process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reclaimed {
+    /// Those that live were found, and the others have ended.
+    Found,
+    /// The daemon drains: nobody knows.
+    LeftToTheNext,
+}
 
 impl Sessions {
     /// Reads every record from the store into the table. Those without an end count as unknown until
@@ -45,6 +51,10 @@ impl Sessions {
                 match serde_json::from_slice::<Record>(&row.value) {
                     Ok(record) => {
                         self.hold_profile(&record);
+                        if record.ended.is_none() {
+                            let id = &record.session_id;
+                            self.shared.grid_ids.add(grid_ids(&self.shared.instance, id), id);
+                        }
                         table.insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record)));
                     }
                     Err(error) => tracing::error!(%error, "a session record cannot be read; it is left out"),
@@ -65,8 +75,11 @@ impl Sessions {
     /// Looks for the workers of the sessions that have no end: those whose container runs live on under the same URLs, the
     /// others end, and so do those of tasks and those whose key was revoked meanwhile. One whose agent does not answer is `unknown` until it
     /// does, or until its watch gives it up as it would any other.
+    ///
+    /// A daemon that drains looks for none any more, because nothing would end those that it found: they are left to the next
+    /// start.
     /// Fails when the runtime cannot be used; nothing has changed then.
-    pub async fn reclaim(&self) -> Result<(), RuntimeError> {
+    pub async fn reclaim(&self) -> Result<Reclaimed, RuntimeError> {
         let open: Vec<Arc<Record>> = {
             let table = self.lock();
             let open = |entry: &SessionEntry| match entry {
@@ -76,22 +89,26 @@ impl Sessions {
             table.values().filter_map(open).collect()
         };
         let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
-        let (mut leases, unclaimed) = self.shared.pool.adopt(owners).await?;
+        let (mut leases, unclaimed) = tokio::select! {
+            biased;
+            () = self.shared.drain.reached(Phase::Draining) => return Ok(Reclaimed::LeftToTheNext),
+            adopted = self.shared.pool.adopt(owners) => adopted?,
+        };
         let now = Now::read();
-        let (mut moved, mut heard) = (Vec::new(), Vec::new());
+        let mut heard = Vec::new();
         for record in open {
             let Some(mut lease) = leases.remove(&record.worker) else {
-                drop(self.end_past(&record.session_id, &Ending::Interrupted));
+                self.end_past(&record.session_id, &Ending::Interrupted);
                 continue;
             };
             if !self.shared.keys.is_active(&record.owner) {
                 tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
-                drop(self.end_past(&record.session_id, &Ending::KeyRevoked));
+                self.end_past(&record.session_id, &Ending::KeyRevoked);
                 continue;
             }
             if record.options.kind == Kind::Task {
                 // The process that carried the task out is gone.
-                drop(self.end_past(&record.session_id, &Ending::TaskFailed));
+                self.end_past(&record.session_id, &Ending::TaskFailed);
                 continue;
             }
             let mut record = Record::clone(&record);
@@ -104,50 +121,38 @@ impl Sessions {
             let session = self.build(record, time_left, &mut lease, Vec::new(), writer);
             let Some(session) = self.admit_found(session, lease) else { continue };
             if changed {
-                moved.push(Arc::clone(&session));
+                heard.push(self.keep(&session));
             }
             // It may have been revoked since it was asked.
             if !self.shared.keys.is_active(&session.owner) {
                 session.end(Ending::KeyRevoked);
             }
+            // A drain begins with the phase and then looks into the table: one of the two sees the other.
+            if self.shared.drain.phase() >= Phase::Draining {
+                session.end(Ending::Drained);
+            }
             heard.push(self.shared.drain.spawn(wake(self.clone(), session)));
         }
-        // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
-        // for one that is silent.
-        let sessions = self.clone();
-        let persist = move |session: Arc<Session>| {
-            let sessions = sessions.clone();
-            async move { sessions.persist(&session).await }
-        };
-        let ((), (), _) = tokio::join!(
-            self.shared.pool.keep_unclaimed(unclaimed),
-            stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, persist),
-            timeout(FIRST_WORD, join_all(heard)),
-        );
-        Ok(())
+        // Most agents answer at once, as the store does, and a start that says it is done should have heard them. No other session
+        // waits for one that is silent.
+        let ((), _) = tokio::join!(self.shared.pool.keep_unclaimed(unclaimed), timeout(FIRST_WORD, join_all(heard)));
+        Ok(Reclaimed::Found)
     }
 
     /// Waits for the worker of a session that writes a profile, if it has not been found again yet: for `profiles.save_timeout`
     /// at most.
-    pub(super) async fn wait_for_writer(&self, id: &SessionId) {
+    pub(super) async fn wait_for_writer(&self, id: &str) {
         let writes = |choice: &Option<ProfileChoice>| choice.as_ref().is_some_and(ProfileChoice::is_written);
-        match self.lock().get(id) {
+        match self.lock().get(&SessionId::from(id)) {
             Some(SessionEntry::Past(record)) if record.ended.is_none() && writes(&record.options.profile) => {}
             _ => return,
         }
-        let mut changes = self.shared.changes.subscribe();
         let found = async {
-            loop {
-                let entry = self.lock().get(id).cloned();
-                match entry {
-                    Some(entry) if entry.is_open_past() => {}
-                    // What it has to save comes from its agent.
-                    Some(SessionEntry::Live(session)) => return drop(session.worker.ready().await),
-                    _ => return,
-                }
-                if changes.changed().await.is_err() {
-                    return;
-                }
+            self.until_found(id).await;
+            let entry = self.lock().get(&SessionId::from(id)).cloned();
+            if let Some(SessionEntry::Live(session)) = entry {
+                // What it has to save comes from its agent.
+                drop(session.worker.ready().await);
             }
         };
         if timeout(self.shared.config.profiles.save_timeout, found).await.is_err() {
@@ -155,12 +160,12 @@ impl Sessions {
         }
     }
 
-    /// Ends a session whose worker has not been found again, and writes that. None where it is found, or had ended.
-    pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) -> Option<JoinHandle<()>> {
-        let ended = {
+    /// Ends a session whose worker has not been found again, and writes that. Nothing changes where it is found, or had ended.
+    pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) {
+        let (ended, unwritten) = {
             let mut table = self.lock();
-            let entry = table.get_mut(id).filter(|entry| entry.is_open_past())?;
-            let SessionEntry::Past(record) = &*entry else { return None };
+            let Some(entry) = table.get_mut(id).filter(|entry| entry.is_open_past()) else { return };
+            let SessionEntry::Past(record) = &*entry else { return };
             let writer = self.shared.held_profiles.lock().remove(id);
             let saved = writer.as_ref().map(|writer| Saved::lost(writer.saved_ms())).unwrap_or_default();
             let ended = Record {
@@ -171,13 +176,15 @@ impl Sessions {
                 profile_error: saved.error,
                 ..Record::clone(record)
             };
+            let unwritten = self.shared.ends.begin(id);
             *entry = SessionEntry::Past(Arc::new(ended.clone()));
-            ended
+            (ended, unwritten)
         };
+        self.shared.grid_ids.end(&grid_ids(&self.shared.instance, id), &ended.owner);
         self.changed();
         tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
         let (store, sessions) = (self.shared.store.clone(), self.clone());
-        Some(self.shared.drain.spawn(async move {
+        self.spawn_write(async move {
             let mut batch = Batch::new();
             let enclosed = sessions.enclose_end(&mut batch, &ended);
             let outcome = async {
@@ -185,12 +192,15 @@ impl Sessions {
                 Ok::<_, Error>(store.commit_with_retry(batch, Durability::Process, |_| {}).await?)
             };
             match outcome.await {
-                Ok(()) => sessions.shared.webhooks.send(enclosed),
+                Ok(()) => {
+                    unwritten.written();
+                    sessions.shared.webhooks.send(enclosed);
+                }
                 Err(error) => {
-                    tracing::error!(session = %ended.session_id, %error, "the end of a session was not written")
+                    tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
                 }
             }
-        }))
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! Share links for viewers of a session. They end with it, or sooner on request.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,6 +12,7 @@ use super::{Session, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Deadline, Now, millis};
 use warmpool_core::ids::{SessionId, ShareId};
+use warmpool_store::carry_out;
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,11 +81,10 @@ impl Shares {
         self.current.borrow().iter().filter(|share| !share.left(now).is_zero()).cloned().collect()
     }
 
-    /// Makes a link that ends after `ttl`.
+    /// Adds a link.
     /// Errors: `Conflict` when there are `limit` links already.
-    pub fn add(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
+    fn add(&self, share: &Share, limit: usize) -> Result<(), Error> {
         let now = Now::read();
-        let share = Share::new(enable_actions, ttl, &now);
         let mut full = false;
         self.current.send_modify(|shares| {
             shares.retain(|share| !share.left(&now).is_zero());
@@ -96,7 +97,12 @@ impl Shares {
             let message = format!("this session has {limit} share links already: DELETE one first");
             return Err(Error::Conflict { message });
         }
-        Ok(share)
+        Ok(())
+    }
+
+    /// Takes a link back that nobody has heard of.
+    fn take_back(&self, share: &Share) {
+        self.current.send_modify(|shares| shares.retain(|other| other != share));
     }
 
     /// Ends a link. Returns whether the store has yet to know it: false when there is no such link.
@@ -128,6 +134,32 @@ impl Shares {
 }
 
 impl Sessions {
+    /// Makes a link that ends after `ttl`, and returns it once the store has it: whoever is given it can rely on it. A nearly full disk
+    /// has no room for it, since a client may make links as often as it likes.
+    /// Errors: `SessionEnded`, `Conflict` when there are `limit` links already; `DiskNearlyFull`, `StoreBusy`, `Draining`: there is
+    /// no link then.
+    pub async fn make_share(
+        &self,
+        session: &Arc<Session>,
+        enable_actions: bool,
+        ttl: Duration,
+        limit: usize,
+    ) -> Result<Share, Error> {
+        let (session, share) = (Arc::clone(session), Share::new(enable_actions, ttl, &Now::read()));
+        let made = carry_out(async move {
+            let add = || {
+                session.check_open()?;
+                session.shares.add(&share, limit)?;
+                Ok(session.record())
+            };
+            session.journal.persist_or_take_back(add, || session.shares.take_back(&share)).await?;
+            Ok::<_, Error>(share)
+        })
+        .await?;
+        self.changed();
+        Ok(made)
+    }
+
     /// The token of a session's own live view, which opens its recording also after its end.
     pub fn view_token(&self, id: &SessionId) -> String {
         self.shared.instance.session_token(id.as_str(), "view")
@@ -196,7 +228,9 @@ mod tests {
     #[test]
     fn whoever_ends_a_link_again_waits_for_the_store_too() {
         let shares = Shares::new(Vec::new(), &Now::read());
-        let id = shares.add(false, HOUR, 1).unwrap().share_id;
+        let share = Share::new(false, HOUR, &Now::read());
+        shares.add(&share, 1).unwrap();
+        let id = share.share_id;
         assert!(!shares.remove("another"));
         for _ in 0..2 {
             assert!(shares.remove(id.as_str()), "the store has yet to know it");

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
 use warmpool_config::Session as Limits;
+use warmpool_core::drain::Phase;
 use warmpool_core::panics::{contained, keep_running};
 use warmpool_workers::pool::Lease;
 use warmpool_workers::worker::Health;
@@ -42,7 +43,7 @@ impl Sessions {
     }
 
     fn supervise(&self, session: Arc<Session>, lease: Lease) -> Arc<Session> {
-        self.shared.grid_ids.add(&session);
+        self.shared.grid_ids.add(session.grid_ids.clone(), &session.id);
         self.changed();
         tracing::info!(
             session = %session.id,
@@ -97,7 +98,10 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     // Whoever hears of the end may make another at once; the worker waits for its sockets.
     lease.session_ended();
-    sessions.close(&session, &ending).await;
+    if sessions.close(&session, &ending).await.is_err() && sessions.shared.drain.phase() == Phase::Leaving {
+        // The next process finds the session as it was, and so its worker stays. This one is about to end.
+        return std::future::pending().await;
+    }
     // A client that closes the last window closes the browser by a command, and must get the driver's answer to it.
     let answers = ending == Ending::BrowserClosed;
     let closed = async {
@@ -127,7 +131,7 @@ async fn follow_worker(sessions: &Sessions, session: &Arc<Session>) {
             told = kills;
             tracing::warn!(session = %session.id, kills, "memory ran out, and the kernel ended a process of the browser: \
                 raise worker.memory");
-            sessions.persist(session).await;
+            sessions.note(session).await;
         }
         if snapshot.changed().await.is_err() {
             return;

@@ -8,9 +8,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::create_times::{CreateTimes, Histogram};
-use super::grid_ids::{GridIds, shown_grid_id};
+use super::ends::{EndLost, Ends, UnwrittenEnd};
+use super::grid_ids::GridIds;
 use super::names::Names;
 use super::record::Ended;
 use super::services::SessionServices;
@@ -32,9 +34,6 @@ use warmpool_workers::ads::AdLists;
 use warmpool_workers::captcha::Captchas;
 use warmpool_workers::egress::EgressContext;
 use warmpool_workers::pool::Pool;
-
-/// How long a session that has ended waits for its end to be on the disk.
-const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every session there is and was. Clones share it.
 #[derive(Clone)]
@@ -64,6 +63,9 @@ pub(super) struct Shared {
     pub(super) names: Names,
     pub(super) create_times: CreateTimes,
     pub(super) changes: watch::Sender<u64>,
+    pub(super) ends: Ends,
+    /// What tries until the store has a record: an end, or a change of a live session.
+    pub(super) writes: TaskTracker,
 }
 
 /// A row of the table.
@@ -122,15 +124,18 @@ impl Sessions {
             names: Names::default(),
             create_times: CreateTimes::default(),
             changes: watch::Sender::new(0),
+            ends: Ends::default(),
+            writes: TaskTracker::new(),
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Writes the end of a session and moves it to the past.
-    pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) {
+    /// Writes the end of a session and moves it to the past. A slow store holds up neither the worker nor those who wait for the end.
+    /// Errors: [`EndLost`].
+    pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) -> Result<(), EndLost> {
         let now = unix_ms();
         let mut record = session.record();
-        self.shared.grid_ids.remove(session);
+        self.shared.grid_ids.end(&session.grid_ids, &session.owner);
         record.ended = Some(Ended::new(ending, now));
         record.deadline = None;
         record.client_proxy = None;
@@ -144,26 +149,14 @@ impl Sessions {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
             .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
+        let unwritten = self.shared.ends.begin(&session.id);
         self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
         self.changed();
-        self.record_end(Arc::clone(session), record).await;
+        self.record_end(Arc::clone(session), record, unwritten);
+        let written = self.shared.ends.written(&session.id).await;
         session.release_profile();
-        session.end_persisted.cancel();
-    }
-
-    /// Finds a live session by the token in its client URLs.
-    /// Errors: `InvalidToken`, and those of [`Sessions::live`]. Whoever has another token than that of a session that is not
-    /// live does not learn that there was one.
-    pub fn live_by_token(&self, id: &str, token: &str) -> Result<Arc<Session>, Error> {
-        match self.live(id) {
-            Ok(session) => session.check_token(token).map(|()| session),
-            Err(error) => Err(self.error_for_caller(id, self.is_token(id, "client", token), error)),
-        }
-    }
-
-    /// The error for requests to a session that is not live: to those who do not know the session, as if there had been none.
-    pub fn error_for_caller(&self, id: &str, knows_it: bool, error: Error) -> Error {
-        if knows_it { error } else { Error::UnknownSession { id: id.to_owned() } }
+        session.end_persisted.send_replace(Some(written));
+        written
     }
 
     /// Whether a token was made for this purpose of this session, live or not.
@@ -271,20 +264,21 @@ impl Sessions {
     /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing. One whose worker
     /// has not been found again yet ends at once, and its worker is removed when it is found; one that writes a profile is waited
     /// for, since its end saves that.
-    /// Errors: `UnknownSession`.
+    /// Errors: `UnknownSession`, and `Draining` where the store was closed before it had the end.
     pub async fn end(&self, id: &str, owner: &KeyId) -> Result<SessionView, Error> {
         self.find(id, owner)?;
-        self.wait_for_writer(&SessionId::from(id)).await;
-        if let (_, None) = self.find(id, owner)?
-            && let Some(writing) = self.end_past(&SessionId::from(id), &Ending::Deleted)
-            && timeout(RECORD_TIMEOUT, writing).await.is_err()
-        {
-            tracing::warn!(session = id, "the end of a session is not on the disk yet");
+        self.wait_for_writer(id).await;
+        if let (_, None) = self.find(id, owner)? {
+            self.end_past(&SessionId::from(id), &Ending::Deleted);
         }
-        // Also where its worker was found at this very moment.
-        if let (_, Some(session)) = self.find(id, owner)? {
-            session.end(Ending::Deleted);
-            session.end_persisted().await;
+        match self.find(id, owner)? {
+            // Also where its worker was found at this very moment.
+            (_, Some(session)) => {
+                session.end(Ending::Deleted);
+                session.end_persisted().await?;
+            }
+            // Whoever ends it again meanwhile waits for the store, too.
+            (_, None) => self.shared.ends.written(&SessionId::from(id)).await?,
         }
         self.find(id, owner).map(|(listing, _)| listing)
     }
@@ -309,16 +303,26 @@ impl Sessions {
     pub async fn drain(&self, deadline: Duration) {
         let left = async {
             while let Some(session) = self.all_live().first() {
-                session.end_persisted().await;
+                let _ = session.end_persisted().await;
             }
         };
         if timeout(deadline, left).await.is_err() {
             let sessions = self.all_live();
             sessions.iter().for_each(|session| session.end(Ending::Drained));
             for session in sessions {
-                session.end_persisted().await;
+                let _ = session.end_persisted().await;
             }
         }
+    }
+
+    /// Waits until the store has all that it is to have of sessions: the ends that are under way, and what has changed. For a daemon
+    /// that closes its store while sessions live on.
+    pub async fn settle(&self) {
+        for session in self.all_live().iter().filter(|session| session.ending().is_some()) {
+            let _ = session.end_persisted().await;
+        }
+        self.shared.writes.close();
+        self.shared.writes.wait().await;
     }
 
     /// The driver made the session `driver` for this one: remembers that here and in the store.
@@ -327,36 +331,25 @@ impl Sessions {
         self.persist(session).await;
     }
 
-    /// Finds the live session that a grid's clients know by this id. Anyone holding it needs no key; a key that is given must
-    /// be the one that made the session.
-    /// Errors: `UnknownSession`, also when it has ended or is another key's.
-    pub fn of_grid(&self, grid_id: &str, owner: Option<&KeyId>) -> Result<Arc<Session>, Error> {
-        let unknown = || Error::UnknownSession { id: shown_grid_id(grid_id) };
-        let id = self.shared.grid_ids.find(grid_id).ok_or_else(unknown)?;
-        let session = self.live(id.as_str()).map_err(|_| unknown())?;
-        if owner.is_none_or(|owner| session.owner == *owner) { Ok(session) } else { Err(unknown()) }
-    }
-
-    /// The live session whose client URLs carry this token.
-    pub fn opened_by(&self, token: &str) -> Option<Arc<Session>> {
-        let session = self.all_live().into_iter().find(|session| session.check_token(token).is_ok())?;
-        self.live(session.id.as_str()).ok()
-    }
-
-    /// Writes the end. A slow store holds up neither the worker nor those who wait for the end.
-    async fn record_end(&self, session: Arc<Session>, record: Record) {
-        let (id, sessions) = (session.id.clone(), self.clone());
-        let writing = self.shared.drain.spawn(async move {
+    /// Writes the end, and tries until the store has it.
+    fn record_end(&self, session: Arc<Session>, record: Record, unwritten: UnwrittenEnd) {
+        let sessions = self.clone();
+        self.spawn_write(async move {
             let mut batch = Batch::new();
             let enclosed = sessions.enclose_end(&mut batch, &record);
             match session.journal.close(&record, batch).await {
-                Ok(()) => sessions.shared.webhooks.send(enclosed),
+                Ok(()) => {
+                    unwritten.written();
+                    sessions.shared.webhooks.send(enclosed);
+                }
                 Err(error) => tracing::error!(session = %session.id, %error, "the end of a session was not written"),
             }
         });
-        if timeout(RECORD_TIMEOUT, writing).await.is_err() {
-            tracing::warn!(session = %id, "the end of a session is not on the disk yet");
-        }
+    }
+
+    /// Runs what writes a record, whoever waits for it.
+    pub(super) fn spawn_write(&self, write: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.spawn(self.shared.writes.track_future(write))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {

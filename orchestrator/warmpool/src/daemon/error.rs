@@ -43,6 +43,9 @@ pub(crate) enum StartError {
     /// The worlds cannot be read, or the key of their patients' names is another one.
     #[error("the worlds: {0}")]
     Worlds(#[from] PatientsError),
+    /// The sign for the command line that the daemon is starting cannot be given.
+    #[error("the sign that it is starting: {0}")]
+    Starting(std::io::Error),
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),

@@ -17,7 +17,7 @@ use warmpool_core::panics::keep_running;
 use warmpool_core::tls;
 use warmpool_keys::Keys;
 use warmpool_profiles::Profiles;
-use warmpool_sessions::session::Sessions;
+use warmpool_sessions::session::{Reclaimed, Sessions};
 use warmpool_store::run_backups;
 use warmpool_tasks::task::Tasks;
 
@@ -33,8 +33,8 @@ const PROFILE_LOOK: Duration = Duration::from_secs(3600);
 
 /// Work whose end somebody waits for.
 pub(super) struct Started {
-    /// Ends well once the pool is warm.
-    warming: JoinHandle<Result<(), StartError>>,
+    /// Ends well once the pool is warm, or the daemon drains.
+    pub(super) warming: JoinHandle<Result<(), StartError>>,
     /// Writes when keys were last used.
     pub(super) last_used: JoinHandle<()>,
 }
@@ -145,10 +145,13 @@ async fn replaceable(shutdown: &Shutdown, idle: impl Fn() -> bool) {
 async fn warm_up(app: App) -> Result<(), StartError> {
     let Parts { config, pool, sessions, tasks, recorder, drain, .. } = &*app;
     let mut told = false;
-    while let Err(error) = sessions.reclaim().await {
-        if error.is_unfit() {
-            return Err(StartError::Unfit(error));
-        }
+    loop {
+        let error = match sessions.reclaim().await {
+            Ok(Reclaimed::Found) => break,
+            Ok(Reclaimed::LeftToTheNext) => return Ok(()),
+            Err(error) if error.is_unfit() => return Err(StartError::Unfit(error)),
+            Err(error) => error,
+        };
         if !std::mem::replace(&mut told, true) {
             tracing::error!(%error, "waiting for the container runtime; `warmpool doctor` names the remedy");
         }

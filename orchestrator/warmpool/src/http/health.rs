@@ -68,7 +68,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
 pub(super) fn unready(app: &App) -> Option<&'static str> {
     let store = app.store.health();
     match app.drain.phase() {
-        Phase::Draining | Phase::Stopped => Some("draining"),
+        Phase::Draining | Phase::Leaving | Phase::Stopped => Some("draining"),
         _ if store.state == StoreState::DiskNearlyFull => {
             Some("the disk is nearly full: free space under store.data_dir")
         }

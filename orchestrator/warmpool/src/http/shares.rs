@@ -50,7 +50,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 .about("Whoever has the link may watch, and act if it says so, until it ends or the session does.")
                 .reads::<ShareRequest>(json!({"enable_actions": false, "ttl": 600}))
                 .writes::<ShareView>("The link.")
-                .fails(&[Code::Conflict]),
+                .fails(&[Code::Conflict, Code::DiskNearlyFull, Code::StoreBusy]),
         )
         .delete(
             "/sessions/{id}/share/{share}",
@@ -110,8 +110,8 @@ pub(super) async fn share(
         Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second")),
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
-    let share = session.shares.add(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
-    app.sessions.persist(&session).await;
+    let (may_act, limit) = (request.enable_actions.unwrap_or(false), app.config.live.max_shares);
+    let share = app.sessions.make_share(&session, may_act, ttl, limit).await?;
     Ok(json_reply(StatusCode::OK, &shown(&app, &base, &session, &share)))
 }
 

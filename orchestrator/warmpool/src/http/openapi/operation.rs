@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::hosted::{BrowserbaseFailure, KernelFailure, SteelFailure};
 use super::super::reply::{Form, W3cFailure, status, webdriver_status};
-use super::super::route::{Policy, Segment, parameter};
+use super::super::route::{Policy, Segment, Traffic, parameter};
 use super::schemas::Schemas;
 use crate::dropin::hosted::Service;
 use warmpool_api::error::ErrorBody;
@@ -248,6 +248,9 @@ impl Operation {
         codes.extend([Code::ForeignHost, Code::ForeignOrigin, Code::AddressLimit, Code::BodyMemory, Code::Internal]);
         // A parameter that is unknown or given twice.
         codes.extend([Code::InvalidField, Code::UnknownField]);
+        if self.policy.traffic != Traffic::Probes {
+            codes.push(Code::Draining);
+        }
         let mut by_status = BTreeMap::<u16, Vec<Code>>::new();
         codes.sort();
         codes.dedup();
