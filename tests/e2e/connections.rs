@@ -12,7 +12,11 @@ use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, host_add
 
 pub(crate) fn group() -> Group {
     group!(None,
-        quick: [a_client_that_never_reads_is_cut_off, connections_of_one_address_are_limited],
+        quick: [
+            a_client_that_never_reads_is_cut_off,
+            connections_of_one_address_are_limited,
+            open_websockets_are_connections,
+        ],
         full: [answers_that_nobody_reads_have_a_share_of_memory, a_client_that_vanishes_frees_the_browser],
     )
 }
@@ -85,6 +89,55 @@ async fn connections_of_one_address_are_limited(_: Stage) -> Result<()> {
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.is_ok() && &answer == b"HTTP/1.1 200"
     })?;
+    daemon.assert_idle().await
+}
+
+/// The beginning of the answer to a request on a new connection from this address.
+async fn answer_to(daemon: &Daemon, from: [u8; 4], request: &str) -> Result<(TcpStream, String)> {
+    let mut stream = connect_from(daemon, from).await?;
+    // A refusal may come before the request is out.
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut answer = [0; 12];
+    let read = stream.read_exact(&mut answer).await;
+    Ok((stream, if read.is_ok() { String::from_utf8_lossy(&answer).into_owned() } else { String::new() }))
+}
+
+async fn open_websockets_are_connections(_: Stage) -> Result<()> {
+    const HERE: [u8; 4] = [127, 0, 0, 2];
+    let settings = Settings::on_demand().set("SERVER_MAX_CONNECTIONS_PER_ADDRESS", "3");
+    let daemon = Daemon::start(settings).await?;
+    let session = daemon.session(json!({"keep_alive": true})).await?;
+    let (browser, view) = (session.websocket_url()?, session.url("livestream_url")?);
+    let view = view.replacen("/stream?", "/stream/socket?", 1);
+    let mut sockets = Vec::new();
+    for url in [browser, browser, &view] {
+        let target = Target::parse(url)?;
+        let handshake = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+            target.path,
+            target.authority()
+        );
+        let (stream, answer) = answer_to(&daemon, HERE, &handshake).await?;
+        ensure!(answer == "HTTP/1.1 101", "{url}: {answer}");
+        sockets.push(stream);
+    }
+    let one_more = async || answer_to(&daemon, HERE, &get(&daemon, "/healthz")).await;
+    // A refused connection may be cut before its answer is read.
+    let (_, refused) = one_more().await?;
+    ensure!(refused.is_empty() || refused == "HTTP/1.1 429", "{refused}");
+    ensure!(daemon.api().get("/healthz").await?.status == 200, "other addresses have limits of their own");
+    // Each of them gives its own place back.
+    drop(sockets);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(eventually!("there is a place again", 20, {
+            let (stream, answer) = one_more().await?;
+            (answer == "HTTP/1.1 200").then_some(stream)
+        })?);
+    }
+    drop(held);
+    session.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 

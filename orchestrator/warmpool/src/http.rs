@@ -1,7 +1,8 @@
 //! The HTTP interface: routes, one file a resource. Nothing else depends on it.
 //!
 //! `server` accepts connections, as many of one address as `addresses` allows, and `stall` cuts those that do not read;
-//! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id;
+//! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id; `cors` tells the pages
+//! of sites that the operator allows that they may call;
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read; `answer` counts
 //! answers that are in memory as a whole;
@@ -33,6 +34,7 @@ mod body;
 mod browserless;
 mod budget;
 mod console;
+mod cors;
 mod create;
 mod credential;
 mod devtools;
@@ -178,10 +180,10 @@ pub(crate) fn describe(config: &Config) -> Description {
 pub(crate) fn router(app: App) -> Router {
     let routes = routes();
     let table = Arc::new(routes.table());
-    routes
-        .into_router()
-        .fallback(site::not_found)
-        .method_not_allowed_fallback(reply::method_not_allowed)
-        .layer(middleware::from_fn_with_state((app.clone(), table), guard::guard))
-        .with_state(app)
+    let router = routes.into_router().fallback(site::not_found).method_not_allowed_fallback(reply::method_not_allowed);
+    let router = match cors::layer(&app.config) {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router.layer(middleware::from_fn_with_state((app.clone(), table), guard::guard)).with_state(app)
 }

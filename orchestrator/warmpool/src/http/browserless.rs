@@ -206,6 +206,7 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
     if let Some(id) = &query.session_id {
+        app.sessions.find_patiently(id, &key).await?;
         let session = app.sessions.find_live(id, &key)?;
         return devtools::connect(app, session, "/devtools", request).await;
     }
@@ -246,7 +247,11 @@ async fn target(
         }
         return of_grid(&app, &kind, token.as_deref(), request).await;
     }
-    let session = match token.as_deref().and_then(|token| app.sessions.opened_by(token)) {
+    let opened = match token.as_deref() {
+        Some(token) => app.sessions.opened_by(token).await,
+        None => None,
+    };
+    let session = match opened {
         Some(session) => session,
         None => {
             let key = verify(&app, request.headers(), token.as_deref())?;
@@ -270,7 +275,7 @@ async fn selenoid(
 /// The browser of a grid's session.
 async fn of_grid(app: &App, id: &str, token: Option<&str>, request: Request) -> Result<Response, Error> {
     let key = GridKey::read(app, request.headers(), token)?;
-    let (session, driver_id) = driven(app, id, &key)?;
+    let (session, driver_id) = driven(app, id, &key).await?;
     webdriver::attach(app, session, &driver_id, request).await
 }
 

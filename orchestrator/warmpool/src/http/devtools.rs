@@ -83,8 +83,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 /// The session that a websocket's URL names, if the token in it opens that.
-fn opened(app: &App, id: &str, by: &SessionToken) -> Result<Arc<Session>, Error> {
-    let session = app.sessions.live_by_token(id, &by.token)?;
+async fn opened(app: &App, id: &str, by: &SessionToken) -> Result<Arc<Session>, Error> {
+    let session = app.sessions.live_by_token(id, &by.token).await?;
     match &by.api_key {
         Some(key) if app.keys.verify(key).as_ref() != Some(&session.owner) => {
             Err(warmpool_keys::Error::InvalidKey.into())
@@ -100,7 +100,7 @@ pub(super) async fn browser(
     Query(by): Query<SessionToken>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = opened(&app, &id, &by)?;
+    let session = opened(&app, &id, &by).await?;
     connect(&app, session, "/devtools", request).await
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn target(
     Query(by): Query<SessionToken>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = opened(&app, &id, &by)?;
+    let session = opened(&app, &id, &by).await?;
     connect_target(&app, session, &target, request).await
 }
 
@@ -140,7 +140,7 @@ pub(super) async fn bidi(
     Path((id, token, driver)): Path<(String, String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = app.sessions.live_by_token(&id, &token)?;
+    let session = app.sessions.live_by_token(&id, &token).await?;
     connect_driver(&app, session, &driver, request).await
 }
 

@@ -180,7 +180,7 @@ pub(crate) enum Error {
     },
     /// The client's address has as many connections as it may have.
     #[error(
-        "this address has {limit} connections open already: close one first, or raise `server.max_connections_per_address`"
+        "this address has {limit} connections open already: close one first, or raise `server.max_connections_per_address`; a reverse proxy belongs into `server.trusted_proxies`"
     )]
     AddressLimit {
         /// `server.max_connections_per_address`.

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use futures_util::FutureExt as _;
 use http::header::{HOST, ORIGIN};
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use url::Url;
 
 use super::guard::{check as check_head, check_path};
+use super::peer::SeenAs;
 use super::query::Rule;
 use super::request_target::{WithPath, single_slash};
 use crate::http::error::Error;
@@ -105,7 +106,8 @@ fn passes(request: &Request<Incoming>, config: &Config) -> bool {
             assert!(error.field().is_some(), "{error:?} names no parameter");
         }
     }
-    let passes = check_head(config, request.headers(), false).is_ok() && check_path(path).is_ok();
+    let seen = SeenAs::of(config, None, request.headers());
+    let passes = check_head(config, request.version(), request.headers(), seen).is_ok() && check_path(path).is_ok();
     if passes {
         passed(request);
     }
@@ -120,8 +122,9 @@ fn read<T: serde::de::DeserializeOwned>(rule: Rule, query: &str) -> Option<Error
 /// What a page of somebody else could have sent has not passed: read by a parser of authorities, and not of URLs.
 fn passed(request: &Request<Incoming>) {
     let hosts: Vec<_> = request.headers().get_all(HOST).iter().collect();
-    assert!(hosts.len() == 1, "{hosts:?} are not one");
-    let text = hosts[0].to_str().unwrap_or_default();
+    let may_lack_one = request.version() == Version::HTTP_10;
+    assert!(hosts.len() == 1 || (hosts.is_empty() && may_lack_one), "{hosts:?} are not one");
+    let text = hosts.first().map_or("", |host| host.to_str().unwrap_or_default());
     // A browser sends names as it resolves them: in lower case, and without escapes.
     if let Ok(authority) = text.parse::<http::uri::Authority>() {
         let name = authority.host().to_ascii_lowercase();

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::auth::{GridCaller, GridKey, KeyToken, StatusCaller};
 use super::devtools::SOCKET_FAILURES;
+use super::files::{FILE, fetched};
 use super::openapi::{Access, AnyObject, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::query::Query;
@@ -35,7 +36,7 @@ use warmpool_sessions::webdriver as driver;
 const ID: Segment =
     Segment::secret("id", "The session's id, as the answer to the new session has it. It opens the session.");
 /// Commands of a grid.
-const POLICY: Policy = Policy::webdriver(Access::Grid, &[ID, COMMAND]);
+const POLICY: Policy = Policy::webdriver(Access::Grid, &[ID, FILE, COMMAND]);
 
 pub(super) fn routes() -> Routes {
     let probe = POLICY.access(Access::Status).of(Traffic::Probes);
@@ -68,7 +69,7 @@ struct Names {
     bidi: &'static str,
     selenium_bidi: &'static str,
     upload: [&'static str; 2],
-    downloads: [&'static str; 3],
+    downloads: [&'static str; 4],
     command: [&'static str; 3],
 }
 
@@ -79,7 +80,7 @@ const ROOT: Names = Names {
     bidi: "connect_grid_bidi",
     selenium_bidi: "connect_selenium_grid_bidi",
     upload: ["upload_grid_file", "upload_grid_file_legacy"],
-    downloads: ["list_grid_downloads", "get_grid_download", "delete_grid_downloads"],
+    downloads: ["list_grid_downloads", "get_grid_download", "delete_grid_downloads", "read_grid_download"],
     command: ["get_grid_command", "post_grid_command", "delete_grid_command"],
 };
 const WD_HUB: Names = Names {
@@ -89,7 +90,7 @@ const WD_HUB: Names = Names {
     bidi: "connect_wd_hub_bidi",
     selenium_bidi: "connect_selenium_wd_hub_bidi",
     upload: ["upload_wd_hub_file", "upload_wd_hub_file_legacy"],
-    downloads: ["list_wd_hub_downloads", "get_wd_hub_download", "delete_wd_hub_downloads"],
+    downloads: ["list_wd_hub_downloads", "get_wd_hub_download", "delete_wd_hub_downloads", "read_wd_hub_download"],
     command: ["get_wd_hub_command", "post_wd_hub_command", "delete_wd_hub_command"],
 };
 
@@ -102,7 +103,7 @@ fn commands(names: &Names) -> Routes {
             .fails(&[Code::UnknownSession, Code::SessionEnded])
             .fails(SOCKET_FAILURES)
     };
-    let [list, fetch, empty] = names.downloads;
+    let [list, fetch, empty, read] = names.downloads;
     let [get_command, post_command, delete_command] = names.command;
     Routes::new("Selenium Grid")
         .post(
@@ -143,6 +144,7 @@ fn commands(names: &Names) -> Routes {
         .get("/session/{id}/se/files", downloads, webdriver::list_downloads(list, POLICY))
         .post("/session/{id}/se/files", downloads, webdriver::get_download(fetch, POLICY))
         .delete("/session/{id}/se/files", downloads, webdriver::delete_downloads(empty, POLICY))
+        .get("/session/{id}/se/files/{name}", download, webdriver::read_download(read, POLICY))
         .get("/session/{id}/{*command}", command, webdriver::any_command(get_command, POLICY))
         .post(
             "/session/{id}/{*command}",
@@ -195,18 +197,22 @@ async fn new_session(
 }
 
 /// The session that a path names, and the driver's own id of it.
-pub(super) fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
-    let session = app.sessions.of_grid(id, key.0.as_ref());
+pub(super) async fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
+    let session = app.sessions.of_grid(id, key.0.as_ref()).await;
     let session = session
         .map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown.into() } else { Error::MissingKey })?;
     let driver_id = session.driver_id()?;
     Ok((session, driver_id))
 }
 
-/// `… /session/<id>`: quitting it.
+/// `… /session/<id>`: quitting it. For one that has ended that is done.
 async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
-    let (session, driver_id) = driven(&app, &id, &key)?;
-    driver::quit(&session, &driver_id).await?;
+    match driven(&app, &id, &key).await {
+        Ok((session, driver_id)) => driver::quit(&session, &driver_id).await?,
+        // Suites close the last window, which ends the session, and then quit it.
+        Err(_) if app.sessions.has_ended_of_grid(&id, key.0.as_ref()) => {}
+        Err(error) => return Err(error),
+    }
     Ok(w3c(StatusCode::OK, &Value::Null))
 }
 
@@ -218,7 +224,7 @@ async fn devtools(
     request: Request,
 ) -> Result<Response, Error> {
     let key = GridKey::read(&app, request.headers(), query.token.as_deref())?;
-    let (session, driver_id) = driven(&app, &id, &key)?;
+    let (session, driver_id) = driven(&app, &id, &key).await?;
     webdriver::attach(&app, session, &driver_id, request).await
 }
 
@@ -231,7 +237,7 @@ async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> R
 /// `GET /session/<id>/se/bidi`: WebDriver BiDi, from the driver.
 async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
     let key = GridKey::read(&app, request.headers(), None)?;
-    let (session, driver_id) = driven(&app, &id, &key)?;
+    let (session, driver_id) = driven(&app, &id, &key).await?;
     super::devtools::connect_driver(&app, session, &driver_id, request).await
 }
 
@@ -243,7 +249,7 @@ async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (session, driver_id) = driven(&app, &id, &key)?;
+    let (session, driver_id) = driven(&app, &id, &key).await?;
     webdriver::take_file(&app, &session, &driver_id, &headers, body).await
 }
 
@@ -254,8 +260,18 @@ async fn downloads(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Error> {
-    let (session, driver_id) = driven(&app, &id, &key)?;
+    let (session, driver_id) = driven(&app, &id, &key).await?;
     webdriver::manage_downloads(&app, &session, &driver_id, request).await
+}
+
+/// `GET /session/<id>/se/files/<name>`: a download as it is.
+async fn download(
+    State(app): State<App>,
+    key: GridKey,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Error> {
+    let (session, _) = driven(&app, &id, &key).await?;
+    fetched(&app, &session, &name).await
 }
 
 /// `… /session/<id>/<command>`: everything else goes to the driver.
@@ -265,7 +281,7 @@ async fn command(
     Path((id, _)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let (session, driver_id) = driven(&app, &id, &key)?;
+    let (session, driver_id) = driven(&app, &id, &key).await?;
     // Behind `session/<id>`: a nested route's path has nothing before it.
     webdriver::forward(&app, &session, &driver_id, 2, request).await
 }

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt as _;
 use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use percent_encoding::percent_decode_str;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -18,7 +18,7 @@ use url::{Host, Url};
 
 use super::App;
 use super::console::RequestLine;
-use super::peer::{ClientAddress, Peer};
+use super::peer::{ClientAddress, Peer, SeenAs};
 use super::reply::{self, REQUEST, RequestContext, RequestNotes};
 use super::revocation;
 use super::route::{Route, RouteTable, Traffic, form_of_unknown};
@@ -26,11 +26,12 @@ use crate::http::error::Error;
 use crate::telemetry::continue_trace;
 use warmpool_config::Config;
 use warmpool_core::address;
-use warmpool_core::error::FieldFault as _;
+use warmpool_core::drain::Phase;
+use warmpool_core::error::{FieldFault as _, ServiceError};
 use warmpool_core::ids::RequestId;
 use warmpool_core::trace::TRACES;
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Runs a request under an id of its own, after checking Host, Origin and the query.
 pub(super) async fn guard(
@@ -53,14 +54,15 @@ pub(super) async fn guard(
     let line = RequestLine::begin(&request, route.as_ref(), id);
     request.extensions_mut().insert(routes);
     let work = async {
-        let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
-        let checked = check(&app.config, request.headers(), secure)
+        let seen = SeenAs::of(&app.config, request.extensions().get::<Peer>().copied(), request.headers());
+        let checked = check(&app.config, request.version(), request.headers(), seen)
             .and_then(|()| check_path(request.uri().path()))
             .and_then(|()| match (&found, request.uri().query()) {
                 // A path or a method that there is not comes first.
                 (Some((route, true)), Some(query)) => route.parameters.check(query),
                 _ => Ok(()),
-            });
+            })
+            .and_then(|()| check_phase(app.drain.phase(), route.as_deref()));
         if let Err(error) = checked {
             return error.into_response();
         }
@@ -81,6 +83,13 @@ pub(super) async fn guard(
     }
     line.end(&app, response.status(), &notes);
     response
+}
+
+/// Once the daemon leaves its sessions to the next start, it closes the store, and nothing may be told done that the store might not
+/// have. Probes only look.
+fn check_phase(phase: Phase, route: Option<&Route>) -> Result<(), Error> {
+    let is_probe = route.is_some_and(|route| route.policy.traffic == Traffic::Probes);
+    if phase >= Phase::Leaving && !is_probe { Err(ServiceError::Draining.into()) } else { Ok(()) }
 }
 
 /// A handler's answer. One that panicked answers with an internal error, and its connection lives.
@@ -120,19 +129,25 @@ fn note_status(status: StatusCode) {
 /// Whether a browser could not have been led here by a page of somebody else.
 ///
 /// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
-/// browser say it is already served from it. `Origin` is sent by web pages only: they must be ours.
-pub(super) fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
+/// browser say it is already served from it. Browsers always send `Host`; load balancers' probes by HTTP/1.0 do not. `Origin` is
+/// sent by web pages only: they must be ours.
+pub(super) fn check(config: &Config, version: Version, headers: &HeaderMap, seen: SeenAs<'_>) -> Result<(), Error> {
     // A proxy in front may trust the other one.
     if headers.get_all(HOST).iter().nth(1).is_some() {
         return Err(Error::invalid("Host", "is given twice: send one value"));
     }
-    let host = headers.get(HOST).map_or(Ok(""), HeaderValue::to_str).unwrap_or("?");
-    if !host_is_ours(config, host) {
-        return Err(Error::ForeignHost { host: host.chars().take(100).collect() });
+    let named = headers.get(HOST).map(|host| host.to_str().unwrap_or("?"));
+    match named {
+        Some(host) if host_is_ours(config, host) => {}
+        Some(host) => return Err(Error::ForeignHost { host: host.chars().take(100).collect() }),
+        None if version == Version::HTTP_10 => {}
+        None => return Err(Error::invalid("Host", "is missing, and HTTP/1.1 needs it: send the host's name and port")),
     }
+    // A proxy that passes a client's own word on may name anything.
+    let host = seen.host.filter(|host| host_is_ours(config, host)).or(named).unwrap_or_default();
     for origin in headers.get_all(ORIGIN) {
         let origin = origin.to_str().unwrap_or("?");
-        if !origin_is_ours(config, origin, host, secure) {
+        if !origin_is_ours(config, origin, host, seen.secure) {
             return Err(Error::ForeignOrigin { origin: origin.chars().take(100).collect() });
         }
     }
@@ -187,6 +202,7 @@ fn origin_is_ours(config: &Config, origin: &str, host: &str, secure: bool) -> bo
 mod tests {
     use super::*;
     use warmpool_config::{Flags, Host as Machine};
+    use warmpool_core::error::Fault as _;
 
     fn config(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -221,6 +237,25 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_leaves_its_sessions_answers_probes_alone() {
+        let routes = super::super::routes().table();
+        let checked = |phase, path| {
+            let route = routes.at(path, &http::Method::GET).map(|(route, _)| route);
+            check_phase(phase, route.as_deref())
+        };
+        for path in ["/healthz", "/readyz", "/sessions", "/no/such/path"] {
+            assert!(checked(Phase::Draining, path).is_ok(), "{path}");
+        }
+        for path in ["/healthz", "/readyz", "/status", "/metrics"] {
+            assert!(checked(Phase::Leaving, path).is_ok(), "{path}");
+        }
+        for path in ["/sessions", "/lam/tasks", "/no/such/path"] {
+            let refused = checked(Phase::Leaving, path);
+            assert!(matches!(refused, Err(Error::Service(ServiceError::Draining))), "{path}");
+        }
+    }
+
+    #[test]
     fn only_our_own_names_are_served() {
         let config = config(&[("WARMPOOL_SERVER_ALLOWED_HOSTS", "pool.example")]);
         for host in ["localhost:4444", "127.0.0.1:4444", "[::1]:4444", "10.0.0.7", "pool.example", "POOL.example:80"] {
@@ -230,6 +265,44 @@ mod tests {
         {
             assert!(!host_is_ours(&config, host), "{host}");
         }
+    }
+
+    #[test]
+    fn a_host_may_be_missing_where_no_browser_is() {
+        let config = config(&[]);
+        let nobody = SeenAs { secure: false, host: None };
+        let missing = |version| check(&config, version, &HeaderMap::new(), nobody);
+        assert!(missing(Version::HTTP_10).is_ok());
+        assert_eq!(missing(Version::HTTP_11).unwrap_err().field(), Some("Host"));
+        let named = HeaderMap::from_iter([(HOST, HeaderValue::from_static(""))]);
+        assert!(check(&config, Version::HTTP_10, &named, SeenAs { secure: false, host: Some("") }).is_err());
+        let page = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static("http://evil.test"))]);
+        assert!(check(&config, Version::HTTP_10, &page, nobody).is_err());
+    }
+
+    #[test]
+    fn pages_behind_a_trusted_proxy_are_ours_as_their_readers_see_them() {
+        let config = config(&[
+            ("WARMPOOL_SERVER_ALLOWED_HOSTS", "pool.example,inner.example"),
+            ("WARMPOOL_SERVER_TRUSTED_PROXIES", "10.0.0.0/8"),
+        ]);
+        let peer = |address: &str| Some(Peer { address: address.parse().unwrap(), secure: false });
+        let headers = |origin: &'static str, forwarded: &'static str| {
+            HeaderMap::from_iter([
+                (HOST, HeaderValue::from_static("inner.example:4444")),
+                (ORIGIN, HeaderValue::from_static(origin)),
+                (HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static("https")),
+                (HeaderName::from_static("x-forwarded-host"), HeaderValue::from_static(forwarded)),
+            ])
+        };
+        let passes = |from: &str, headers: &HeaderMap| {
+            check(&config, Version::HTTP_11, headers, SeenAs::of(&config, peer(from), headers)).is_ok()
+        };
+        let (proxy, stranger) = ("10.0.0.9:1234", "192.0.2.9:1234");
+        assert!(passes(proxy, &headers("https://pool.example", "pool.example")));
+        assert!(!passes(proxy, &headers("http://pool.example", "pool.example")), "not by TLS");
+        assert!(!passes(proxy, &headers("https://evil.test", "evil.test")), "the client's own word");
+        assert!(!passes(stranger, &headers("https://pool.example", "pool.example")));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) async fn list(app: &App, base: &PublicUrl, headers: &HeaderMap) -> Op
 }
 
 async fn list_of(app: &App, base: &PublicUrl, id: &str, token: &str) -> Result<Response, Error> {
-    let session = app.sessions.live_by_token(id, token)?;
+    let session = app.sessions.live_by_token(id, token).await?;
     let pages = Targets::of_session(&session).await?;
     let pages: Vec<_> = pages.into_iter().map(|page| with_url(page, &base.websocket_url(&session))).collect();
     Ok(json_reply(StatusCode::OK, &pages))

@@ -29,6 +29,7 @@ use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_keys::KeyId;
 use warmpool_protocol::Identity;
 use warmpool_sessions::session::{Options, Session};
+use warmpool_sessions::targets::Targets;
 
 const POLICY: Policy = Policy::rest(Access::Socket, &[TARGET]).takes_at_least::<KeyToken>();
 
@@ -90,6 +91,17 @@ struct Version {
     websocket_url: String,
 }
 
+impl Version {
+    fn of(browser: Identity, websocket_url: String) -> Self {
+        Self {
+            browser: browser.browser.unwrap_or_else(|| "Chrome".to_owned()),
+            protocol_version: "1.3",
+            user_agent: browser.user_agent,
+            websocket_url,
+        }
+    }
+}
+
 /// `GET /json`: the answer depends on the client.
 async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if request.headers().contains_key(PLAYWRIGHT) {
@@ -102,7 +114,14 @@ async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Resp
 async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
-    let caller = verify(&app, request.headers(), query.token.as_deref())?;
+    let caller = match verify(&app, request.headers(), query.token.as_deref()) {
+        Ok(caller) => caller,
+        Err(refused) => {
+            let session = opened_by(&app, query.token.as_deref()).await.ok_or(refused)?;
+            let url = base.websocket_url(&session);
+            return Ok(json_reply(StatusCode::OK, &Version::of(identity(&session), url)));
+        }
+    };
     let described = described(&app, &caller, &query.options(&app.config)?);
     let mut next: String = text.to_owned();
     // Clients send their headers to the websocket too. What they said in the URL has to be in the next one.
@@ -114,13 +133,21 @@ async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> R
         next = if next.is_empty() { pair } else { format!("{next}&{pair}") };
     }
     let mark = if next.is_empty() { "" } else { "?" };
-    let body = Version {
-        browser: described.browser.unwrap_or_else(|| "Chrome".to_owned()),
-        protocol_version: "1.3",
-        user_agent: described.user_agent,
-        websocket_url: base.socket_url(&format!("/chromium{mark}{next}")),
-    };
-    Ok(json_reply(StatusCode::OK, &body))
+    let url = base.socket_url(&format!("/chromium{mark}{next}"));
+    Ok(json_reply(StatusCode::OK, &Version::of(described, url)))
+}
+
+/// The session whose own token this is. Clients that were given its websocket ask at its host first, and keep nothing of the URL
+/// but the token.
+async fn opened_by(app: &App, token: Option<&str>) -> Option<Arc<Session>> {
+    app.sessions.opened_by(token?).await
+}
+
+/// How the browser of a session names itself.
+fn identity(session: &Session) -> Identity {
+    let known = in_mode(session.worker.snapshot.borrow().identity.clone(), session.options.mode);
+    let chosen = session.options.launch.settings.user_agent.clone();
+    Identity { user_agent: chosen.or(known.user_agent), ..known }
 }
 
 /// The browser that the websocket of these options leads to: that of the session that it joins, or of the worker that is handed
@@ -130,13 +157,14 @@ fn described(app: &App, caller: &KeyId, options: &Options) -> Identity {
     let joined = live
         .iter()
         .find(|session| options.name.is_some() && session.owner == *caller && session.options.name == options.name);
-    let of_session = |session: &Arc<Session>| session.worker.snapshot.borrow().identity.clone();
+    if let Some(session) = joined {
+        return identity(session);
+    }
     let next = || app.pool.next_snapshot(options.wanted(&app.keys.egress(caller).trust()));
     // While none is warm, another one: it is of the same image, most likely.
     let known = || next().or_else(|| app.known_snapshot(options.engine)).unwrap_or_default().identity;
-    let mode = joined.map_or(options.mode, |session| session.options.mode);
-    let identity = in_mode(joined.map_or_else(known, of_session), mode);
-    let chosen = joined.map_or(options, |session| &session.options).launch.settings.user_agent.clone();
+    let identity = in_mode(known(), options.mode);
+    let chosen = options.launch.settings.user_agent.clone();
     Identity { user_agent: chosen.or(identity.user_agent), ..identity }
 }
 
@@ -159,7 +187,14 @@ async fn list(State(app): State<App>, base: PublicUrl, request: Request) -> Resu
     }
     // Only the name in such a URL distinguishes sessions.
     let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
-    let key = verify(&app, request.headers(), query.token.as_deref())?;
+    let key = match verify(&app, request.headers(), query.token.as_deref()) {
+        Ok(key) => key,
+        Err(refused) => {
+            let session = opened_by(&app, query.token.as_deref()).await.ok_or(refused)?;
+            let targets = rewritten(&base, &session, Targets::of_session(&session).await?);
+            return Ok(json_reply(StatusCode::OK, &targets));
+        }
+    };
     let mut of_sessions = app.targets.of_owner(&key).await;
     if query.session.is_some() {
         of_sessions.retain(|(session, _)| session.options.name == query.session);

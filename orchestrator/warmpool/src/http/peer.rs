@@ -1,8 +1,9 @@
-//! Who sent a request: the other end of its connection, and the client behind it.
+//! Who sent a request: the other end of its connection, and the client behind it; and under which name the client sees us.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::FromRequestParts;
+use http::header::HOST;
 use http::request::Parts;
 use http::{Extensions, HeaderMap};
 
@@ -17,6 +18,28 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// Whether it is encrypted.
     pub(super) secure: bool,
+}
+
+/// What the client's own address bar would show: as a trusted proxy says, else as the connection and its `Host` do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeenAs<'a> {
+    /// Whether the client comes by TLS.
+    pub(super) secure: bool,
+    /// Host and port; the client's word, or a proxy's.
+    pub(super) host: Option<&'a str>,
+}
+
+impl<'a> SeenAs<'a> {
+    pub(super) fn of(config: &Config, peer: Option<Peer>, headers: &'a HeaderMap) -> Self {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let believed = peer.is_some_and(|peer| config.trusts_proxy(peer.address.ip()));
+        let forwarded = |name: &str| header(name).filter(|_| believed);
+        let secure = match forwarded("x-forwarded-proto") {
+            Some(scheme) => scheme.eq_ignore_ascii_case("https"),
+            None => peer.is_some_and(|peer| peer.secure),
+        };
+        Self { secure, host: forwarded("x-forwarded-host").or_else(|| header(HOST.as_str())) }
+    }
 }
 
 /// The client's address, from a trusted proxy's header where there is one.

@@ -1,12 +1,11 @@
 //! The address under which this client sees the service, for the URLs in replies.
 
 use axum::extract::FromRequestParts;
-use http::header::HOST;
 use http::request::Parts;
 use url::Url;
 
 use super::App;
-use super::peer::Peer;
+use super::peer::{Peer, SeenAs};
 use crate::http::error::Error;
 use warmpool_sessions::session::{Session, Share};
 
@@ -26,17 +25,8 @@ impl FromRequestParts<App> for PublicUrl {
         if let Some(public) = &app.config.server.public_url {
             return Ok(Self::of_url(public));
         }
-        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-        let peer = parts.extensions.get::<Peer>().copied();
-        let believed = peer.is_some_and(|peer| app.config.trusts_proxy(peer.address.ip()));
-        let forwarded = |name: &str| header(name).filter(|_| believed);
-        let secure = match forwarded("x-forwarded-proto") {
-            Some(scheme) => scheme.eq_ignore_ascii_case("https"),
-            None => peer.is_some_and(|peer| peer.secure),
-        };
-        let host = forwarded("x-forwarded-host").or_else(|| header(HOST.as_str()));
-        // The guard has let it through, so it is one of our names.
-        Ok(Self { secure, host: host.unwrap_or("localhost").to_owned(), prefix: String::new() })
+        let seen = SeenAs::of(&app.config, parts.extensions.get::<Peer>().copied(), &parts.headers);
+        Ok(Self { secure: seen.secure, host: seen.host.unwrap_or("localhost").to_owned(), prefix: String::new() })
     }
 }
 

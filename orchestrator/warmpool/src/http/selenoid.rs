@@ -109,7 +109,7 @@ pub(super) fn routes() -> Routes {
 
 /// `GET /download/<id>`
 async fn list(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
-    let (session, _) = driven(&app, &id, &key)?;
+    let (session, _) = driven(&app, &id, &key).await?;
     let _busy = session.busy();
     match session.worker.agent.files().await {
         Ok(files) => {
@@ -126,7 +126,7 @@ async fn fetch(
     key: GridKey,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
-    let (session, _) = driven(&app, &id, &key)?;
+    let (session, _) = driven(&app, &id, &key).await?;
     fetched(&app, &session, &name).await
 }
 
@@ -136,7 +136,7 @@ async fn remove(
     key: GridKey,
     Path((id, name)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
-    let (session, _) = driven(&app, &id, &key)?;
+    let (session, _) = driven(&app, &id, &key).await?;
     let _busy = session.busy();
     match session.worker.agent.remove_file(&name).await {
         Ok(()) => Ok(StatusCode::OK),
@@ -146,7 +146,7 @@ async fn remove(
 
 /// `GET /clipboard/<id>`
 async fn clipboard(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
-    let (session, _) = driven(&app, &id, &key)?;
+    let (session, _) = driven(&app, &id, &key).await?;
     let _busy = session.busy();
     match session.worker.agent.clipboard().await {
         Ok(copied) => Ok(text(copied)),
@@ -161,7 +161,7 @@ async fn set_clipboard(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, Error> {
-    let (session, _) = driven(&app, &id, &key)?;
+    let (session, _) = driven(&app, &id, &key).await?;
     let _busy = session.busy();
     let copied = body::read(&app, body, app.config.server.max_body.bytes(), "server.max_body").await?;
     if copied.len() > CLIPBOARD_LIMIT {
@@ -192,7 +192,7 @@ async fn no_clipboard(session: &Session, error: AgentError) -> Error {
 
 /// `GET /logs/<id>`
 async fn log(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
-    let (session, _) = driven(&app, &id, &key)?;
+    let (session, _) = driven(&app, &id, &key).await?;
     let log = app.sessions.find_log(session.id.as_str(), &session.owner)?;
     Ok(text(log.read(0).entries.iter().map(line).collect::<String>()))
 }

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
@@ -15,11 +16,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use super::addresses::Addresses;
+use super::addresses::{Addresses, ConnectionPermit};
 use super::peer::Peer;
 use super::reply;
 use super::request_target::{WithPath, single_slash};
@@ -36,6 +37,9 @@ use warmpool_core::tls::Tls;
 const MAX_HEADERS: usize = 128;
 /// The classes of an answer's status.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Between two lines of the log about one limit.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// A bound socket, and how connections on it are spoken to.
 pub(crate) struct Listener {
@@ -68,29 +72,67 @@ impl Answers {
     }
 }
 
+/// What a connection takes of the limits, given back when it is dropped.
+struct Place {
+    _of_all: OwnedSemaphorePermit,
+    _of_address: ConnectionPermit,
+}
+
+/// When the log last heard of a limit.
+#[derive(Default)]
+struct LastTold(Option<Instant>);
+
+impl LastTold {
+    /// Whether it is time to tell again, which then counts as told.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.0.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+        if is_due {
+            self.0 = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
 /// Serves `router` until the daemon stops.
 pub(crate) async fn serve(listener: &Listener, router: &Router, config: &Arc<Config>, drain: &Drain) {
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let (addresses, answers) = (Addresses::default(), Answers::new());
+    let (mut told_of_all, mut told_of_one) = (LastTold::default(), LastTold::default());
     loop {
-        // Beyond the limit connections wait in the kernel's queue.
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let (stream, address) = tokio::select! {
+        if places.available_permits() == 0 && told_of_all.is_due() {
+            let limit = config.server.max_connections;
+            tracing::warn!(limit, "as many connections are open as server.max_connections allows: new ones wait");
+        }
+        let next = async {
+            // Beyond the limit connections wait in the kernel's queue.
+            let of_all = Arc::clone(&places).acquire_owned().await.ok()?;
+            Some((of_all, accept::next(|| listener.socket.accept()).await))
+        };
+        let (of_all, (stream, address)) = tokio::select! {
             () = drain.reached(Phase::Stopped) => return,
-            accepted = accept::next(|| listener.socket.accept()) => accepted,
+            Some(next) = next => next,
+            else => return,
         };
         // Behind a trusted proxy there are many clients.
         let limit = if config.trusts_proxy(address.ip()) { 0 } else { config.server.max_connections_per_address };
-        let Some(seat) = addresses.admit(address.ip(), limit) else {
+        let Some(of_address) = addresses.admit(address.ip(), limit) else {
+            if told_of_one.is_due() {
+                tracing::warn!(
+                    address = %address.ip(),
+                    limit,
+                    "an address has as many connections open as server.max_connections_per_address allows, and gets no more: if it \
+                     is a reverse proxy, name it in server.trusted_proxies"
+                );
+            }
             refuse(stream, listener.tls.is_some(), limit);
             continue;
         };
+        let place = Place { _of_all: of_all, _of_address: of_address };
         let (router, answers, config, drain) = (router.clone(), answers.clone(), Arc::clone(config), drain.clone());
         let acceptor = listener.tls.as_ref().map(|tls| tls.acceptor());
         // Not tracked: a connection may be idle for ever, and what matters on it (sessions, tasks) is tracked itself.
         tokio::spawn(async move {
-            let _held = (place, seat);
-            let served = connection(stream, address, acceptor, router, answers, &config);
+            let served = connection(stream, place, address, acceptor, router, answers, &config);
             tokio::select! {
                 () = drain.reached(Phase::Stopped) => {}
                 () = served => {}
@@ -109,6 +151,7 @@ fn refuse(stream: TcpStream, tls: bool, limit: usize) {
 
 async fn connection(
     stream: TcpStream,
+    place: Place,
     address: SocketAddr,
     acceptor: Option<tokio_rustls::TlsAcceptor>,
     router: Router,
@@ -122,7 +165,7 @@ async fn connection(
         tracing::debug!(%error, "TCP keep-alive could not be set for a connection");
     }
     // Below TLS, where it shows what the client's machine takes.
-    let stream = StallGuard::new(stream, server.write_timeout, server.body_timeout);
+    let stream = StallGuard::new(stream, place, server.write_timeout, server.body_timeout);
     let flow = stream.flow();
     let peer = Peer { address, secure: acceptor.is_some() };
     match acceptor {
@@ -179,5 +222,95 @@ async fn http(
         .await;
     if let Err(error) = result {
         tracing::trace!(%error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::{IntoResponse as _, Response};
+    use axum::routing::get;
+    use http::header::{CONNECTION, UPGRADE};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use warmpool_config::{Flags, Host};
+
+    const PLAIN: &str = "GET /plain HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    const SOCKET: &str = "GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
+
+    /// Switches to a protocol that repeats each byte.
+    async fn echo(mut request: Request) -> Response {
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+            let _ = tokio::io::copy(&mut reader, &mut writer).await;
+        });
+        (StatusCode::SWITCHING_PROTOCOLS, [(CONNECTION, "Upgrade"), (UPGRADE, "echo")]).into_response()
+    }
+
+    async fn serving(setting: &str) -> SocketAddr {
+        let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
+        let flags = Flags::default().with(setting, "1");
+        let config = Arc::new(Config::resolve(None, [], &flags, &host).unwrap());
+        let listener = Listener { socket: TcpListener::bind("127.0.0.1:0").await.unwrap(), tls: None };
+        let address = listener.socket.local_addr().unwrap();
+        let router = Router::new().route("/plain", get(async || "plain")).route("/socket", get(echo));
+        tokio::spawn(async move { serve(&listener, &router, &config, &Drain::default()).await });
+        address
+    }
+
+    /// A connection that has another protocol and has carried a byte of it, so hyper is done with it.
+    async fn open_socket(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(SOCKET.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        assert!(head.starts_with(b"HTTP/1.1 101 "));
+        stream.write_u8(7).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), 7);
+        stream
+    }
+
+    async fn ask(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // A refusal may come before the request is out.
+        let _ = stream.write_all(PLAIN.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_websocket_counts_among_those_of_its_address_until_it_is_closed() {
+        let address = serving("server.max_connections_per_address").await;
+        let socket = open_socket(address).await;
+        let answer = ask(address).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 429 "), "{answer}");
+        drop(socket);
+        let served = async {
+            while !ask(address).await.starts_with("HTTP/1.1 200 ") {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), served).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_websocket_counts_among_all_connections_until_it_is_closed() {
+        let address = serving("server.max_connections").await;
+        let socket = open_socket(address).await;
+        let mut waiting = std::pin::pin!(ask(address));
+        assert!(timeout(Duration::from_millis(300), &mut waiting).await.is_err(), "there was room for another");
+        drop(socket);
+        let answer = timeout(Duration::from_secs(30), waiting).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+
+    #[test]
+    fn the_log_hears_of_a_limit_now_and_then() {
+        let mut told = LastTold::default();
+        assert!(told.is_due() && !told.is_due());
     }
 }

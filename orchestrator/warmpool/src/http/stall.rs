@@ -80,9 +80,11 @@ impl ClosingWindow {
 }
 
 /// A connection whose client has `limit` to take something of what it is sent, and `hearing` to send what it has begun
-/// when it has been answered. It ends when the time is over.
-pub(super) struct StallGuard<S> {
+/// when it has been answered. It ends when the time is over. It holds what it takes of the limits until it is closed, also
+/// where it has become a websocket.
+pub(super) struct StallGuard<S, P = ()> {
     stream: S,
+    _place: P,
     limit: Duration,
     hearing: Duration,
     /// Only while the client takes nothing.
@@ -92,9 +94,9 @@ pub(super) struct StallGuard<S> {
     flow: Arc<Flow>,
 }
 
-impl<S> StallGuard<S> {
-    pub(super) fn new(stream: S, limit: Duration, hearing: Duration) -> Self {
-        Self { stream, limit, hearing, timer: None, linger: None, flow: Arc::default() }
+impl<S, P> StallGuard<S, P> {
+    pub(super) fn new(stream: S, place: P, limit: Duration, hearing: Duration) -> Self {
+        Self { stream, _place: place, limit, hearing, timer: None, linger: None, flow: Arc::default() }
     }
 
     pub(super) fn flow(&self) -> Arc<Flow> {
@@ -128,13 +130,13 @@ impl<S> StallGuard<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
+impl<S: AsyncRead + Unpin, P: Unpin> AsyncRead for StallGuard<S, P> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, P: Unpin> AsyncWrite for StallGuard<S, P> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.watch(cx, outcome)
@@ -194,7 +196,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_cut_off() {
         let (_client, server) = duplex(8);
-        let mut server = StallGuard::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, (), LIMIT, LIMIT);
         let begun = Instant::now();
         let error = server.write_all(b"more than eight bytes").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -204,7 +206,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_little_at_a_time_stays() {
         let (mut client, server) = duplex(8);
-        let mut server = StallGuard::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, (), LIMIT, LIMIT);
         let reading = tokio::spawn(async move {
             let mut taken = [0; 4];
             for _ in 0..10 {
@@ -219,7 +221,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_still_sends_is_heard_out_but_not_for_ever() {
         let (mut client, server) = duplex(8);
-        let mut server = StallGuard::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, (), LIMIT, LIMIT);
         let sending = tokio::spawn(async move {
             client.write_all(&[0; 100]).await.unwrap();
             drop(client);
@@ -229,7 +231,7 @@ mod tests {
 
         let (_client, server) = duplex(8);
         let begun = Instant::now();
-        StallGuard::new(server, LIMIT, LIMIT).shutdown().await.unwrap();
+        StallGuard::new(server, (), LIMIT, LIMIT).shutdown().await.unwrap();
         assert_eq!(begun.elapsed().as_secs(), LINGER.as_secs());
     }
 
@@ -247,7 +249,7 @@ mod tests {
                 io::Result::Ok(())
             });
             // The connection closes when the shutdown is done.
-            let mut server = StallGuard::new(server, LIMIT, LIMIT);
+            let mut server = StallGuard::new(server, (), LIMIT, LIMIT);
             server.shutdown().await.unwrap();
             drop(server);
             (sending.await.unwrap().is_ok(), begun.elapsed().as_secs())
@@ -260,7 +262,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_websocket_has_a_deadline_of_its_own() {
         let (_client, server) = duplex(8);
-        let mut server = StallGuard::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, (), LIMIT, LIMIT);
         server.flow().hand_over();
         assert!(timeout(LIMIT * 2, server.write_all(b"more than eight bytes")).await.is_err());
     }
@@ -268,7 +270,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_more_is_done_for_who_does_not_read() {
         let (mut client, server) = duplex(8);
-        let mut server = StallGuard::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, (), LIMIT, LIMIT);
         let flow = server.flow();
         flow.caught_up().await;
         let writing = tokio::spawn(async move { server.write_all(&[0; 16]).await });

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::App;
 use super::body::{self, Text};
 use super::devtools;
+use super::files::{FILE, fetched};
 use super::forwarded_body::{BodyFault, forwarded_body};
 use super::headers::media_type;
 use super::openapi::{Access, AnyObject, Operation, Routes};
@@ -33,7 +34,7 @@ use warmpool_workers::worker::full;
 
 pub(super) use operations::{
     NewSessionBody, any_command, bidi_operation, delete_downloads, get_download, list_downloads, new_session_example,
-    operation, upload_operation,
+    operation, read_download, upload_operation,
 };
 
 /// Whether the driver would take a session.
@@ -54,7 +55,7 @@ pub(super) const COMMAND: Segment =
     Segment::new("command", "A command of the W3C WebDriver standard; it may have slashes.");
 /// Commands of a session's driver.
 const POLICY: Policy =
-    Policy::webdriver(Access::Address, &[ID, TOKEN, DRIVER, COMMAND, Segment::new("rest", "Any other path.")])
+    Policy::webdriver(Access::Address, &[ID, TOKEN, DRIVER, FILE, COMMAND, Segment::new("rest", "Any other path.")])
         .of(Traffic::Commands);
 
 /// The path of a driver's session, and what is below it.
@@ -110,6 +111,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(driver!("/se/files"), downloads, list_downloads("list_driver_downloads", POLICY))
         .post(driver!("/se/files"), downloads, get_download("get_driver_download", POLICY))
         .delete(driver!("/se/files"), downloads, delete_downloads("delete_driver_downloads", POLICY))
+        .get(driver!("/se/files/{name}"), download, read_download("read_driver_download", POLICY))
         .get(driver!("/{*command}"), command, any_command("get_driver_command", POLICY))
         .post(
             driver!("/{*command}"),
@@ -125,8 +127,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
 }
 
-fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
-    Ok(app.sessions.live_by_token(id, token)?)
+async fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
+    Ok(app.sessions.live_by_token(id, token).await?)
 }
 
 /// Types that a web page can send to another site without asking.
@@ -145,7 +147,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     refuse_page_types(&headers)?;
     let (requested, _text) = new_session_body(&app, body).await?;
     let sockets = base.driver_url(&session);
@@ -171,19 +173,23 @@ pub(super) async fn status(
     State(app): State<App>,
     Path((id, token)): Path<(String, String)>,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     let ready = session.driver() == DriverSession::Idle;
     let message = if ready { "ready for a session" } else { "has its one session" };
     Ok(w3c_reply(StatusCode::OK, &W3cValue { value: DriverReady { ready, message } }))
 }
 
-/// `… /session/<driver session>`: quitting it.
+/// `… /session/<driver session>`: quitting it. For one that has ended that is done: suites close the last window, which ends the
+/// session, and then quit it.
 pub(super) async fn session(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
-    driver::quit(&session, &driver_id).await?;
+    match open(&app, &id, &token).await {
+        Ok(session) => driver::quit(&session, &driver_id).await?,
+        Err(Error::Session(warmpool_sessions::Error::SessionEnded { .. })) => {}
+        Err(error) => return Err(error),
+    }
     Ok(w3c(StatusCode::OK, &Value::Null))
 }
 
@@ -194,7 +200,7 @@ pub(super) async fn upload(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     take_file(&app, &session, &driver_id, &headers, body).await
 }
 
@@ -217,7 +223,7 @@ pub(super) async fn socket(
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     attach(&app, session, &driver_id, request).await
 }
 
@@ -228,7 +234,7 @@ async fn bidi(
     request: Request,
 ) -> Result<Response, Error> {
     check_upgrade(&request)?;
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     devtools::connect_driver(&app, session, &driver_id, request).await
 }
 
@@ -260,7 +266,7 @@ pub(super) async fn downloads(
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     manage_downloads(&app, &session, &driver_id, request).await
 }
 
@@ -292,13 +298,23 @@ pub(super) async fn manage_downloads(
     }
 }
 
+/// `GET …/session/<driver session>/se/files/<name>`: a download as it is, as newer Selenium asks for it.
+async fn download(
+    State(app): State<App>,
+    Path((id, token, driver_id, name)): Path<(String, String, String, String)>,
+) -> Result<Response, Error> {
+    let session = open(&app, &id, &token).await?;
+    driver::check_id(&session, &driver_id)?;
+    fetched(&app, &session, &name).await
+}
+
 /// `… /session/<driver session>/<command>`: everything else goes to the driver.
 pub(super) async fn command(
     State(app): State<App>,
     Path((id, token, driver_id, _)): Path<(String, String, String, String)>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = open(&app, &id, &token)?;
+    let session = open(&app, &id, &token).await?;
     // Behind `sessions/<id>/webdriver/<token>/session/<driver session>`.
     forward(&app, &session, &driver_id, 6, request).await
 }
@@ -336,7 +352,7 @@ pub(super) async fn unknown(
     Path((id, token, rest)): Path<(String, String, String)>,
     method: Method,
 ) -> Result<Response, Error> {
-    open(&app, &id, &token)?;
+    open(&app, &id, &token).await?;
     let path = format!("/{}", rest.chars().take(100).collect::<String>());
     Err(Error::UnknownPath { method: method.to_string(), path, meant: None })
 }

@@ -184,7 +184,7 @@ async fn show(
     base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let (view, live) = app.sessions.find(&id, &key)?;
+    let (view, live) = app.sessions.find_patiently(&id, &key).await?;
     Ok(json_reply(StatusCode::OK, &reply(&base, view, live.as_ref())))
 }
 

@@ -222,6 +222,7 @@ async fn list(
     let part = query.query.map(TextPart::read).transpose()?;
     let all = query.include_deleted.filter(|all| *all).map(|_| BrowserStatus::All);
     let status = query.status.or(all).unwrap_or_default();
+    app.sessions.wait_until_all_found(&key).await;
     let is_wanted = |view: &SessionView| {
         let has_status = match status {
             BrowserStatus::Active => view.ended_at.is_none(),
@@ -266,8 +267,9 @@ async fn show(
     Query(query): Query<RetrieveQuery>,
 ) -> Result<Response, Error> {
     let id = id_of(&app, &key, id);
+    let (view, _) = app.sessions.find_patiently(&id, &key).await?;
     // As there, one that has ended is shown to those alone who ask for it.
-    if query.include_deleted != Some(true) && app.sessions.find(&id, &key)?.0.ended_at.is_some() {
+    if query.include_deleted != Some(true) && view.ended_at.is_some() {
         return Err(warmpool_sessions::Error::UnknownSession { id }.into());
     }
     shown(&app, &base, &key, &id)

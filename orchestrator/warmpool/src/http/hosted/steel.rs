@@ -239,6 +239,7 @@ async fn list(
     base: PublicUrl,
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Error> {
+    app.sessions.wait_until_all_found(&key).await;
     let is_wanted = |view: &SessionView| query.status.is_none_or(|wanted| wanted == state(view.status));
     let mut found = listed(&app, &key, is_wanted);
     let total_count = found.len() as u64;
@@ -265,7 +266,7 @@ async fn show(
     base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let (view, live) = app.sessions.find(&id, &key)?;
+    let (view, live) = app.sessions.find_patiently(&id, &key).await?;
     Ok(json_reply(StatusCode::OK, &reply(&base, view, live.as_ref())))
 }
 

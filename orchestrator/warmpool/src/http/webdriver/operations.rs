@@ -61,6 +61,12 @@ pub(in crate::http) fn get_download(id: &'static str, policy: Policy) -> Operati
         .fails(&[Code::UnknownFile])
 }
 
+pub(in crate::http) fn read_download(id: &'static str, policy: Policy) -> Operation {
+    operation(id, "Read a download", policy)
+        .writes_bytes("application/octet-stream", "The file.")
+        .fails(&[Code::UnknownFile])
+}
+
 pub(in crate::http) fn delete_downloads(id: &'static str, policy: Policy) -> Operation {
     operation(id, "Remove all downloads", policy).writes::<W3cAnswer>("They are gone.")
 }
