@@ -16,6 +16,7 @@ pub(crate) fn group() -> Group {
             a_session_is_one_command,
             results_are_short_on_a_terminal,
             exit_codes_are_those_of_the_guide,
+            a_closed_pipe_is_no_error,
             shells_know_values,
         ],
         full: [a_world_is_one_command, profiles_are_managed, extensions_are_managed],
@@ -260,6 +261,34 @@ async fn exit_codes_are_those_of_the_guide(stage: Stage) -> Result<()> {
     let codes = codes.lines().filter_map(|line| line.split_whitespace().next());
     for code in codes {
         ensure!(guide.contains(&format!("\n| {code} | ")), "the guide lacks the exit code {code}");
+    }
+    Ok(())
+}
+
+async fn a_closed_pipe_is_no_error(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    for (arguments, expected) in [
+        (&["serve", "--print-config"][..], 0),
+        (&["openapi"], 0),
+        (&["completions", "bash"], 0),
+        (&["man", "key"], 0),
+        (&["key", "create", "piped"], 0),
+        (&["key", "list"], 0),
+        (&["key", "list", "--json"], 0),
+        (&["key", "revoke", "piped"], 0),
+        (&["integration-key", "list"], 0),
+        // What goes to standard error has nobody either.
+        (&["key", "revoke", "nobody"], 65),
+        (&["serve", "--server-listen", "nowhere"], 64),
+        (&["sessions", "show", "ses_unknown"], 65),
+    ] {
+        let (reader, pipe) = std::io::pipe()?;
+        drop(reader);
+        let mut command = daemon.command(arguments);
+        command.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key());
+        command.stdout(pipe.try_clone()?).stderr(pipe);
+        let status = tokio::process::Command::from(command).kill_on_drop(true).status().await?;
+        ensure!(status.code() == Some(expected), "{arguments:?}: {status}");
     }
     Ok(())
 }

@@ -52,6 +52,19 @@ impl ClientError {
         Self::Refused { status: StatusCode::GONE, message, field: None }
     }
 
+    /// Whether the same request may succeed a moment later: the daemon is away, is busy, or gave up for now.
+    #[must_use]
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Usage(_) | Self::Key(_) | Self::NoIntegrationKey => false,
+            Self::Unreachable(_) => true,
+            Self::Refused { status, .. } => {
+                let for_now = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
+                !status.is_client_error() || for_now.contains(status)
+            }
+        }
+    }
+
     /// The exit code that tells it.
     #[must_use]
     pub const fn exit(&self) -> Exit {

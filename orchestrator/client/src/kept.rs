@@ -1,4 +1,4 @@
-//! What the commands share that are about things which the daemon keeps for sessions: profiles and extensions.
+//! What the commands share that are about things which the daemon keeps: profiles, extensions and tasks.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use warmpool_core::address::path_segment;
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, broken};
-use super::output::tell;
+use super::output::{note, tell};
 
 /// How a list is printed, and whom to ask for it.
 #[derive(Debug, Clone, Args)]
@@ -57,7 +57,7 @@ pub(super) fn show<T: DeserializeOwned>(
 /// Deletes what is at a path; `what` names it for people.
 pub(super) async fn delete(service: &Service, path: &str, what: &str) -> Result<(), ClientError> {
     Caller::new(service)?.send(Method::DELETE, path, Default::default(), None).await?;
-    eprintln!("{what} is deleted");
+    note(format_args!("{what} is deleted"));
     Ok(())
 }
 

@@ -15,7 +15,7 @@
 //! | `tunnel`    | `warmpool tunnel`: a debugging port on this machine, for tools that know no other |
 //! | `mcp`       | `warmpool mcp`: the daemon's MCP endpoint on standard input and output |
 //! | `list`      | what the lists of tasks and sessions share |
-//! | `kept`      | what the commands about profiles and extensions share |
+//! | `kept`      | what the commands share about what a daemon keeps: profiles, extensions and tasks |
 //! | `http`      | requests to the daemon; `events` reads its stream of events |
 //! | `show`      | progress and lists, on a terminal; `table` lays out what has columns |
 //! | `open`      | addresses that people look at, in their browser |
@@ -25,6 +25,9 @@
 //!
 //! The crate may use `warmpool-api`, by whose types it reads answers, and `warmpool-core`, and knows nothing else of the daemon.
 //! What a command prints as JSON is the answer itself, whatever members a daemon of a later release adds.
+
+// They panic where the reader has closed the pipe: see `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
 mod error;
@@ -62,6 +65,7 @@ pub use arguments::{ExtractArguments, FleetArguments, RunArguments};
 pub use error::ClientError;
 pub use extensions::ExtensionsCommand;
 pub use mcp::McpArguments;
+pub use output::{note, write_bytes, write_line};
 pub use profiles::ProfilesCommand;
 pub use sessions::SessionsCommand;
 pub use status::StatusArguments;
@@ -87,7 +91,7 @@ pub enum ClientCommand {
     /// Do a run or an extract for many inputs.
     #[command(after_help = Exit::HELP)]
     Fleet(Box<FleetArguments>),
-    /// List tasks; show, cancel and retry one; print its results, items and artifacts.
+    /// List tasks; show, cancel, retry and delete one; print its results, items and artifacts.
     #[command(subcommand)]
     Tasks(TasksCommand),
     /// Take a session; watch, share, list, show and end sessions.

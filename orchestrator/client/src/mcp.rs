@@ -18,7 +18,7 @@ use super::arguments::Service;
 use super::error::ClientError;
 use super::events::Events;
 use super::http::{Caller, read_json};
-use super::output::write;
+use super::output::{note, write};
 use crate::exit::Exit;
 use warmpool_core::clock::millis;
 
@@ -137,7 +137,7 @@ impl Bridge {
             if message.get("id").is_some() {
                 tell(&message["id"], &error.to_string());
             }
-            eprintln!("warmpool mcp: {error}");
+            note(format_args!("warmpool mcp: {error}"));
         }
     }
 

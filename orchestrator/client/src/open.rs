@@ -2,13 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use super::output::write;
+use super::output::{note, write};
 
 /// Prints an address. On a terminal of a desktop, the default browser opens it as well.
 pub(super) fn show(url: &str) {
     write(url);
     if std::io::stdout().is_terminal() && has_desktop() && open::that_detached(url).is_err() {
-        eprintln!("no browser could be opened; open the address yourself");
+        note("no browser could be opened; open the address yourself");
     }
 }
 

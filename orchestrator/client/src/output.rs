@@ -1,6 +1,9 @@
-//! What goes to standard output: on a terminal for people, elsewhere as JSON. Much of it is what pages said, so a terminal gets no
+//! What goes to standard output, and words beside it: on a terminal for people, elsewhere as JSON. Much of it is what pages said, so a terminal gets no
 //! control characters but ends of lines and tabs: pages could move its cursor, or worse.
+//!
+//! Whoever reads a pipe may close it, as `head` does. That is no error, and `println!` would panic of it.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
 
 use serde_json::Value;
@@ -20,8 +23,29 @@ pub(super) fn tell(value: &Value, json: bool, text: impl FnOnce() -> String) {
 }
 
 pub(super) fn write(text: &str) {
-    // The reader may have closed the pipe.
-    let _ = writeln!(stdout(), "{text}");
+    let _ = write_line(text);
+}
+
+/// Writes a line to standard output.
+/// Errors: those of the system, but none where the reader has closed the pipe.
+pub fn write_line(text: &str) -> io::Result<()> {
+    unless_closed(writeln!(stdout(), "{text}"))
+}
+
+/// Writes to standard output as it is, also on a terminal: what holds colours, or is a file to be.
+/// Errors: those of the system, but none where the reader has closed the pipe.
+pub fn write_bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    unless_closed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// Says something to people, on standard error. Where that cannot be written, nobody can be told so.
+pub fn note(text: impl Display) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
 /// Standard output, for what goes there as it comes.
@@ -74,6 +98,17 @@ impl<W: Write> Write for ControlFree<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reader_that_has_closed_the_pipe_is_no_error() {
+        let (reader, mut pipe) = io::pipe().unwrap();
+        drop(reader);
+        let written = pipe.write_all(b"text");
+        assert_eq!(written.as_ref().map_err(io::Error::kind), Err(io::ErrorKind::BrokenPipe));
+        assert!(unless_closed(written).is_ok());
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap().write_all(b"text");
+        assert!(unless_closed(full).is_err());
+    }
 
     #[test]
     fn a_terminal_gets_no_control_characters_however_the_text_is_cut() {

@@ -14,7 +14,7 @@ use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, read_json, save};
 use super::kept::{ListArguments, delete, open, path, show};
-use super::output::print;
+use super::output::{note, print};
 use super::show::{moment, plain};
 use super::submit::read;
 use super::table::{Column, table};
@@ -159,7 +159,7 @@ fn create_private(path: &Path) -> std::io::Result<File> {
 /// Says which version there is now.
 fn told(changed: &ProfileView) {
     let version = changed.versions.first().map_or(0, |version| version.version);
-    eprintln!("profile {} is at version {version}", changed.name);
+    note(format_args!("profile {} is at version {version}", changed.name));
 }
 
 pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientError> {
@@ -171,7 +171,7 @@ pub(super) async fn carry_out(command: ProfilesCommand) -> Result<(), ClientErro
         ProfilesCommand::Create { profile, kind } => {
             let body = json!({"name": profile.name, "kind": kind});
             let made: ProfileView = Caller::new(&profile.service)?.json(Method::POST, "/profiles", Some(&body)).await?;
-            eprintln!("profile {} created", made.name);
+            note(format_args!("profile {} created", made.name));
             Ok(())
         }
         ProfilesCommand::Export { profile, version, output } => profile.export(version, output.as_deref()).await,

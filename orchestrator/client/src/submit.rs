@@ -15,7 +15,7 @@ use super::events::{Event, Events};
 use super::http::{self, Caller};
 use super::inputs;
 use super::naming::{SentFile, SetBy};
-use super::output::{for_people, print, write};
+use super::output::{for_people, note, print, write};
 use super::show::{self, Progress};
 use super::summary::summary;
 use super::tasks::{exit_of, path};
@@ -166,7 +166,8 @@ pub(super) async fn follow(
         events = loop {
             match caller.send(Method::GET, here, HeaderMap::from_iter([stream.clone()]), None).await {
                 Ok(reply) => break Events::new(reply),
-                Err(error) if since.elapsed() > RESUME_FOR => return Err(error),
+                // A key that was revoked would count as a failed sign-in each time, for everybody at this address.
+                Err(error) if !error.may_pass() || since.elapsed() > RESUME_FOR => return Err(error),
                 Err(_) => tokio::time::sleep(RESUME_EVERY).await,
             }
         };
@@ -193,10 +194,88 @@ async fn report(caller: &Caller, task: &TaskView, answer: &Value, result: &Resul
         return Ok(());
     }
     if let Some(counts) = &task.items {
-        eprintln!("{}", show::outcome(counts));
+        note(show::outcome(counts));
     }
     if result.output.is_none() {
         print(&whole().await?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::super::arguments::Service;
+    use super::*;
+
+    /// What is sent.
+    const BODY: &str = "{}";
+
+    /// What a daemon writes that has taken a task on, and then restarts.
+    fn begun() -> String {
+        let task = json!({
+            "taskId": "tsk_01KAJ6H2TT0000000000000000", "executionType": "run", "executionTime": 0, "inputs": {},
+            "servicePasscode": null, "timestamp": 0, "status": "running", "browserType": "chromium", "headless": true,
+            "keyId": "0123456789ab", "output": [],
+        });
+        format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nevent: task\ndata: {task}\n\n")
+    }
+
+    fn refusal(status: &str) -> String {
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    }
+
+    /// Follows a task on a daemon that answers its requests so, the last answer for good. Returns what came of it, and
+    /// the number of requests.
+    async fn followed(answers: Vec<String>) -> (Result<Exit, ClientError>, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&asked);
+        let serving = tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let number = counted.fetch_add(1, Ordering::Relaxed);
+                let mut head = Vec::new();
+                while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                if head.starts_with(b"POST ") {
+                    stream.read_exact(&mut [0; BODY.len()]).await.unwrap();
+                }
+                let answer = answers.get(number).or(answers.last()).unwrap();
+                // The client may have gone already.
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let caller = Caller::of_anybody(&Service { url, key_file: None }).unwrap();
+        let result = ResultArguments { output: None, json: true };
+        let came = follow(&caller, "/lam/run", &json!({}), false, HeaderMap::new(), &result).await;
+        serving.abort();
+        (came, asked.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_for_good_is_not_asked_for_again() {
+        for status in ["401 Unauthorized", "403 Forbidden", "404 Not Found", "410 Gone"] {
+            let (came, asked) = followed(vec![begun(), refusal(status)]).await;
+            let refused =
+                matches!(&came, Err(ClientError::Refused { status: told, .. }) if status.starts_with(told.as_str()));
+            assert!(refused, "{status}: {came:?}");
+            assert_eq!(asked, 2, "{status}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_for_now_is_waited_out() {
+        let waits = ["503 Service Unavailable", "429 Too Many Requests", "408 Request Timeout", "425 Too Early"];
+        let answers = [begun()].into_iter().chain(waits.map(refusal)).chain([refusal("404 Not Found")]);
+        let (came, asked) = followed(answers.collect()).await;
+        assert!(matches!(&came, Err(ClientError::Refused { status, .. }) if status.as_u16() == 404), "{came:?}");
+        assert_eq!(asked, 2 + waits.len());
+    }
 }

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::Caller;
-use super::output::write;
+use super::output::{note, write};
 use super::show::control_free;
 use crate::exit::Exit;
 use session::Session;
@@ -53,9 +53,9 @@ pub(super) async fn carry_out(arguments: TunnelArguments) -> Result<Exit, Client
     let session = Arc::new(session);
     // Programs that start the tunnel on port 0 read this line.
     write(&format!("listening on http://{address}"));
-    eprintln!("session {}: anybody on this machine may drive it until Ctrl-C or its end", session.id);
+    note(format_args!("session {}: anybody on this machine may drive it until Ctrl-C or its end", session.id));
     tokio::select! {
-        reason = holder.run() => eprintln!("the session has ended: {}", control_free(&reason)),
+        reason = holder.run() => note(format_args!("the session has ended: {}", control_free(&reason))),
         () = port::serve(&listener, &session) => {}
         _ = interrupt.recv() => session.end().await,
         _ = terminate.recv() => session.end().await,

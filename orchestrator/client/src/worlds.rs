@@ -18,7 +18,7 @@ use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, broken};
 use super::list::{ListArguments, OPTIONS};
-use super::output::{for_people, print, write};
+use super::output::{for_people, note, print, write};
 use super::show::{moment, place, plain};
 use super::table::{Column, table};
 use super::{open, values};
@@ -107,7 +107,7 @@ pub(super) async fn carry_out(command: WorldsCommand) -> Result<Exit, ClientErro
         WorldsCommand::Delete(world) => {
             let caller = world.integration.caller(&world.service)?;
             caller.send(Method::DELETE, &path(&world.id), Default::default(), None).await?;
-            eprintln!("world {} is deleted", world.id);
+            note(format_args!("world {} is deleted", world.id));
         }
     }
     Ok(Exit::Success)

@@ -16,11 +16,11 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::control::{self, ControlReply, ControlRequest, ControlRequestError};
+use crate::control::{self, ControlReply, ControlRequest, ControlRequestError, DaemonHealth, Starting};
 use crate::doctor::{self, Facts, RuntimeFacts, Style, Subject};
 use crate::http;
 use warmpool_client::exit::Exit;
-use warmpool_client::{ClientCommand, ClientError};
+use warmpool_client::{ClientCommand, ClientError, note, write_bytes, write_line};
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::browser::Engine;
 use warmpool_store::StoreError;
@@ -91,7 +91,8 @@ enum Command {
         #[command(flatten)]
         flags: Box<HiddenFlags>,
     },
-    /// Exit 0 if a daemon on this data directory runs and answers, for the health checks of service managers.
+    /// Exit 0 if a daemon on this data directory runs and answers, for the health checks of service managers; or if it is starting,
+    /// and prints so: it may have to wait for its workers, or take long to open its store.
     Health {
         #[command(flatten)]
         flags: Box<HiddenFlags>,
@@ -150,7 +151,7 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = run(cli.command).unwrap_or_else(|error| {
-        eprintln!("warmpool: {}", with_causes(&error));
+        note(format_args!("warmpool: {}", with_causes(&error)));
         exit_of(&error)
     });
     exit.into()
@@ -194,14 +195,17 @@ fn run(command: Command) -> anyhow::Result<Exit> {
             Ok(runtime.block_on(warmpool_client::carry_out(command))?)
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "warmpool", &mut io::stdout().lock());
+            // Into memory first: it panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "warmpool", &mut script);
+            write_bytes(&script)?;
             Ok(Exit::Success)
         }
         Command::Man { all: Some(folder), .. } => manual::write_all(Cli::command(), &folder),
         Command::Man { command, all: None } => manual::print(Cli::command(), &command),
         Command::Serve { flags, print_config } => with_config(&flags, async |config| {
             if print_config {
-                print!("{}", config.effective());
+                write_bytes(config.effective().as_bytes())?;
                 return Ok(Exit::Success);
             }
             serve::serve(config).await
@@ -227,11 +231,13 @@ fn run(command: Command) -> anyhow::Result<Exit> {
             with_config(&flags.0, async |config| doctor(json, subject, config).await)
         }
         Command::Health { flags } => with_config(&flags.0, async |config| {
-            control::check_daemon(&control::store_directory(&config).await?).await?;
+            if control::check_daemon(&control::store_directory(&config).await?).await? == DaemonHealth::Starting {
+                write_line("starting")?;
+            }
             Ok(Exit::Success)
         }),
         Command::Openapi { flags } => with_config(&flags.0, async |config| {
-            println!("{}", http::description(&config)?);
+            write_line(&http::description(&config)?)?;
             Ok(Exit::Success)
         }),
         Command::Backup { file, force, recordings, flags } => {
@@ -247,7 +253,7 @@ fn with_config(flags: &Flags, work: impl AsyncFnOnce(Arc<Config>) -> anyhow::Res
     let config = match Config::load(flags) {
         Ok(config) => Arc::new(config),
         Err(errors) => {
-            eprintln!("{errors}");
+            note(&errors);
             return Ok(Exit::Usage);
         }
     };
@@ -258,7 +264,7 @@ fn with_config(flags: &Flags, work: impl AsyncFnOnce(Arc<Config>) -> anyhow::Res
 /// Has an order carried out by the daemon, or by this process where none runs.
 async fn order(order: ControlRequest, config: &Config) -> Result<ControlReply, ControlRequestError> {
     let data_dir = control::store_directory(config).await?;
-    control::perform(order, &data_dir).await
+    control::perform(order, &data_dir, config).await
 }
 
 fn date(unix_ms: u64) -> String {
@@ -277,7 +283,9 @@ async fn doctor(json: bool, subject: Subject, config: Arc<Config>) -> anyhow::Re
         }
     };
     let style = if json { Style::Json } else { Style::Text { colour: io::stdout().is_terminal() } };
-    doctor::report(&findings, subject, style, &mut io::stdout().lock())?;
+    let mut report = Vec::new();
+    doctor::report(&findings, subject, style, &mut report)?;
+    write_bytes(&report)?;
     Ok(if doctor::healthy(&findings) { Exit::Success } else { Exit::Failure })
 }
 
@@ -300,7 +308,7 @@ async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Res
     let file = std::path::absolute(file)?;
     match order(ControlRequest::Backup { file: file.clone(), recordings }, config).await? {
         ControlReply::BackedUp { rows, files, bytes } => {
-            eprintln!("{rows} rows and {files} files written to {}, {bytes} bytes", file.display());
+            note(format_args!("{rows} rows and {files} files written to {}, {bytes} bytes", file.display()));
         }
         _ => bail!("the daemon answered something else"),
     }
@@ -312,9 +320,13 @@ fn restore(file: &Path, config: &Config) -> anyhow::Result<Exit> {
         .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", file.display())))?;
     // Into the directory that the settings mean, whatever daemon runs elsewhere.
     let data_dir = &config.store.data_dir;
+    // It has read a part of what is there, and does not use the store yet.
+    if Starting::is_shown(data_dir) {
+        return Err(ControlRequestError::Starting(data_dir.clone()).into());
+    }
     let restored = warmpool_store::restore(data_dir, file, &control::FOLDERS)?;
     let (rows, files) = (restored.lines, restored.files);
-    eprintln!("{rows} rows and {files} files restored from {} into {}", file.display(), data_dir.display());
+    note(format_args!("{rows} rows and {files} files restored from {} into {}", file.display(), data_dir.display()));
     Ok(Exit::Success)
 }
 

@@ -1,10 +1,11 @@
 //! The operator's way to a running daemon: a socket in the data directory that only its owner may open.
 //!
 //! One request a connection, a line of JSON each way. The command line uses it where a daemon runs, and does the same
-//! work on the store itself where none does.
+//! work on the store itself where none does. While a daemon is starting nobody does it: see [`Starting`].
 
 mod lookup;
 mod perform;
+mod starting;
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,13 +23,16 @@ use warmpool_core::browser::Engine;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::panics::keep_running;
 use warmpool_keys::{IntegrationKey, IntegrationKeys, IntegrationKind};
-use warmpool_keys::{KeyKind, KeyRecord, KeyRole, Keys, NewKey};
+use warmpool_keys::{KeyId, KeyKind, KeyRecord, KeyRole, Keys, NewKey};
 use warmpool_sessions::video;
 use warmpool_store::{Folder, Store};
 use warmpool_tasks::task;
 use warmpool_workers::pool::{NodeStatus, Pool};
 
-pub(crate) use perform::{ControlRequestError, ask_daemon, check_daemon, perform, store_directory};
+pub(crate) use perform::{
+    ControlRequestError, DaemonHealth, ask_daemon, check_daemon, perform, store_directory, store_options,
+};
+pub(crate) use starting::Starting;
 
 use lookup::{find_integration, find_key, find_owner, find_revoked_key};
 
@@ -148,7 +152,14 @@ pub(crate) enum ControlReply {
     /// The key that was changed.
     Changed(KeyRecord),
     /// The key that was revoked.
-    Revoked(KeyRecord),
+    Revoked {
+        /// The key.
+        #[serde(flatten)]
+        key: Box<KeyRecord>,
+        /// Its integration keys, which ended with it.
+        #[serde(default)]
+        integrations: Vec<IntegrationKey>,
+    },
     /// The key that was removed.
     Removed(KeyRecord),
     IntegrationKeys(Vec<IntegrationKey>),
@@ -206,7 +217,10 @@ async fn try_carry_out(
         ControlRequest::SetKeyEgress { id, egress } => {
             ControlReply::Changed(keys.set_egress(&key_id(&id)?, egress).await.map_err(message)?)
         }
-        ControlRequest::RevokeKey { id } => ControlReply::Revoked(keys.revoke(&key_id(&id)?).await.map_err(message)?),
+        ControlRequest::RevokeKey { id } => {
+            let (key, ended) = keys.revoke_with(integrations, &key_id(&id)?).await.map_err(message)?;
+            ControlReply::Revoked { key: Box::new(key), integrations: ended }
+        }
         ControlRequest::RemoveKey { id } => {
             let id = find_revoked_key(&keys.list(), &id)?;
             ControlReply::Removed(keys.remove(&id).await.map_err(message)?)
@@ -214,7 +228,8 @@ async fn try_carry_out(
         ControlRequest::CreateIntegrationKey { name, owner, kind } => {
             let owner = find_owner(&keys.list(), owner.as_deref())?;
             // `world.max_keys` binds clients. The operator could raise it as well.
-            secret(integrations.create(&owner, &name, kind, usize::MAX).await.map_err(message)?)
+            let works = |owner: &KeyId| keys.is_active(owner);
+            secret(integrations.create(&owner, &name, kind, usize::MAX, works).await.map_err(message)?)
         }
         ControlRequest::ListIntegrationKeys => ControlReply::IntegrationKeys(integrations.list()),
         ControlRequest::RotateIntegrationKey { id, keep_old_for } => {

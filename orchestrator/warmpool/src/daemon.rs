@@ -71,8 +71,12 @@ pub(crate) async fn run(
     shutdown: Shutdown,
     announce: impl FnOnce() -> io::Result<()>,
 ) -> Result<End, StartError> {
-    let Some(daemon) = Daemon::open(config, metrics, &shutdown.drain).await? else { return Ok(End::Drained) };
+    let Some((daemon, starting)) = Daemon::open(config, metrics, &shutdown.drain).await? else {
+        return Ok(End::Drained);
+    };
     let mut started = daemon.start(listener).await?;
+    // Its control socket answers from now on.
+    drop(starting);
     announce().map_err(StartError::Output)?;
     let cause = daemon.wait(&mut started, &shutdown).await;
     daemon.stop(started, cause, &shutdown.force).await

@@ -61,6 +61,9 @@
 //!   the time to a first session. `scripts/later` builds the release and sends SIGUSR2. At an idle moment, because a
 //!   restart cuts connections, the process runs the release by `exec`: its id, its parent and its log stay.
 
+// They panic where the reader has closed the pipe: commands have `warmpool_client::note` and its like.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod cli;
 
 mod control;

@@ -57,6 +57,8 @@ pub(crate) fn start_log(config: &Config) -> Result<Traces, TelemetryError> {
     // Colour codes are for people at a terminal who have not switched them off, and not for files.
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let text = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
+    // It would tell of a log that it cannot write by `eprintln!`, which panics of the same pipe that nobody reads any more.
+    let text = text.log_internal_errors(false);
     let written = match config.log.format {
         LogFormat::Text => text.boxed(),
         LogFormat::Json => text.json().flatten_event(true).boxed(),
@@ -141,5 +143,34 @@ pub(crate) fn gauge_disk(free_bytes: Option<u64>) {
 pub(crate) fn gauge_tasks((queued, running, kept): (usize, usize, usize)) {
     for (state, count) in [("queued", queued), ("running", running), ("kept", kept)] {
         gauge!("warmpool_tasks", "state" => state).set(count as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use warmpool_config::{Flags, Host};
+
+    /// Set in the process whose log goes into a pipe that nobody reads.
+    const UNHEARD: &str = "LOG_THAT_NOBODY_READS";
+    const WENT_ON: i32 = 7;
+
+    /// A process has one log, so this test runs itself in another one.
+    #[tokio::test]
+    async fn a_log_that_nobody_reads_ends_nothing() {
+        if std::env::var_os(UNHEARD).is_some() {
+            let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
+            let _traces = start_log(&Config::resolve(None, [], &Flags::default(), &host).unwrap()).unwrap();
+            tracing::error!("nobody reads this");
+            std::process::exit(WENT_ON);
+        }
+        let (reader, pipe) = std::io::pipe().unwrap();
+        drop(reader);
+        let name = "telemetry::tests::a_log_that_nobody_reads_ends_nothing";
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args(["--exact", name, "--nocapture"]).env(UNHEARD, "1").stdout(Stdio::null()).stderr(pipe);
+        assert_eq!(other.status().unwrap().code(), Some(WENT_ON));
     }
 }

@@ -149,6 +149,12 @@ pub(super) async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: S
     // A second daemon of the instance waits, also where the clock jumps to long after the lease.
     let twin = daemon.waiting_twin()?;
     eventually!("it waits", 20, twin.log_text().contains("another daemon has the workers of this instance"))?;
+    // Waiting is no illness, and orders are for later.
+    ensure!(twin.cli_ok(&["health"]).await?.trim() == "starting");
+    let refused = twin.cli(&["key", "list"]).await?;
+    let why = String::from_utf8_lossy(&refused.stderr);
+    ensure!(refused.status.code() == Some(69) && why.contains("is starting"), "{why}");
+    ensure!(daemon.cli_ok(&["health"]).await?.is_empty());
     let wrong = found(&twin, None).await?;
     ensure!(wrong.contains("another daemon, on ") && wrong.contains("end one of the two"), "{wrong}");
     let wrong = found(&daemon, None).await?;

@@ -67,31 +67,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- concat $hosts .Values.allowedHosts | uniq | join "," }}
 {{- end }}
 
-{{- /* The seconds of a time as the daemon reads it, such as 5m, 1h 30m or 90. What is shorter than a second counts as one. */ -}}
-{{- define "warmpool.seconds" -}}
-{{- $units := dict "s" 1 "sec" 1 "secs" 1 "second" 1 "seconds" 1 "m" 60 "min" 60 "mins" 60 "minute" 60 "minutes" 60 "h" 3600 "hr" 3600 "hrs" 3600 "hour" 3600 "hours" 3600 "d" 86400 "day" 86400 "days" 86400 "w" 604800 "wk" 604800 "wks" 604800 "week" 604800 "weeks" 604800 }}
-{{- $thousandths := list "ms" "msec" "millis" }}
-{{- $text := include "warmpool.text" . | trim }}
-{{- $seconds := 0 }}
-{{- if regexMatch "^[0-9]+$" $text }}{{- $seconds = atoi $text }}{{- end }}
-{{- range regexFindAll "[0-9]+ *[a-z]+" $text -1 }}
-{{- $number := atoi (regexFind "[0-9]+" .) }}
-{{- $unit := regexFind "[a-z]+" . }}
-{{- if has $unit $thousandths }}
-{{- $seconds = add $seconds (div (add $number 999) 1000) }}
-{{- else }}
-{{- $seconds = add $seconds (mul $number (get $units $unit | default 1)) }}
-{{- end }}
-{{- end }}
-{{- $seconds }}
-{{- end }}
-
-{{- /* How long the daemon may take until it serves: as long as the Lease of a lost one holds, 3m unless a setting says otherwise, and a little. */ -}}
-{{- define "warmpool.startupSeconds" -}}
-{{- $lease := get .Values.settings "kubernetes.lease" | default "3m" }}
-{{- add 120 (max 180 (include "warmpool.seconds" $lease | atoi)) }}
-{{- end }}
-
 {{- /* The port of the daemon, at which probes ask: its image's own, unless a setting names another. */ -}}
 {{- define "warmpool.port" -}}
 {{- $listen := get .Values.settings "server.listen" | default "0.0.0.0:4444" | toString }}

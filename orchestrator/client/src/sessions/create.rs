@@ -14,7 +14,7 @@ use crate::arguments::{Service, labels, put};
 use crate::error::ClientError;
 use crate::http::Caller;
 use crate::naming::{SentFile, SetBy, given};
-use crate::output::tell;
+use crate::output::{note, tell};
 use crate::submit::read;
 use crate::{show, values};
 
@@ -134,7 +134,7 @@ pub(super) async fn carry_out(arguments: CreateArguments) -> Result<(), ClientEr
     let made = made.map_err(|error| error.named(&arguments.given(), file.as_ref()))?;
     tell(&made, arguments.json, || show::created(&made));
     for warning in made["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        eprintln!("warning: {}", show::plain(warning));
+        note(format_args!("warning: {}", show::plain(warning)));
     }
     if arguments.watch {
         watch(&caller, made["session_id"].as_str().unwrap_or_default(), false).await?;

@@ -21,6 +21,7 @@ use super::TunnelArguments;
 use crate::error::ClientError;
 use crate::http::Caller;
 use crate::naming::SetBy;
+use crate::output::note;
 
 /// The options of a tunnel, by the fields that they set.
 const OPTIONS: &[SetBy] = &[("url", "--page"), ("headless", "--headed"), ("session_timeout", "--session-timeout")];
@@ -92,7 +93,7 @@ impl Session {
     pub(super) async fn end(&self) {
         let ended = self.caller.json::<Value>(Method::DELETE, &format!("/sessions/{}", self.id), None).await;
         if let Err(error) = ended {
-            eprintln!("the session could not be ended: {error}");
+            note(format_args!("the session could not be ended: {error}"));
         }
     }
 }

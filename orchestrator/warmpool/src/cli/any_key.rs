@@ -1,12 +1,13 @@
 //! What the commands for both kinds of keys share: their arguments, and how they print.
 
+use std::io;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
 
 use super::date;
-use warmpool_client::Column;
+use warmpool_client::{Column, note, write_line};
 
 /// Names one key.
 #[derive(Args)]
@@ -41,25 +42,26 @@ pub(super) struct ListArguments {
 
 impl ListArguments {
     /// Prints keys: as a table, or as JSON with what `summary` says of each.
+    /// Errors: when they cannot be written.
     pub(super) fn print<K, const N: usize>(
         &self,
         keys: &[K],
         columns: [Column; N],
         cells: fn(&K) -> [String; N],
         summary: fn(&K) -> Value,
-    ) {
+    ) -> io::Result<()> {
         if self.json {
-            println!("{:#}", keys.iter().map(summary).collect::<Value>());
-            return;
+            return write_line(&format!("{:#}", keys.iter().map(summary).collect::<Value>()));
         }
-        println!("{}", warmpool_client::table(columns, keys.iter().map(cells)));
+        write_line(&warmpool_client::table(columns, keys.iter().map(cells)))
     }
 }
 
 /// Shows a secret: on standard output alone, so that a script can take it.
-pub(super) fn print_secret(kind: &str, id: &impl std::fmt::Display, name: &str, secret: &str) {
-    eprintln!("{kind} {id} ({name}); this is the only time its secret is shown:");
-    println!("{secret}");
+/// Errors: when it cannot be written.
+pub(super) fn print_secret(kind: &str, id: &impl std::fmt::Display, name: &str, secret: &str) -> io::Result<()> {
+    note(format_args!("{kind} {id} ({name}); this is the only time its secret is shown:"));
+    write_line(secret)
 }
 
 pub(super) fn last_used(unix_ms: Option<u64>) -> String {

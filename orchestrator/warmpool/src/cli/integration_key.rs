@@ -6,8 +6,8 @@ use clap::Subcommand;
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
-use warmpool_client::Column;
 use warmpool_client::exit::Exit;
+use warmpool_client::{Column, note};
 use warmpool_config::Config;
 use warmpool_keys::{IntegrationKey, IntegrationKind};
 
@@ -60,11 +60,11 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
                 Column::new("WORLDS").right().optional(2),
                 Column::new("NAME").cut(),
             ];
-            list.print(&keys, columns, cells, summary);
+            list.print(&keys, columns, cells, summary)?;
         }
-        (ControlReply::Secret { id, name, secret }, _) => print_secret("integration key", &id, &name, &secret),
+        (ControlReply::Secret { id, name, secret }, _) => print_secret("integration key", &id, &name, &secret)?,
         (ControlReply::IntegrationRevoked(key), _) => {
-            eprintln!("integration key {} ({}) is revoked; its worlds stay", key.id, key.name);
+            note(format_args!("integration key {} ({}) is revoked; its worlds stay", key.id, key.name));
         }
         _ => bail!("the daemon answered something else"),
     }

@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
-use warmpool_client::Column;
 use warmpool_client::exit::Exit;
+use warmpool_client::{Column, note};
 use warmpool_config::{CaCertificates, Config, EgressRule, EgressRules, check_certificates_of_key};
 use warmpool_keys::{KeyRecord, KeyRole};
 
@@ -38,7 +38,7 @@ pub(super) enum Command {
     List(ListArguments),
     /// Give a key a new secret and print it; it is shown only once.
     Rotate(RotateArguments),
-    /// Make a key useless and end its sessions.
+    /// Make a key and its integration keys useless, and end its sessions.
     Revoke(KeyArgument),
     /// Remove a revoked key from the list.
     Remove(KeyArgument),
@@ -102,14 +102,19 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
                 Column::new("LAST USED").optional(1),
                 Column::new("NAME").cut(),
             ];
-            list.print(&keys, columns, cells, summary);
+            list.print(&keys, columns, cells, summary)?;
         }
-        (ControlReply::Secret { id, name, secret }, _) => print_secret("key", &id, &name, &secret),
+        (ControlReply::Secret { id, name, secret }, _) => print_secret("key", &id, &name, &secret)?,
         (ControlReply::Changed(key), _) => {
-            eprintln!("key {} ({}) has new rules, for sessions that begin from now on", key.id, key.name);
+            note(format_args!("key {} ({}) has new rules, for sessions that begin from now on", key.id, key.name));
         }
-        (ControlReply::Revoked(key), _) => eprintln!("key {} ({}) is revoked; its sessions end", key.id, key.name),
-        (ControlReply::Removed(key), _) => eprintln!("key {} ({}) is removed", key.id, key.name),
+        (ControlReply::Revoked { key, integrations }, _) => {
+            note(format_args!("key {} ({}) is revoked; its sessions and tasks end", key.id, key.name));
+            for ended in integrations {
+                note(format_args!("integration key {} ({}) is revoked with it; its worlds stay", ended.id, ended.name));
+            }
+        }
+        (ControlReply::Removed(key), _) => note(format_args!("key {} ({}) is removed", key.id, key.name)),
         _ => bail!("the daemon answered something else"),
     }
     Ok(Exit::Success)

@@ -5,8 +5,8 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 
-use warmpool_client::ClientError;
 use warmpool_client::exit::Exit;
+use warmpool_client::{ClientError, write_bytes};
 
 /// Prints the page of the program, or of the command that `path` leads to.
 pub(super) fn print(program: Command, path: &[String]) -> anyhow::Result<Exit> {
@@ -18,10 +18,8 @@ pub(super) fn print(program: Command, path: &[String]) -> anyhow::Result<Exit> {
     })?;
     let mut page = Vec::new();
     Man::new(command).render(&mut page)?;
-    match std::io::Write::write_all(&mut std::io::stdout().lock(), &page) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(Exit::Success),
-    }
+    write_bytes(&page)?;
+    Ok(Exit::Success)
 }
 
 /// Writes the pages of all commands into a folder.

@@ -5,8 +5,8 @@ use clap::{Args, Subcommand};
 
 use super::any_key::ListArguments;
 use crate::control::{self, ControlReply, ControlRequest};
-use warmpool_client::Column;
 use warmpool_client::exit::Exit;
+use warmpool_client::{Column, note};
 use warmpool_config::Config;
 use warmpool_runtime::NodeUse;
 use warmpool_workers::pool::NodeStatus;
@@ -53,9 +53,9 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
                 Column::new("ID").optional(3),
                 Column::new("NOTE").cut(),
             ];
-            list.print(&nodes, columns, cells, summary);
+            list.print(&nodes, columns, cells, summary)?;
         }
-        (ControlReply::Node(node), _) => eprintln!("node {} {}", node.name, outcome(&node)),
+        (ControlReply::Node(node), _) => note(format_args!("node {} {}", node.name, outcome(&node))),
         _ => bail!("the daemon answered something else"),
     }
     Ok(Exit::Success)

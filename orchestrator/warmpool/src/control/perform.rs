@@ -9,8 +9,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{ControlReply, ControlRequest, carry_out, socket};
+use super::{ControlReply, ControlRequest, Starting, carry_out, socket};
 use warmpool_client::exit::Exit;
+use warmpool_client::note;
 use warmpool_config::Config;
 use warmpool_keys::{IntegrationKeys, Keys};
 use warmpool_store::{Store, StoreError, StoreOptions};
@@ -34,6 +35,12 @@ pub(crate) enum ControlRequestError {
          WARMPOOL_STORE_DATA_DIR, or by the same --config as the daemon's", .0.display(), others(.1)
     )]
     NoStore(PathBuf, Vec<SeenDaemon>),
+    /// There will be a daemon.
+    #[error(
+        "the daemon on {} is starting, and takes no orders yet: it waits for its workers or opens its store, as its log says; \
+         try again later", .0.display()
+    )]
+    Starting(PathBuf),
     /// No daemon answers.
     #[error("no daemon runs on {}, and {}", .0.display(), others(.1))]
     NoDaemon(PathBuf, Vec<SeenDaemon>),
@@ -55,9 +62,20 @@ impl ControlRequestError {
         match self {
             Self::SeveralDaemons(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
-            Self::NoStore(..) | Self::NoDaemon(..) | Self::Connection(_) | Self::Store(_) => Exit::Unavailable,
+            Self::NoStore(..) | Self::Starting(_) | Self::NoDaemon(..) | Self::Connection(_) | Self::Store(_) => {
+                Exit::Unavailable
+            }
         }
     }
+}
+
+/// How a daemon is that is not ill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DaemonHealth {
+    /// It takes orders.
+    Serving,
+    /// It waits for its workers, or opens its store.
+    Starting,
 }
 
 /// A daemon that runs on this host, as far as this user can see.
@@ -129,7 +147,8 @@ fn list(directories: &[PathBuf]) -> String {
 /// Errors: [`ControlRequestError::SeveralDaemons`].
 pub(crate) async fn store_directory(config: &Config) -> Result<PathBuf, ControlRequestError> {
     let own = &config.store.data_dir;
-    if config.names("store.data_dir") || UnixStream::connect(socket(own)).await.is_ok() {
+    let is_meant = config.names("store.data_dir") || Starting::is_shown(own);
+    if is_meant || UnixStream::connect(socket(own)).await.is_ok() {
         return Ok(own.clone());
     }
     let ours = SeenDaemon::all().into_iter().filter(SeenDaemon::is_ours);
@@ -153,22 +172,39 @@ fn directories(sockets: &str) -> Vec<PathBuf> {
     listening.collect()
 }
 
+/// How the settings have the store behave, whoever opens it.
+#[must_use]
+pub(crate) fn store_options(config: &Config) -> StoreOptions {
+    let store = &config.store;
+    StoreOptions {
+        min_free_bytes: store.min_free.bytes(),
+        open_timeout: store.open_timeout,
+        backup_interval: store.backup_interval,
+        backups_kept: store.backups_kept,
+        ..StoreOptions::default()
+    }
+}
+
 /// Has an order carried out by the daemon that runs on a data directory, or by this process where none runs. Only what makes
 /// something also makes a store.
 /// Errors: every [`ControlRequestError`].
-pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlReply, ControlRequestError> {
+pub(crate) async fn perform(
+    order: ControlRequest,
+    data_dir: &Path,
+    config: &Config,
+) -> Result<ControlReply, ControlRequestError> {
     let shown = data_dir.display();
     let reply = if let Some(reply) = send(data_dir, &order).await? {
-        eprintln!("data directory: {shown}, of the running daemon");
+        note(format_args!("data directory: {shown}, of the running daemon"));
         reply
     } else {
         let makes = matches!(order, ControlRequest::CreateKey { .. });
         match Store::exists(data_dir) {
-            true => eprintln!("data directory: {shown}; no daemon runs on it"),
-            false if makes => eprintln!("data directory: {shown}, a new one; no daemon runs on it"),
+            true => note(format_args!("data directory: {shown}; no daemon runs on it")),
+            false if makes => note(format_args!("data directory: {shown}, a new one; no daemon runs on it")),
             false => return Err(ControlRequestError::NoStore(data_dir.to_owned(), SeenDaemon::all())),
         }
-        let opened = Store::open(data_dir, StoreOptions::default())?;
+        let opened = Store::open(data_dir, store_options(config))?;
         let keys = Keys::load(opened.store.clone()).await?;
         let integrations = IntegrationKeys::load(opened.store.clone()).await?;
         let reply = carry_out(order, &keys, &integrations, &opened.store, None).await;
@@ -181,16 +217,22 @@ pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<Co
     }
 }
 
-/// Checks that a daemon runs and answers, at its socket: that needs neither its address nor a certificate.
+/// Checks that a daemon runs and answers, at its socket: that needs neither its address nor a certificate. One that is
+/// starting is well: whoever ended it would have it begin to wait anew.
 /// Errors: [`ControlRequestError::NoDaemon`], [`ControlRequestError::Connection`].
-pub(crate) async fn check_daemon(data_dir: &Path) -> Result<(), ControlRequestError> {
+pub(crate) async fn check_daemon(data_dir: &Path) -> Result<DaemonHealth, ControlRequestError> {
     let answered = timeout(ANSWER_TIMEOUT, send(data_dir, &ControlRequest::ListKeys)).await;
-    let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    answered.map(drop).ok_or_else(|| ControlRequestError::NoDaemon(data_dir.to_owned(), SeenDaemon::all()))
+    match answered.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
+        Ok(Some(_)) => Ok(DaemonHealth::Serving),
+        Err(ControlRequestError::Starting(_)) => Ok(DaemonHealth::Starting),
+        Ok(None) => Err(ControlRequestError::NoDaemon(data_dir.to_owned(), SeenDaemon::all())),
+        Err(error) => Err(error),
+    }
 }
 
 /// Has the running daemon carry an order out that only it can, without a word on the terminal.
-/// Errors: [`ControlRequestError::NoDaemon`], [`ControlRequestError::Connection`], [`ControlRequestError::Refused`].
+/// Errors: [`ControlRequestError::NoDaemon`], [`ControlRequestError::Starting`], [`ControlRequestError::Connection`],
+/// [`ControlRequestError::Refused`].
 pub(crate) async fn ask_daemon(order: &ControlRequest, data_dir: &Path) -> Result<ControlReply, ControlRequestError> {
     match send(data_dir, order).await? {
         Some(ControlReply::Refused(why)) => Err(ControlRequestError::Refused(why)),
@@ -200,21 +242,24 @@ pub(crate) async fn ask_daemon(order: &ControlRequest, data_dir: &Path) -> Resul
 }
 
 /// Sends an order to the daemon that runs on `data_dir`; `None` when none does.
-async fn send(data_dir: &Path, order: &ControlRequest) -> io::Result<Option<ControlReply>> {
+/// Errors: [`ControlRequestError::Starting`], [`ControlRequestError::Connection`].
+async fn send(data_dir: &Path, order: &ControlRequest) -> Result<Option<ControlReply>, ControlRequestError> {
+    // Looked at first: a daemon makes its socket before it stops to show that it is starting.
+    let is_starting = Starting::is_shown(data_dir);
     let stream = match UnixStream::connect(socket(data_dir)).await {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            return Ok(None);
+            return if is_starting { Err(ControlRequestError::Starting(data_dir.to_owned())) } else { Ok(None) };
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let (reader, mut writer) = stream.into_split();
-    let mut line = serde_json::to_vec(order)?;
+    let mut line = serde_json::to_vec(order).map_err(io::Error::from)?;
     line.push(b'\n');
     writer.write_all(&line).await?;
     let mut reply = String::new();
     BufReader::new(reader).read_line(&mut reply).await?;
-    Ok(Some(serde_json::from_str(&reply)?))
+    Ok(Some(serde_json::from_str(&reply).map_err(io::Error::from)?))
 }
 
 #[cfg(test)]
@@ -230,6 +275,33 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 126 @/abstract/control.sock\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 127\n";
         assert_eq!(directories(text), [PathBuf::from("/home/ann/wp data")]);
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_waits_leaves_the_socket_of_another_host_alone() {
+        let data = tempfile::tempdir().unwrap();
+        // Of a daemon that runs on another host, on the same storage.
+        drop(tokio::net::UnixListener::bind(socket(data.path())).unwrap());
+        assert!(matches!(check_daemon(data.path()).await, Err(ControlRequestError::NoDaemon(..))));
+        let starting = Starting::begin(data.path()).await.unwrap().unwrap();
+        assert_eq!(check_daemon(data.path()).await.unwrap(), DaemonHealth::Starting);
+        assert!(socket(data.path()).exists());
+        drop(starting);
+        assert!(matches!(check_daemon(data.path()).await, Err(ControlRequestError::NoDaemon(..))));
+    }
+
+    #[tokio::test]
+    async fn a_daemon_that_takes_orders_is_no_longer_starting() {
+        let data = tempfile::tempdir().unwrap();
+        let listener = tokio::net::UnixListener::bind(socket(data.path())).unwrap();
+        let answering = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let reply = serde_json::to_string(&ControlReply::Keys(Vec::new())).unwrap() + "\n";
+            stream.write_all(reply.as_bytes()).await.unwrap();
+        });
+        let _starting = Starting::begin(data.path()).await.unwrap().unwrap();
+        assert_eq!(check_daemon(data.path()).await.unwrap(), DaemonHealth::Serving);
+        answering.await.unwrap();
     }
 
     #[test]

@@ -13,11 +13,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     // The engine of this host, and its kernel, matter where workers run on it.
     if let Some(cluster) = &facts.cluster {
         let mut findings = cluster::cluster(cluster);
-        findings.extend([
-            host::data_dir(&facts.data_dir, &facts.needs),
-            host::port(&facts.port, &facts.needs),
-            host::open_files(facts),
-        ]);
+        findings.extend([host::data_dir(&facts.data_dir, &facts.needs), host::port(facts), host::open_files(facts)]);
         findings.extend(facts.tls.as_ref().map(host::certificate));
         findings.extend(host::authorities(&facts.authorities));
         return findings;
@@ -37,11 +33,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     findings.extend(host::network(facts));
     findings.push(host::memory(facts));
     findings.extend(host::page_out(facts));
-    findings.extend([
-        host::data_dir(&facts.data_dir, &facts.needs),
-        host::port(&facts.port, &facts.needs),
-        host::open_files(facts),
-    ]);
+    findings.extend([host::data_dir(&facts.data_dir, &facts.needs), host::port(facts), host::open_files(facts)]);
     findings.extend(facts.tls.as_ref().map(host::certificate));
     findings.extend(host::authorities(&facts.authorities));
     findings

@@ -14,6 +14,7 @@ use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
 use super::facts::instance;
 use super::interrupt::unless_interrupted;
 use super::{Finding, Level, programs};
+use warmpool_client::note;
 use warmpool_config::{Config, EgressRules};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::{WorkerId, random_bytes};
@@ -94,11 +95,11 @@ pub(crate) async fn probe_egress(config: Arc<Config>) -> Result<Vec<Finding>, Pr
     if tried.is_none()
         && let Err(error) = runtime.wind_down().await
     {
-        eprintln!("what looked at the nodes is left: {error}");
+        note(format_args!("what looked at the nodes is left: {error}"));
     }
     for (id, _) in &keys {
         if let Err(error) = runtime.remove(id).await {
-            eprintln!("the container of worker {id} is left: {error}");
+            note(format_args!("the container of worker {id} is left: {error}"));
         }
     }
     tried.unwrap_or(Err(ProbeError::Interrupted))

@@ -14,6 +14,7 @@ use nix::{
 };
 
 use super::port::Port;
+use crate::control::Starting;
 use warmpool_config::{ByteSize, Config, SelinuxType, check_ca_certificates};
 use warmpool_core::instance::Instance;
 use warmpool_core::tls::Tls;
@@ -40,6 +41,8 @@ pub(crate) struct Facts {
     pub docker_root: Option<Directory>,
     /// The listening port.
     pub port: Port,
+    /// Whether a daemon is starting on the data directory.
+    pub starting: bool,
     /// Whether certificate and key can be used, or why not; none where the daemon speaks no TLS.
     pub tls: Option<Result<(), String>>,
     /// How many certificates of authorities browsers trust beside the public ones, or which file has none.
@@ -135,6 +138,7 @@ impl Facts {
             may_page_out: may_page_out().map_err(|error| error.to_string()),
             data_dir: Directory::look(&config.store.data_dir),
             port: Port::look(config.server.listen),
+            starting: Starting::is_shown(&config.store.data_dir),
             tls: certificate(config),
             authorities: check_ca_certificates(config),
             needs: Needs::of(config),

@@ -7,8 +7,12 @@ use warmpool_config::ByteSize;
 
 /// What a worker is reckoned to use of the host's memory, as in the default of `pool.max_workers`.
 const WORKER_SHARE: u64 = 1 << 30;
-/// Files the daemon has open beside its connections.
+/// Files the daemon has open beside its connections and workers.
 const OWN_FILES: u64 = 256;
+/// Those of a connection: a websocket of Chromium's has the client's, the browser's, and one on which the agent hears of messages.
+const CONNECTION_FILES: u64 = 3;
+/// Those of a worker beside its clients'.
+const WORKER_FILES: u64 = 8;
 
 /// Chromium's sandbox makes user namespaces as an unprivileged user inside the container.
 pub(super) fn sandbox(facts: &Facts) -> Finding {
@@ -135,11 +139,15 @@ pub(super) fn data_dir(dir: &Directory, needs: &Needs) -> Finding {
     }
 }
 
-pub(super) fn port(port: &Port, needs: &Needs) -> Finding {
+pub(super) fn port(facts: &Facts) -> Finding {
     const TITLE: &str = "Port";
-    let listen = needs.listen;
-    match port {
+    let listen = facts.needs.listen;
+    match &facts.port {
         Port::Free => ok(TITLE, format!("{listen} is free")),
+        Port::Taken(Some((name, id))) if name == "warmpool" && facts.starting => {
+            let waits = "which is starting: it waits for its workers or opens its store, as its log says";
+            ok(TITLE, format!("{listen} is taken by warmpool, process {id}, {waits}"))
+        }
         Port::Taken(Some((name, id))) if name == "warmpool" => {
             ok(TITLE, format!("{listen} is served by warmpool, process {id}"))
         }
@@ -170,16 +178,17 @@ pub(super) fn port(port: &Port, needs: &Needs) -> Finding {
 
 pub(super) fn open_files(facts: &Facts) -> Finding {
     const TITLE: &str = "Open files";
-    let connections = u64::try_from(facts.needs.max_connections).unwrap_or(u64::MAX);
-    // A relayed connection has two ends.
-    let needed = connections.saturating_mul(2).saturating_add(OWN_FILES);
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let (connections, workers) = (count(facts.needs.max_connections), count(facts.needs.max_workers));
+    let (of_clients, of_workers) = (connections.saturating_mul(CONNECTION_FILES), workers.saturating_mul(WORKER_FILES));
+    let needed = of_clients.saturating_add(of_workers).saturating_add(OWN_FILES);
     match facts.host.open_files {
         None => ok(TITLE, "the limit is not known"),
         Some(u64::MAX) => ok(TITLE, "no limit"),
         Some(limit) if limit >= needed => ok(TITLE, format!("at most {limit}")),
         Some(limit) => warn(
             TITLE,
-            format!("at most {limit}, where {connections} connections may need {needed}"),
+            format!("at most {limit}, where {connections} connections and {workers} workers may need {needed}"),
             format!(
                 "ulimit -n {needed} before the start, or LimitNOFILE={needed} in the systemd unit; or lower server.max_connections"
             ),

@@ -63,6 +63,7 @@ fn sound() -> Facts {
         data_dir: directory("/var/lib/warmpool"),
         docker_root: Some(directory("/var/lib/docker")),
         port: Port::Free,
+        starting: false,
         tls: Some(Ok(())),
         authorities: Ok(0),
     }
@@ -220,7 +221,7 @@ fn each_flaw_is_found_alone() {
         (|f| f.port = Port::Unusable("no".to_owned()), Fail, "Port", "cannot listen"),
         (|f| f.authorities = Err("/ca.pem: no certificate".to_owned()), Fail, "Authorities", "/ca.pem"),
         (|f| f.tls = Some(Err("cannot read /k.pem".to_owned())), Fail, "Certificate", "cannot read /k.pem"),
-        (|f| f.host.open_files = Some(1024), Warn, "Open files", "1000 connections may need 2256"),
+        (|f| f.host.open_files = Some(1024), Warn, "Open files", "1000 connections and 12 workers may need 3352"),
     ];
     for (flaw, level, title, words) in cases {
         let mut facts = sound();
@@ -262,7 +263,8 @@ fn what_only_looks_wrong_is_no_complaint() {
         |f| docker(f).api_version = "1.50".to_owned(),
         |f| (docker(f).cpu_limit, f.needs.worker_cpus) = (false, 0.0),
         |f| f.port = Port::Taken(Some(("warmpool".to_owned(), 7))),
-        |f| f.host.open_files = Some(2256),
+        |f| (f.port, f.starting) = (Port::Taken(Some(("warmpool".to_owned(), 7))), true),
+        |f| f.host.open_files = Some(3352),
         |f| f.needs.max_workers = 16,
         |f| f.needs.runtime = None,
         |f| (f.host.max_user_namespaces, f.host.unprivileged_userns_clone) = (None, None),
