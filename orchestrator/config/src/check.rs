@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use humantime::format_duration;
 use url::Url;
+use warmpool_protocol::BODY_LIMIT;
 use warmpool_protocol::firefox::{arguments, prefs};
 use warmpool_protocol::{playwright_minor, preferences::may_be_allowed, switches::check_allowed};
 
@@ -34,6 +35,12 @@ const MAX_SCENE_ITEMS: usize = 100;
 /// The most artifacts of a task: its record names all of them, and is one value of the store.
 const MAX_ARTIFACTS: usize = 200;
 
+/// The most versions of a profile, for the same reason. One of a folder takes up to 460 bytes.
+pub const MAX_VERSIONS: usize = 100;
+
+/// The most share links of a session, for the same reason. One takes 250 bytes.
+pub const MAX_SHARES: usize = 200;
+
 /// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
 pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
@@ -50,6 +57,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     services(config, layers);
     traces(config, layers);
     world(config, layers);
+    records(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
         let remedy =
             "write error, warn, info, debug or trace, or such levels by module: info,warmpool_workers::pool=debug";
@@ -79,6 +87,18 @@ fn faults(layers: &mut Layers<'_>, name: &str, remedy: &str, found: impl IntoIte
 
 fn time(duration: Duration) -> String {
     format_duration(duration).to_string()
+}
+
+/// What one record names all of.
+fn records(config: &Sections, layers: &mut Layers<'_>) {
+    for (name, number, most) in [
+        ("tasks.max_artifacts", config.tasks.max_artifacts, MAX_ARTIFACTS),
+        ("profiles.keep_versions", config.profiles.keep_versions, MAX_VERSIONS),
+        ("live.max_shares", config.live.max_shares, MAX_SHARES),
+    ] {
+        let wrong = (number > most).then(|| format!("{number} are too many"));
+        faults(layers, name, &format!("write a number up to {most}"), wrong);
+    }
 }
 
 /// What a renderer takes; more it refuses, and then every world fails.
@@ -181,6 +201,16 @@ fn bodies(config: &Sections, layers: &mut Layers<'_>) {
     bounded(layers, share, ("server.body_memory", server.body_memory), size);
     let share = ("server.answer_share", server.answer_share);
     bounded(layers, share, ("server.answer_memory", server.answer_memory), size);
+    let most = ByteSize(BODY_LIMIT as u64);
+    for (name, size) in [
+        ("server.max_body", server.max_body),
+        ("webdriver.max_session_body", config.webdriver.max_session_body),
+        ("session.max_state", config.session.max_state),
+        ("profiles.max_size", config.profiles.max_size),
+    ] {
+        let wrong = (size > most).then(|| format!("{size} is more than a worker takes"));
+        faults(layers, name, &format!("write {most} or less"), wrong);
+    }
     let memory = server.body_memory;
     let parsed = [
         ("server.max_body", config.server.max_body),
@@ -360,6 +390,6 @@ fn tasks(config: &Sections, layers: &mut Layers<'_>) {
     bounded(layers, longest, ("session.max_timeout", config.session.max_timeout), time);
     let most = ("pool.max_workers", config.pool.max_workers);
     bounded(layers, ("tasks.workers", tasks.workers), most, |workers| workers.to_string());
-    let wrong = (tasks.max_artifacts > MAX_ARTIFACTS).then(|| format!("{} are too many", tasks.max_artifacts));
-    faults(layers, "tasks.max_artifacts", &format!("write a number up to {MAX_ARTIFACTS}"), wrong);
+    let share = ("tasks.keep_size_per_key", tasks.keep_size_per_key);
+    bounded(layers, share, ("tasks.keep_size", tasks.keep_size), |size| size.to_string());
 }

@@ -67,6 +67,20 @@ fn size(size: u64, from: &'static str) -> ComputedDefault {
     ComputedDefault { text: ByteSize(size).to_string(), from }
 }
 
+/// A session's client has a websocket and a connection for requests, and somebody may watch it.
+const CONNECTIONS_OF_A_SESSION: usize = 4;
+
+pub(super) fn max_connections(layers: &dyn Lookup) -> ComputedDefault {
+    let sessions = value(layers, "session.max_sessions").unwrap_or(0_usize);
+    number(sessions.saturating_mul(CONNECTIONS_OF_A_SESSION).max(10_000), "session.max_sessions")
+}
+
+/// Enough for nearly everybody behind a proxy that nobody has named, or behind one router; and the rest is for others.
+pub(super) fn connections_per_address(layers: &dyn Lookup) -> ComputedDefault {
+    let most = value(layers, "server.max_connections").unwrap_or(0_usize);
+    number((most / 5).saturating_mul(4).max(4000), "server.max_connections")
+}
+
 /// The rest holds another key's body of the largest size, as text and as what it is parsed into.
 pub(super) fn body_share(layers: &dyn Lookup) -> ComputedDefault {
     let memory = value(layers, "server.body_memory").unwrap_or(ByteSize(0)).bytes();
@@ -124,6 +138,12 @@ pub(super) fn max_sessions(layers: &dyn Lookup) -> ComputedDefault {
 pub(super) fn task_workers(layers: &dyn Lookup) -> ComputedDefault {
     let most: usize = value(layers, "pool.max_workers").unwrap_or(1);
     number((most / 2).max(1), "pool.max_workers")
+}
+
+/// Two keys that keep as much as they may delete nothing of each other's.
+pub(super) fn keep_size_per_key(layers: &dyn Lookup) -> ComputedDefault {
+    let all = value(layers, "tasks.keep_size").unwrap_or(ByteSize(0)).bytes();
+    size(all / 2, "tasks.keep_size")
 }
 
 pub(super) fn data_dir(layers: &dyn Lookup) -> ComputedDefault {

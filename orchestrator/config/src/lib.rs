@@ -50,6 +50,7 @@ use std::fmt::Write as _;
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
 pub use ca_certificates::{CaCertificates, Trust, check_ca_certificates, check_certificates_of_key};
+pub use check::{MAX_SHARES, MAX_VERSIONS};
 pub use egress::{EgressRule, EgressRules};
 pub use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, HiddenFlags};

@@ -44,11 +44,12 @@ settings! {
         allowed_origins: Vec<String> = Unset("https://app.example.com");
         /// Addresses or networks of proxies whose Forwarded headers are trusted.
         trusted_proxies: Vec<IpNet> = Unset("10.0.0.0/8");
-        /// Maximum number of open connections; more wait in the listen queue.
-        max_connections: usize = Is("10000"), min "1";
-        /// Maximum number of open connections from one address or IPv6 /64 network; 0 sets no limit. Trusted proxies have none.
-        max_connections_per_address: usize = Is("4000");
-        /// Timeout for receiving a request's headers.
+        /// Maximum number of open connections, websockets included; more wait in the listen queue.
+        max_connections: usize = Computed(default::max_connections, "10000, or 4 for each of session.max_sessions where that is more", "10000"), min "1";
+        /// Maximum number of open connections from one address or IPv6 /64 network, websockets included; 0 sets no limit. Trusted
+        /// proxies have none.
+        max_connections_per_address: usize = Computed(default::connections_per_address, "4000, or four fifths of max_connections where that is more", "8000");
+        /// Timeout for receiving a request's headers, and idle time after which a connection is closed that is kept for the next request.
         header_timeout: Duration = Is("10s"), min "1s";
         /// Timeout for receiving a request's body; for an upload, the longest pause within it.
         body_timeout: Duration = Is("60s"), min "1s";
@@ -61,7 +62,7 @@ settings! {
         tcp_user_timeout: Duration = Is("75s"), min "1s";
         /// Maximum size of a request's headers.
         max_header_bytes: ByteSize = Is("64KiB"), min "8KiB";
-        /// Maximum size of a JSON request body.
+        /// Maximum size of a JSON request body, 128MiB at most.
         max_body: ByteSize = Is("1MiB"), min "1KiB";
         /// Memory for the bodies of all requests in progress, including what they are parsed into; when it is full, requests are
         /// refused.
@@ -76,8 +77,8 @@ settings! {
         keyless_body_memory: ByteSize = Is("64MiB"), min "1MiB";
         /// Maximum part of `keyless_body_memory` that bodies from one address or IPv6 /64 network may take; no such body is longer.
         keyless_body_share: ByteSize = Is("32MiB"), min "64KiB";
-        /// Memory for the responses that are in memory as a whole until the client has read them, such as states and pictures; when it
-        /// is full, requests for more are refused. Responses of up to 64 KiB do not count.
+        /// Memory for the responses that are in memory as a whole until the client has read them, such as states and pictures, and for
+        /// results of tasks that are read as lines; when it is full, requests for more are refused. Responses of up to 64 KiB do not count.
         answer_memory: ByteSize = Is("256MiB"), min "1MiB";
         /// Maximum part of `answer_memory` that the responses to one key may take, or to one address or IPv6 /64 network where no key is
         /// needed; no such response is longer.
@@ -237,10 +238,10 @@ settings! {
         default_url: Url = Is("https://www.google.com/");
         /// Maximum number of clients waiting for a worker; more are refused at once. With 0 nobody waits.
         queue_length: usize = Is("100");
-        /// Maximum time that a client waits for a worker.
+        /// Maximum time that a client waits for a worker, and after a restart for its session to be found again.
         queue_wait: Duration = Is("60s");
         /// Maximum size of a state with all its origins: what a create call gives a browser to begin with, and what is read of a
-        /// session.
+        /// session; 128MiB at most.
         max_state: ByteSize = Is("8MiB"), min "64KiB";
         /// Number of records of ended sessions kept.
         keep_records: usize = Is("10000");
@@ -270,13 +271,13 @@ settings! {
         write_timeout: Duration = Is("20s"), min "1s";
         /// Interval between pings to a viewer; it must be shorter than the idle timeout of a proxy in front.
         ping_interval: Duration = Is("10s"), min "1s";
-        /// Maximum number of share links of one session.
+        /// Maximum number of share links of one session, 200 at most.
         max_shares: usize = Is("100"), min "1";
     }
 
     /// WebDriver commands, forwarded to the browser's driver.
     webdriver: WebDriver {
-        /// Maximum size of a new session request's body, including a profile or extensions.
+        /// Maximum size of a new session request's body, including a profile or extensions; 128MiB at most.
         max_session_body: ByteSize = Is("8MiB"), min "4KiB";
         /// Maximum size of a command or upload, which is streamed through.
         max_body: ByteSize = Is("256MiB"), min "64KiB";
@@ -312,9 +313,12 @@ settings! {
         data_dir: PathBuf = Computed(default::data_dir, "/var/lib/warmpool for root, else $XDG_DATA_HOME/warmpool or ~/.local/share/warmpool", "/var/lib/warmpool");
         /// Free disk space below which new work is refused.
         min_free: ByteSize = Is("512MiB");
+        /// Time that opening the database may take without progress before a start gives up. It reads what was written since the last
+        /// start, several gigabytes at worst, so a slow disk needs longer.
+        open_timeout: Duration = Is("10m"), min "1s";
         /// Interval between backups.
         backup_interval: Duration = Is("1h"), min "1m";
-        /// Number of backups kept; 0 disables backups.
+        /// Number of backups kept; 0 disables backups. Without them `db.irrevocable` keeps each deletion until the next start.
         backups_kept: usize = Is("24");
     }
 

@@ -74,6 +74,19 @@ fn flags_win_over_the_environment_and_both_over_the_file() {
 }
 
 #[test]
+fn there_are_connections_for_all_sessions_also_behind_one_address() {
+    let limits = |settings: &[(&str, &str)]| {
+        let server = &with(settings).unwrap().server;
+        (server.max_connections, server.max_connections_per_address)
+    };
+    assert_eq!(limits(&[]), (10_000, 8000));
+    assert_eq!(limits(&[("pool.max_workers", "5000")]), (20_000, 16_000));
+    // Below the smallest limit of one address, there is only the limit of all.
+    assert_eq!(limits(&[("server.max_connections", "100")]), (100, 4000));
+    assert_eq!(limits(&[("server.max_connections_per_address", "0")]), (10_000, 0));
+}
+
+#[test]
 fn every_fault_of_every_source_is_reported_at_once() {
     let file = "[server]\nlisten = \"here\"\n[worker]\nmemory = \"100MiB\"\nshmm = \"1GiB\"";
     let vars = env(&[("WARMPOOL_SERVER_LISTN", "x"), ("WARMPOOL_DRAIN_TIMEOUT", "soon")]);
@@ -117,9 +130,13 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("server.keyless_body_share", "65MiB", "more than server.keyless_body_memory, 64MiB"),
         ("server.body_share", "161MiB", "more than server.body_memory, 160MiB"),
         ("server.answer_share", "257MiB", "more than server.answer_memory, 256MiB"),
+        ("tasks.keep_size_per_key", "21GiB", "more than tasks.keep_size, 20GiB"),
         ("server.max_keyless_body", "33MiB", "more than server.keyless_body_share, 32MiB"),
         ("tasks.max_body", "64MiB", "less than 4 times tasks.max_body"),
         ("tasks.max_artifacts", "500", "write a number up to 200"),
+        ("profiles.keep_versions", "101", "write a number up to 100"),
+        ("live.max_shares", "201", "write a number up to 200"),
+        ("store.open_timeout", "10ms", "write 1s or more"),
         ("docker.host", "tcp://10.0.0.1:2375", "in the clear"),
         ("docker.host", "ssh://there", "not supported"),
         ("docker.host", "docker.sock", "write unix://"),
@@ -163,6 +180,16 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         let fault = fault_of(&[(name, text)]);
         assert!(fault.contains(said), "{name} = {text}: {fault}");
         assert!(fault.contains("; "), "no remedy: {fault}");
+    }
+}
+
+#[test]
+fn no_setting_lets_more_through_than_a_worker_takes() {
+    for name in ["server.max_body", "webdriver.max_session_body", "session.max_state", "profiles.max_size"] {
+        let memory = ("server.body_memory", "1GiB");
+        assert!(with(&[memory, (name, "128MiB")]).is_ok(), "{name}");
+        let fault = fault_of(&[memory, (name, "129MiB")]);
+        assert!(fault.contains(name) && fault.contains("write 128MiB or less"), "{fault}");
     }
 }
 

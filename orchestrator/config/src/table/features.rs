@@ -53,7 +53,8 @@ settings! {
     tasks: Tasks {
         /// Maximum number of workers that tasks use; the others are left to clients.
         workers: usize = Computed(default::task_workers, "half of pool.max_workers, at least 1", "4"), min "1";
-        /// Maximum number of queued tasks; more are refused.
+        /// Maximum number of queued tasks. A full queue refuses those of a key that has its share of it, which is this number divided by
+        /// the number of keys that have any; it takes those of other keys.
         queue_length: usize = Is("1000"), min "1";
         /// Timeout for a run, extract or fleet item that requests no `timeout`.
         timeout: Duration = Is("5m"), min "1s";
@@ -83,6 +84,12 @@ settings! {
         keep: usize = Is("1000000"), min "1";
         /// Time that tasks are kept in the history.
         keep_for: Duration = Is("30d"), min "1m";
+        /// Maximum total size of what tasks keep: their files, each in whole blocks of 4 KiB, the items of fleets, and orders of
+        /// more than 60 KiB. Beyond it the key that keeps most loses its oldest tasks. Those that have not ended stay; where they
+        /// leave no room, files are not kept, their tasks fail, and large orders are refused.
+        keep_size: ByteSize = Is("20GiB"), min "1MiB";
+        /// The same for the tasks of one key, of which its own oldest are deleted.
+        keep_size_per_key: ByteSize = Computed(default::keep_size_per_key, "half of keep_size", "10GiB"), min "1KiB";
     }
 
     /// Calls on pages, such as `/pdf` and `/screenshot`: one request, one fresh browser, one answer.
@@ -145,7 +152,7 @@ settings! {
         max_per_key: usize = Is("100"), min "1";
         /// Maximum total size of one key's profiles, with all their versions. Older versions of a profile give way to its next save.
         max_total: ByteSize = Is("4GiB"), min "64KiB";
-        /// Maximum size of a profile as JSON.
+        /// Maximum size of a profile as JSON, 128MiB at most.
         max_size: ByteSize = Is("8MiB"), min "64KiB";
         /// Maximum size of the files of a profile that is a browser's folder.
         max_folder: ByteSize = Is("256MiB"), min "16MiB";
@@ -156,7 +163,7 @@ settings! {
         /// Timeout for a folder that a client sends to arrive, with the time that it waits for others. A pause within it has its
         /// own, `server.body_timeout`.
         import_timeout: Duration = Is("10m"), min "1s";
-        /// Number of versions of a profile kept; a version is what one session saved.
+        /// Number of versions of a profile kept, 100 at most; a version is what one session saved.
         keep_versions: usize = Is("5"), min "1";
         /// Time after which a profile that no session has used is deleted for good; never when unset.
         keep_for: Option<Duration> = Unset("90d"), min "1h";
