@@ -109,10 +109,9 @@ impl Pool {
     }
 
     /// Returns a warm worker, or waits for one in a queue: keys take turns, and among the callers of one the first to come is the
-    /// first served. Where a preset has exactly
-    /// these settings and extensions its workers come first: they have them already. Any other worker is given as it is. Its
-    /// browser trusts the authorities of the daemon, of that preset and these; where nobody waits for those, one starts for this
-    /// caller.
+    /// first served. Where a preset has exactly these settings and extensions its workers come first: they have them already. Any
+    /// other worker is given as it is. Its browser trusts the authorities of the daemon, of that preset and these; where nobody
+    /// waits for those, one starts for this caller.
     ///
     /// Dropping the future leaves the queue.
     /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
