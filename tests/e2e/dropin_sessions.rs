@@ -115,7 +115,7 @@ async fn a_target_is_found_without_its_session(stage: Stage) -> Result<()> {
     // Clients that were given the websocket alone ask at its host what it leads to.
     let version = api.without_key().get(&format!("/json/version?token={own}")).await?.ok()?;
     ensure!(version["webSocketDebuggerUrl"] == session.websocket_url()?, "{version}");
-    ensure!(version["Browser"].as_str().is_some_and(|name| name.starts_with("HeadlessChrome/")), "{version}");
+    ensure!(version["Browser"].as_str().is_some_and(|name| name.starts_with("Chrome/")), "{version}");
     let listed = api.without_key().get(&format!("/json/list?token={own}")).await?.ok()?;
     ensure!(listed[0]["id"] == target.as_str(), "{listed}");
     for path in ["/json/version", "/json/list"] {

@@ -126,7 +126,10 @@ async fn another_kind_of_worker_comes_in_turn(_: Stage) -> Result<()> {
     let daemon = Daemon::start(settings).await?;
     let modest = daemon.api().with_key(crate::keys::create(&daemon, "modest").await?);
     let held = hold(&daemon).await?;
-    let greedy = [ask(&daemon), ask(&daemon)];
+    // One after the other, since they are served in the order in which they came.
+    let first = ask(&daemon);
+    waiting(&daemon, 1).await?;
+    let greedy = [first, ask(&daemon)];
     waiting(&daemon, 2).await?;
     let theirs = modest.clone();
     let other = tokio::spawn(async move { theirs.post("/sessions/create", &json!({"headless": false})).await });

@@ -21,7 +21,7 @@ use crate::program::{Program, ReadySign};
 use crate::worker::Worker;
 
 use super::profile;
-use super::switches::{AUTOMATION_BAR, BARS, DEBUGGING_PORT};
+use super::switches::DEBUGGING_PORT;
 use super::targets::Targets;
 
 /// The program itself; the wrapper script beside it would add switches of its own.
@@ -237,16 +237,6 @@ impl Browser {
         self.cdp.call(None, "Browser.setWindowBounds", params).await.map(drop)
     }
 
-    /// The height of the bars that its windows have. A client may have had its driver leave out the switch that brings the one about
-    /// automation; only a browser that has the switch tells its command line.
-    pub(super) async fn bars(&self) -> Result<u32, CdpError> {
-        match self.cdp.call(None, "Browser.getBrowserCommandLine", json!({})).await {
-            Ok(_) => Ok(BARS + AUTOMATION_BAR),
-            Err(CdpError::Refused(_)) => Ok(BARS),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Makes an extra connection of the agent's anew each time it ends, until the browser ends. With one that ends its sessions leave
     /// their tabs, and take along what others have set there.
     pub(super) async fn keep_connected<F>(&self, mut connection: Cdp, connect: impl Fn() -> F)
@@ -311,23 +301,6 @@ mod tests {
     use super::super::fake::{FakeBrowser, connection};
     use super::*;
     use crate::process::{Exit, Processes};
-
-    #[tokio::test]
-    async fn a_browser_has_the_bar_about_automation_unless_its_client_left_it_out() {
-        let home = tempfile::tempdir().unwrap();
-        let (browser, mut fake) = FakeBrowser::started(&Worker::of_tests(home.path())).await;
-        for (answer, bars) in [
-            (json!({"result": {"arguments": ["chromium", "--enable-automation"]}}), BARS + AUTOMATION_BAR),
-            (json!({"error": {"code": -32000, "message": "--enable-automation not set."}}), BARS),
-        ] {
-            let (told, ()) = tokio::join!(browser.bars(), async {
-                let mut reply = answer;
-                reply["id"] = fake.hear("Browser.getBrowserCommandLine").await["id"].clone();
-                fake.say(&reply).await;
-            });
-            assert_eq!(told.unwrap(), bars);
-        }
-    }
 
     #[tokio::test]
     async fn tabs_have_their_settings_again_after_a_connection_was_lost() {

@@ -123,9 +123,9 @@ impl Chromium {
         if let (Some(size), Some(page)) = (window, browser.first_page().await.map_err(gone)?) {
             browser.size_window(&page, size).await.map_err(gone)?;
         }
-        let bars = browser.bars().await.map_err(gone)?;
         self.install(browser).await?;
-        self.hide_bars(bars).await
+        // Where a driver starts it, it has no bar about automation; the browser before may have had one.
+        self.hide_bars(switches::BARS).await
     }
 
     /// Starts a browser like the warm one again, so that the client can try once more.
