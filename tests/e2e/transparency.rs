@@ -296,7 +296,7 @@ async fn fills_its_screen(driver: &Driver, what: &str, size: [u32; 2]) -> Result
 
 async fn a_kiosk_shows_pages_alone(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
-    // Options that need a browser of the driver's own, with the bar about automation and without it.
+    // Options that need a browser of the driver's own, with the switch about automation and without it.
     let [automated, plain] = [json!([]), json!(["enable-automation"])]
         .map(|excluded| json!({"goog:chromeOptions": {"args": ["--lang=de"], "excludeSwitches": excluded}}));
     for (engine, always) in [

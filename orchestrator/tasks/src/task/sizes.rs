@@ -110,7 +110,7 @@ impl KeySizes {
         self.open_bytes.saturating_add(self.ended_bytes)
     }
 
-    /// Gives a task another size, which is counted among those that it belongs to.
+    /// Changes the size of a task, and with it the sums in which it counts.
     fn change(&mut self, task: TaskId, change: impl FnOnce(u64) -> u64) {
         if let Some(bytes) = self.ended.get_mut(&task) {
             let new = change(*bytes);
