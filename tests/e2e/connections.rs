@@ -56,7 +56,7 @@ async fn connections_of_one_address_are_limited(_: Stage) -> Result<()> {
     let settings = Settings::on_demand()
         .set("SERVER_MAX_CONNECTIONS_PER_ADDRESS", "5")
         .set("SERVER_TRUSTED_PROXIES", "127.0.0.9")
-        .set("SERVER_HEADER_TIMEOUT", "5m");
+        .set("SERVER_KEEP_ALIVE_TIMEOUT", "5m");
     let daemon = Daemon::start(settings).await?;
     let mut held = Vec::new();
     for _ in 0..5 {

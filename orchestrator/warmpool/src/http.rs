@@ -50,6 +50,7 @@ mod graphql;
 mod grid;
 mod guard;
 mod headers;
+mod heads;
 mod health;
 mod hosted;
 mod inspect;

@@ -12,7 +12,7 @@ use axum::extract::Request;
 use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::addresses::{Addresses, ConnectionPermit};
+use super::heads::{AnswerBody, HeadGuard, HeadLimits};
 use super::peer::Peer;
 use super::reply;
 use super::request_target::{WithPath, single_slash};
@@ -196,8 +197,13 @@ async fn http(
     answers: Answers,
     config: &Config,
 ) {
+    let limits = HeadLimits { head: config.server.header_timeout, idle: config.server.keep_alive_timeout };
+    let stream = HeadGuard::new(stream, limits);
+    let awaits_head = stream.awaits_head();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (router, answers, flow) = (router.clone(), answers.clone(), Arc::clone(&flow));
+        awaits_head.end();
+        let (router, answers, flow, awaits_head) =
+            (router.clone(), answers.clone(), Arc::clone(&flow), awaits_head.clone());
         async move {
             flow.caught_up().await;
             let mut request: Request = request.map(axum::body::Body::new);
@@ -206,15 +212,16 @@ async fn http(
             // A router's error is Infallible.
             let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
             answers.count(response.status());
-            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            if switches {
                 flow.hand_over();
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| AnswerBody::new(body, (!switches).then_some(awaits_head))))
         }
     });
     let result = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(config.server.header_timeout)
+        // `HeadGuard` has both limits.
+        .header_read_timeout(None)
         .max_buf_size(config.server.max_header_bytes.as_usize())
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(WithPath::new(stream)), service)
@@ -306,6 +313,32 @@ mod tests {
         drop(socket);
         let answer = timeout(Duration::from_secs(30), waiting).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_outlasts_the_time_of_a_head() {
+        let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
+        let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
+        let (mut client, stream) = tokio::io::duplex(1 << 10);
+        let peer = Peer { address: ([127, 0, 0, 1], 1).into(), secure: false };
+        let router = Router::new().route("/plain", get(async || "plain"));
+        let limits = (config.server.header_timeout, config.server.keep_alive_timeout);
+        let server = tokio::spawn(async move {
+            http(stream, Arc::default(), peer, router, Answers::new(), &config).await;
+        });
+        for _ in 0..3 {
+            client.write_all(PLAIN.replace("Connection: close\r\n", "").as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"plain") {
+                answer.push(client.read_u8().await.unwrap());
+            }
+            tokio::time::sleep(limits.1.mul_f64(0.9)).await;
+        }
+        // The next head begins in time, but never ends.
+        let begun = tokio::time::Instant::now();
+        client.write_all(b"GET ").await.unwrap();
+        server.await.unwrap();
+        assert_eq!(begun.elapsed(), limits.0);
     }
 
     #[test]
