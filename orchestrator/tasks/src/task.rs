@@ -50,6 +50,7 @@ mod spec;
 mod storage;
 mod submit;
 mod table;
+mod task_session;
 mod tasks;
 #[cfg(test)]
 mod tests;

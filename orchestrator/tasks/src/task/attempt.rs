@@ -11,6 +11,7 @@ use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, other_error, task_error};
 use super::record_room::RecordRoom;
 use super::spec::TaskSpec;
+use super::task_session::TaskSession;
 use super::tasks::Tasks;
 use super::turns::Place;
 use super::workers::{NoSession, is_shortage};
@@ -108,15 +109,17 @@ impl Tasks {
             return Ok(Attempt::StoreUnavailable(shortage));
         }
         let session = async { Ok(self.session(task, place, item.spec, item.state).await) };
-        let session = match tokio::try_join!(session, begun) {
-            Ok((Ok(session), ())) => session,
+        let mut own = match tokio::try_join!(session, begun) {
+            Ok((Ok(own), ())) => own,
             Ok((Err(attempt), ())) => return Ok(attempt),
             Err(error) if error.is_passing() => return Ok(Attempt::StoreUnavailable(error)),
             Err(error) => return Err(error),
         };
+        let session = Arc::clone(own.session());
         let played = self.play(task, item, &session, &self.inner.workers.browser(&session)).await;
-        let ending = if played.outcome.failure.is_none() { Ending::TaskSucceeded } else { Ending::TaskFailed };
-        session.end(ending);
+        own.note(played.outcome.failure.is_none());
+        // The results may have to wait for room on the disk, and the worker must not wait with them.
+        drop(own);
         self.conclude(task, item, &session, played).await
     }
 
@@ -177,9 +180,9 @@ impl Tasks {
         place: &mut Place,
         spec: &TaskSpec,
         state: Option<&GivenState>,
-    ) -> Result<Arc<Session>, Attempt> {
+    ) -> Result<TaskSession, Attempt> {
         let error = match self.inner.workers.session(task, place, spec, state).await {
-            Ok(session) => return Ok(session),
+            Ok(own) => return Ok(own),
             Err(NoSession::ForNow(error)) => return Err(Attempt::NoSession(error)),
             Err(NoSession::Never(error)) => error,
         };

@@ -10,6 +10,7 @@ use super::active::ActiveTask;
 use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::record::other_error;
 use super::spec::TaskSpec;
+use super::task_session::TaskSession;
 use super::tasks::Tasks;
 use super::turns::Place;
 use crate::Error;
@@ -17,7 +18,6 @@ use crate::player::Browser;
 use crate::script::FailureCode;
 use warmpool_core::drain::Phase;
 use warmpool_sessions::session::GivenState;
-use warmpool_sessions::session::{Ending, Session};
 
 /// While a runner pauses: between two looks whether others need its worker.
 const LOOK: Duration = Duration::from_millis(50);
@@ -31,19 +31,12 @@ pub(super) struct Runner<'a> {
     place: Place,
 }
 
-/// The session of a runner. Ends when dropped.
+/// The session of a runner, and how long it has served it.
 struct RunnerSession {
-    session: Arc<Session>,
+    own: TaskSession,
     browser: Browser,
     since: Instant,
     items: usize,
-    failed: bool,
-}
-
-impl Drop for RunnerSession {
-    fn drop(&mut self) {
-        self.session.end(if self.failed { Ending::TaskFailed } else { Ending::TaskSucceeded });
-    }
 }
 
 impl<'a> Runner<'a> {
@@ -90,11 +83,11 @@ impl<'a> Runner<'a> {
             Ok(held) => held,
             Err(attempt) => return Ok(attempt),
         };
-        let played = self.tasks.play(self.task, item, &held.session, &held.browser).await;
+        let played = self.tasks.play(self.task, item, held.own.session(), &held.browser).await;
         let failure = played.outcome.failure.as_ref().map(|failure| failure.code);
         held.items += 1;
-        held.failed |= failure.is_some();
-        let session = Arc::clone(&held.session);
+        held.own.note(failure.is_none());
+        let session = Arc::clone(held.own.session());
         // The results may have to wait for room on the disk, and the worker must not wait with them.
         let will_wait = self.tasks.inner.storage.shortage().is_some();
         if !will_wait && failure.is_none_or(leaves_a_sound_browser) && held.browser.has_context().await {
@@ -145,9 +138,9 @@ impl<'a> Runner<'a> {
     }
 
     async fn new_session(&mut self, state: Option<&GivenState>) -> Result<RunnerSession, Attempt> {
-        let session = self.tasks.session(self.task, &mut self.place, self.spec, state).await?;
-        let browser = self.tasks.inner.workers.browser(&session);
-        Ok(RunnerSession { session, browser, since: Instant::now(), items: 0, failed: false })
+        let own = self.tasks.session(self.task, &mut self.place, self.spec, state).await?;
+        let browser = self.tasks.inner.workers.browser(own.session());
+        Ok(RunnerSession { own, browser, since: Instant::now(), items: 0 })
     }
 
     /// Gives up session and turn, to wait for something other than a worker.
@@ -160,9 +153,9 @@ impl<'a> Runner<'a> {
     /// Gives the worker up if it can serve no other item, or if others need it more.
     fn yield_to_others(&mut self) {
         let keeps = self.held.as_ref().is_some_and(|held| {
-            held.session.ending().is_none()
+            held.own.session().ending().is_none()
                 && held.items < self.spec.per_session(&self.tasks.inner.config)
-                && held.session.time_left() >= self.spec.life()
+                && held.own.session().time_left() >= self.spec.life()
                 && !self.tasks.inner.workers.are_wanted(self.task, &self.place, held.since)
         });
         if !keeps {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::active::ActiveTask;
 use super::spec::TaskSpec;
+use super::task_session::TaskSession;
 use super::turns::{KeyLimits, Place, Turns};
 use crate::Error;
 use crate::player::Browser;
@@ -128,7 +129,7 @@ impl Workers {
         place: &mut Place,
         spec: &TaskSpec,
         state: Option<&GivenState>,
-    ) -> Result<Arc<Session>, NoSession> {
+    ) -> Result<TaskSession, NoSession> {
         let options = Options { state: state.cloned(), ..spec.session(task.id, &self.config) };
         loop {
             let begun = Instant::now();
@@ -147,7 +148,7 @@ impl Workers {
                 Some(Ok(created)) => {
                     let session = created.confirm().map_err(|error| NoSession::Never(error.into()))?;
                     place.got_session();
-                    return Ok(session);
+                    return Ok(TaskSession::new(session));
                 }
                 Some(Err(error)) => error,
             };
