@@ -5,6 +5,7 @@
 pub mod fuzzing;
 
 use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
@@ -66,6 +67,23 @@ pub(super) struct PictureLimits {
 /// Reads a picture's format and size from its header, which costs next to nothing.
 /// Errors: [`PictureError`].
 pub(super) fn inspect(bytes: &[u8], limits: PictureLimits) -> Result<(), PictureError> {
+    contained(|| read_header(bytes, limits))
+}
+
+/// Decodes a picture, makes it no larger than a viewer needs, turns it upright, and re-encodes it as JPEG: without any of
+/// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
+/// Errors: [`PictureError`].
+pub(super) fn normalise(bytes: &[u8], limits: PictureLimits) -> Result<Bytes, PictureError> {
+    contained(|| rewrite(bytes, limits))
+}
+
+/// Does a decoder's work, whose panic says no more than that the picture is damaged. zune-jpeg 0.5.15 panics at some
+/// pictures in passes whose second colour has more samples than the first.
+fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PictureError::Damaged))
+}
+
+fn read_header(bytes: &[u8], limits: PictureLimits) -> Result<(), PictureError> {
     let (decoder, format) = decoder(bytes, limits)?;
     let (width, height) = decoder.dimensions();
     if width == 0 || height == 0 {
@@ -88,11 +106,8 @@ pub(super) fn inspect(bytes: &[u8], limits: PictureLimits) -> Result<(), Picture
     Ok(())
 }
 
-/// Decodes a picture, makes it no larger than a viewer needs, turns it upright, and re-encodes it as JPEG: without any of
-/// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
-/// Errors: [`PictureError`].
-pub(super) fn normalise(bytes: &[u8], limits: PictureLimits) -> Result<Bytes, PictureError> {
-    inspect(bytes, limits)?;
+fn rewrite(bytes: &[u8], limits: PictureLimits) -> Result<Bytes, PictureError> {
+    read_header(bytes, limits)?;
     let (mut decoder, _) = decoder(bytes, limits)?;
     let orientation = decoder.orientation().map_err(|_| PictureError::Damaged)?;
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|_| PictureError::Damaged)?;
@@ -252,6 +267,12 @@ mod tests {
         assert!(matches!(inspect(&jpeg, memory(89_999)), Err(PictureError::TooHeavy { memory: 90_000, .. })));
         let webp = picture(100, 100, ImageFormat::WebP);
         assert!(matches!(inspect(&webp, memory(79_999)), Err(PictureError::TooHeavy { memory: 80_000, .. })));
+    }
+
+    #[test]
+    fn a_decoder_that_panics_had_a_damaged_picture() {
+        assert_eq!(contained(|| Ok(7)), Ok(7));
+        assert_eq!(contained::<()>(|| panic!("as planned")), Err(PictureError::Damaged));
     }
 
     proptest::proptest! {
