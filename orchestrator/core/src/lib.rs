@@ -7,6 +7,8 @@
 //! | `address`  | hosts in one form, which addresses are public, and segments of URLs |
 //! | `blocking` | work that would hold up an async thread: of files, and of long texts |
 //! | `browser`  | engines, modes, presets, and the kinds of workers that the pool counts |
+//! | `buffer`   | how large the buffer of a connection is |
+//! | `changes`  | word of changes, to those who follow all keys or one |
 //! | `cipher`   | encryption with one key |
 //! | `clock`    | Unix time, and deadlines that outlive the process |
 //! | `drain`    | the phases of the daemon's life, and the tasks that it waits for |
@@ -39,6 +41,8 @@ pub mod accept;
 pub mod address;
 pub mod blocking;
 pub mod browser;
+pub mod buffer;
+pub mod changes;
 pub mod cipher;
 pub mod clock;
 pub mod drain;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
+use warmpool_core::buffer::BufferFit;
 use warmpool_protocol::ClientMessage;
 
 use super::frames::{Frames, Lookahead, Text};
@@ -16,8 +17,6 @@ use crate::session::Gate;
 const MIN_BUFFER: usize = 4 << 10;
 /// The buffer of a socket under load.
 const MAX_BUFFER: usize = 256 << 10;
-/// A buffer shrinks after this many reads that filled less than a quarter of it.
-const SHRINK_AFTER: u32 = 64;
 
 /// Why a pump stopped.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ pub(super) struct Pump<R, W> {
     /// Present while what was read last, behind `forward`, waits to be looked at.
     waiting: Option<Lookahead>,
     last_read: usize,
-    small_reads: u32,
+    buffer_fit: BufferFit,
     violation: Option<(u16, &'static str)>,
     needs_flush: bool,
 }
@@ -87,7 +86,7 @@ where
             held: None,
             waiting: None,
             last_read: 0,
-            small_reads: 0,
+            buffer_fit: BufferFit::between(MIN_BUFFER, MAX_BUFFER),
             violation: None,
             needs_flush: false,
         };
@@ -302,25 +301,11 @@ where
 
     /// Fits the buffer to the traffic, by what the last read brought.
     fn fit(&mut self) {
-        let size = self.buffer.len();
-        if self.last_read * 4 < size {
-            self.small_reads += 1;
-        } else {
-            self.small_reads = 0;
-        }
         let needed = match self.held {
             Some(Held::Until(size)) => self.forward + size,
             _ => self.filled + 1,
         };
-        if needed > size {
-            self.buffer.resize(needed.next_power_of_two(), 0);
-        } else if self.last_read * 2 > size && size < MAX_BUFFER {
-            self.buffer.resize(size * 2, 0);
-        } else if self.small_reads >= SHRINK_AFTER && size > MIN_BUFFER && needed * 2 <= size {
-            self.small_reads = 0;
-            self.buffer.truncate((size / 2).max(MIN_BUFFER));
-            self.buffer.shrink_to_fit();
-        }
+        self.buffer_fit.follow(&mut self.buffer, self.last_read, needed);
     }
 }
 

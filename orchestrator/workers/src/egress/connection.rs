@@ -19,6 +19,7 @@ use super::traffic::Traffic;
 use super::upstreams::Upstream;
 use super::{NoConnection, Route, Shared, refusal};
 use crate::worker::AgentStream;
+use warmpool_core::buffer::BufferFit;
 use warmpool_dial::DialError;
 
 /// Time for the browser's SOCKS request.
@@ -31,6 +32,10 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes buffered at most in each direction.
 const UP_BUFFER: usize = 32 << 10;
 const DOWN_BUFFER: usize = 128 << 10;
+/// The buffer of a quiet direction, small because browsers keep dozens of connections each for minutes after their last use.
+const LEAST_BUFFER: usize = 4 << 10;
+/// The time without a byte after which a direction counts as quiet.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +101,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
             }
             shared.outcomes.answered_instead(&host, port, why.clone());
             if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
-                refusal::show(&mut tunnel, &shown, port, refused.problem(), || shared.outcomes.show(why)).await;
+                refusal::show(&mut tunnel, &shown, port, refused, || shared.outcomes.show(why)).await;
             }
         }
         Err(error) => {
@@ -227,31 +232,44 @@ async fn carry_halves(
     }
 }
 
+/// Copies one direction, with a buffer of `most` bytes at most.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     count: impl Fn(u64),
     direction: &'static str,
-    size: usize,
+    most: usize,
 ) -> io::Result<()> {
     let total = metrics::counter!("warmpool_egress_bytes_total", "direction" => direction);
-    let mut buffer = vec![0; size];
+    let (mut buffer, mut fit) = (vec![0; LEAST_BUFFER], BufferFit::between(LEAST_BUFFER, most));
     loop {
-        let read = from.read(&mut buffer).await?;
+        let soon = if buffer.len() > LEAST_BUFFER { timeout(QUIET, from.read(&mut buffer)).await.ok() } else { None };
+        let read = match soon {
+            Some(read) => read?,
+            None => {
+                fit.rest(&mut buffer);
+                from.read(&mut buffer).await?
+            }
+        };
         if read == 0 {
             return to.shutdown().await;
         }
         count(read as u64);
         total.increment(read as u64);
         to.write_all(&buffer[..read]).await?;
+        fit.follow(&mut buffer, read, 0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Poll};
+
     use super::*;
     use parking_lot::RwLock;
-    use tokio::io::{DuplexStream, duplex, split};
+    use tokio::io::{DuplexStream, ReadBuf, duplex, sink, split};
     use tokio::net::TcpListener;
     use tokio::sync::Semaphore;
     use tokio::time::sleep;
@@ -308,6 +326,39 @@ mod tests {
         assert_eq!(browser.read_u8().await.unwrap(), b'x');
         drop((browser, site));
         carrying.await.unwrap();
+    }
+
+    /// A site, and how much room whoever reads from it has.
+    struct Measured(DuplexStream, Arc<AtomicUsize>);
+
+    impl AsyncRead for Measured {
+        fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            self.1.store(buf.remaining(), Ordering::Relaxed);
+            Pin::new(&mut self.0).poll_read(cx, buf)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_buffer_is_as_large_as_its_traffic_wants() {
+        let (mut site, ours) = duplex(DOWN_BUFFER);
+        let room = Arc::new(AtomicUsize::new(0));
+        let measured = Measured(ours, Arc::clone(&room));
+        let pumping = tokio::spawn(async move { pump(measured, sink(), |_| {}, "in", DOWN_BUFFER).await });
+        let settled = async || {
+            sleep(Duration::from_millis(1)).await;
+            room.load(Ordering::Relaxed)
+        };
+        assert_eq!(settled().await, LEAST_BUFFER, "nothing has come yet");
+        for _ in 0..2 {
+            site.write_all(&vec![b'x'; 2 * DOWN_BUFFER]).await.unwrap();
+            assert_eq!(settled().await, DOWN_BUFFER, "a burst");
+            sleep(QUIET).await;
+            assert_eq!(settled().await, LEAST_BUFFER, "nothing more comes");
+            site.write_all(b"x").await.unwrap();
+            assert_eq!(settled().await, LEAST_BUFFER, "a byte needs no more");
+        }
+        drop(site);
+        pumping.await.unwrap().unwrap();
     }
 
     #[test]
