@@ -39,7 +39,7 @@ pub(crate) trait ClientListener: Send {
 /// `GET /attach/…`: a client attaches to this endpoint.
 pub(crate) fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<Body>, ApiError> {
     switch(request, ATTACH_PROTOCOL, async move |daemon| {
-        if let Ok((daemon, _)) = bare::<Connection>(daemon) {
+        if let Ok((daemon, _)) = bare(daemon) {
             let _ = serve(daemon, to).await;
         }
     })

@@ -114,7 +114,7 @@ impl Egress {
     pub(crate) fn open(self: &Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
         let egress = Arc::clone(self);
         switch(request, EGRESS_PROTOCOL, async move |daemon| {
-            if let Ok((tunnel, _)) = bare::<Connection>(daemon) {
+            if let Ok((tunnel, _)) = bare(daemon) {
                 egress.add_tunnel(tunnel);
             }
         })

@@ -32,7 +32,7 @@ const DOWN_BUFFER: usize = 128 << 10;
 pub(crate) async fn open(request: Request<Incoming>, port: LocalPort) -> Result<Response<Body>, ApiError> {
     let program = port.connect().await.map_err(|error| ApiError::upstream(format!("no answer: {error}")))?;
     switch(request, PORT_PROTOCOL, async move |daemon| {
-        let Ok((daemon, _)) = bare::<Connection>(daemon) else { return };
+        let Ok((daemon, _)) = bare(daemon) else { return };
         if let Err(error) = give(daemon, program).await {
             tracing::debug!(%error, "a connection was not handed over");
         }

@@ -10,10 +10,11 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use serde_json::json;
 use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::FolderQuery;
+use warmpool_protocol::heads::{AnswerBody, AwaitsHead, HeadGuard, HeadLimits};
 use warmpool_protocol::{BUILT_IN_LIST, CLAIM_LIMIT, CLIPBOARD_LIMIT, DriverPort, Rename, StorageQuery, Window};
 
 use crate::ads::AdRules;
@@ -38,8 +39,9 @@ use crate::tunnel;
 
 /// Longest id of a driver's session; they are 32 to 36 characters long.
 const MAX_SESSION_ID: usize = 64;
-/// Time a client has for sending the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The daemon keeps an idle connection, so that a launch finds one however long its worker has waited. The kernel ends it where the
+/// daemon vanishes, and [`answer`] that of anybody else.
+const HEAD_LIMITS: HeadLimits = HeadLimits { head: Duration::from_secs(30), idle: None };
 /// How long the events sent to a daemon may stay unacknowledged. A daemon that hears nothing for as long gives its worker up, too.
 const EVENTS_LIMIT: Duration = Duration::from_secs(15);
 /// Pause after a failure to accept, which means that descriptors ran out.
@@ -55,10 +57,15 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
         let agent = Arc::clone(&agent);
         tokio::spawn(async move {
             let socket = Socket::of(&stream);
-            let service = service_fn(|request| answer(&agent, &socket, request));
+            let stream = HeadGuard::new(stream, HEAD_LIMITS);
+            let awaits_head = stream.awaits_head();
+            let service = service_fn(|request| {
+                awaits_head.end();
+                answer(&agent, &socket, awaits_head.clone(), request)
+            });
             let _ = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
+                // `HeadGuard` has the limit.
+                .header_read_timeout(None)
                 .preserve_header_case(true)
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades()
@@ -67,11 +74,23 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
     }
 }
 
-async fn answer(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    Ok(route(agent, socket, request).await.unwrap_or_else(|error| {
+async fn answer(
+    agent: &Arc<Agent>,
+    socket: &Socket,
+    awaits_head: AwaitsHead,
+    request: Request<Incoming>,
+) -> Result<Response<AnswerBody<Body>>, Infallible> {
+    let authorization = request.headers().get(AUTHORIZATION).cloned();
+    let mut response = route(agent, socket, request).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "refused");
         failure(&error)
-    }))
+    });
+    if agent.open(authorization.as_ref().map(HeaderValue::as_bytes)).is_err() {
+        // Only whoever knows the secret may stay.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    Ok(response.map(|body| AnswerBody::new(body, (!switches).then_some(awaits_head))))
 }
 
 async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
@@ -279,7 +298,31 @@ fn events(body: Body) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::egress::Egress;
+    use crate::process::Processes;
+
+    #[tokio::test]
+    async fn who_does_not_know_the_secret_gets_one_answer() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let agent = Arc::new(Agent::new(Processes::default(), Arc::new(Egress::new())));
+        let serving = tokio::spawn(serve(Listener::Tcp(listener), agent));
+        for (request, status) in [("GET /health", 401), ("POST /claim", 400)] {
+            let mut stranger = TcpStream::connect(address).await.unwrap();
+            let head = format!("{request} HTTP/1.1\r\nHost: agent\r\nContent-Length: 0\r\n\r\n");
+            stranger.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            tokio::time::timeout(HEAD_LIMITS.head / 2, stranger.read_to_string(&mut answer)).await.unwrap().unwrap();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
+        serving.abort();
+    }
 
     #[tokio::test]
     async fn work_whose_caller_has_left_comes_to_its_end() {

@@ -10,6 +10,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy_bidirectional_with_sizes};
 use tokio::net::UnixStream;
+use warmpool_protocol::heads::HeadGuard;
 
 use crate::body::{Body, empty};
 use crate::display::RFB_SOCKET;
@@ -55,7 +56,7 @@ pub(crate) async fn screen(request: Request<Incoming>) -> Result<Response<Body>,
     let mut display =
         UnixStream::connect(RFB_SOCKET).await.map_err(|_| ApiError::not_found("this worker has no display"))?;
     switch(request, RFB, async move |viewer| {
-        let Ok((mut viewer, sent)) = bare::<Connection>(viewer) else { return };
+        let Ok((mut viewer, sent)) = bare(viewer) else { return };
         if display.write_all(&sent).await.is_ok() {
             let _ = copy_bidirectional_with_sizes(&mut viewer, &mut display, UP_BUFFER, SCREEN_BUFFER).await;
         }
@@ -75,10 +76,7 @@ fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
 }
 
 /// The socket itself and the bytes already read from it.
-pub(crate) fn bare<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
-where
-    TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-{
-    let parts = upgraded.downcast::<TokioIo<S>>()?;
-    Ok((parts.io.into_inner(), parts.read_buf))
+pub(crate) fn bare(upgraded: Upgraded) -> Result<(Connection, Bytes), Upgraded> {
+    let parts = upgraded.downcast::<TokioIo<HeadGuard<Connection>>>()?;
+    Ok((parts.io.into_inner().into_inner(), parts.read_buf))
 }

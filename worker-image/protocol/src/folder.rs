@@ -48,12 +48,6 @@ pub enum FolderEngine {
 }
 
 impl FolderEngine {
-    /// The engine of that name, if its folder can be packed.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Chromium, Self::Firefox, Self::Webkit].into_iter().find(|engine| engine.as_str() == name)
-    }
-
     /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

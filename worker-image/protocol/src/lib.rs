@@ -17,6 +17,7 @@
 //! | `unicode` | JSON of browsers whose strings may not be Unicode |
 //! | `playwright` | Playwright's own server beside the browser |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
+//! | [`heads`] | how long both wait for the requests of their connections |
 //! | [`extension`] | what a browser extension may be, and how its archive is read |
 //! | [`folder`] | a browser's own profile folder, packed, and what may be in it |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
@@ -42,6 +43,7 @@ pub mod fuzzing {
     pub use crate::storage::fuzzing as storage;
     pub use crate::switches::fuzzing as switches;
 }
+pub mod heads;
 mod log;
 mod overlong;
 mod pages;

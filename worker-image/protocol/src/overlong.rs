@@ -412,7 +412,9 @@ mod tests {
             let sent = json!(strings).to_string();
             prop_assume!(sent.len() > LONGEST);
             let read = message(&frame(FINAL | TEXT, sent.as_bytes()), part);
-            for (read, was) in read.as_array().unwrap().iter().zip(&strings) {
+            let read = read.as_array().unwrap();
+            prop_assert_eq!(read.len(), strings.len());
+            for (read, was) in read.iter().zip(&strings) {
                 let read = read.as_str().unwrap();
                 prop_assert!(was.starts_with(read));
                 prop_assert!(read.len() == was.len() || json!(read).to_string().len() >= KEPT);

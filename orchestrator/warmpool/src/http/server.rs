@@ -21,7 +21,6 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::addresses::{Addresses, ConnectionPermit};
-use super::heads::{AnswerBody, HeadGuard, HeadLimits};
 use super::peer::Peer;
 use super::reply;
 use super::request_target::{WithPath, single_slash};
@@ -33,6 +32,7 @@ use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::tcp::TcpTimeouts;
 use warmpool_core::tls::Tls;
+use warmpool_protocol::heads::{AnswerBody, HeadGuard, HeadLimits};
 
 /// The most headers a request may have.
 const MAX_HEADERS: usize = 128;
@@ -197,7 +197,7 @@ async fn http(
     answers: Answers,
     config: &Config,
 ) {
-    let limits = HeadLimits { head: config.server.header_timeout, idle: config.server.keep_alive_timeout };
+    let limits = HeadLimits { head: config.server.header_timeout, idle: Some(config.server.keep_alive_timeout) };
     let stream = HeadGuard::new(stream, limits);
     let awaits_head = stream.awaits_head();
     let service = service_fn(move |request: hyper::Request<Incoming>| {

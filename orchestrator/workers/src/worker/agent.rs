@@ -14,7 +14,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +47,10 @@ const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for reading or writing what a browser keeps for sites, each of hundreds of which it may have to visit, and for a launch with
 /// a profile folder, which starts another browser, or with extensions.
 const STORAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Idle connections that are kept: a launch takes one, and the agent ends none that a burst of calls leaves.
+const MAX_IDLE: usize = 1;
+/// How long one is kept that may lead to another host: only a new connection tells within seconds that the host has vanished.
+const TCP_IDLE: Duration = Duration::from_secs(30);
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
 const AUTHORITY: &str = "agent";
 /// The maximum length of a JSON answer, in bytes.
@@ -89,9 +93,14 @@ impl std::fmt::Debug for Agent {
 impl Agent {
     /// An agent that answers to `secret` (hex) on `address`.
     pub fn new(address: AgentAddress, secret: &Secret) -> Self {
+        let idle = matches!(address, AgentAddress::Tcp(_)).then_some(TCP_IDLE);
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
-        let client = Client::builder(TokioExecutor::new()).build(Connector(address.clone()));
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(idle)
+            .pool_max_idle_per_host(MAX_IDLE)
+            .build(Connector(address.clone()));
         let mut secret = HeaderValue::try_from(secret.authorization()).unwrap_or(HeaderValue::from_static("Bearer"));
         secret.set_sensitive(true);
         Self { address, secret, client }

@@ -1,5 +1,6 @@
 //! Follows one worker from its first event to its loss.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use warmpool_protocol::{Snapshot, WorkerEvent, WorkerState};
 
 use super::lines::Lines;
-use super::{Health, LossReason, Reports, Worker};
+use super::{AgentError, Health, LossReason, Reports, Worker};
 use warmpool_runtime::{ContainerState, Runtime};
 
 /// The agent beats every 5 s; three missed beats mean that it hangs.
@@ -44,14 +45,12 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime, is_away: 
     // answers again. A Swarm's workers outlive their manager.
     let mut engine_went = false;
     loop {
-        match worker.agent.events().await {
-            Ok(events) => {
+        match attend(worker, reports).await {
+            Ok(StreamOutcome::Lost(loss)) => return loss,
+            Ok(StreamOutcome::Silence) => return explain_silence(worker, runtime).await,
+            Ok(StreamOutcome::Cut) => {
                 unreachable_since = None;
-                match listen(events, reports).await {
-                    StreamOutcome::Lost(loss) => return loss,
-                    StreamOutcome::Silence => return explain_silence(worker, runtime).await,
-                    StreamOutcome::Cut => engine_went = is_away() && runtime.notices_within().is_zero(),
-                }
+                engine_went = is_away() && runtime.notices_within().is_zero();
             }
             Err(error) => tracing::trace!(worker = %worker.id, %error, "no event stream"),
         }
@@ -129,6 +128,18 @@ enum StreamOutcome {
     Cut,
 }
 
+/// Opens a stream of events and reads it to its end. Meanwhile one small call leaves an idle connection behind, in place of the one that
+/// the stream took: a launch on this host finds it, however long the worker has waited. Whether another host is there only a new one tells
+/// within seconds.
+async fn attend(worker: &Worker, reports: &Reports) -> Result<StreamOutcome, AgentError> {
+    let events = worker.agent.events().await?;
+    let mut listening = pin!(listen(events, reports));
+    tokio::select! {
+        outcome = &mut listening => Ok(outcome),
+        _ = worker.agent.health(), if worker.node.is_none() => Ok(listening.await),
+    }
+}
+
 /// Reads events until there are no more of them or the worker is lost.
 async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> StreamOutcome {
     let mut first = true;
@@ -183,14 +194,116 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> StreamOutc
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use bytes::Bytes;
+    use futures_util::{StreamExt as _, stream};
+    use http::{Request, Response};
+    use http_body_util::{BodyExt as _, StreamBody};
+    use hyper::body::{Frame, Incoming};
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, UnixListener};
+    use tokio::sync::Notify;
+    use tokio::task::yield_now;
+
+    use super::super::{Body, full};
     use super::*;
     use warmpool_core::browser::{Engine, Mode, PoolKey};
     use warmpool_core::ids::WorkerId;
-    use warmpool_protocol::Secret;
+    use warmpool_protocol::{Launch, Secret};
     use warmpool_runtime::AgentAddress;
+
+    /// What an agent has met.
+    #[derive(Default)]
+    struct Met {
+        connections: AtomicUsize,
+        health: Notify,
+    }
+
+    /// Answers every call on a connection, and never ends it.
+    async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, met: Arc<Met>) {
+        met.connections.fetch_add(1, Ordering::Relaxed);
+        let service = service_fn(|request| answer(&met, request));
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    }
+
+    async fn answer(met: &Met, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        let (head, body) = request.into_parts();
+        body.collect().await.unwrap();
+        let body = match head.uri.path() {
+            "/events" => {
+                let beat = Frame::data(Bytes::from_static(b"{\"type\":\"beat\"}\n"));
+                StreamBody::new(stream::iter([Ok(beat)]).chain(stream::pending())).boxed_unsync()
+            }
+            "/health" => {
+                met.health.notify_one();
+                full(r#"{"state":"warm"}"#)
+            }
+            _ => full(r#"{"warnings":[]}"#),
+        };
+        Ok(Response::new(body))
+    }
+
+    /// How many connections a launch opens whose worker has waited for a day.
+    async fn opened_by_a_late_launch(address: AgentAddress, met: &Met) -> usize {
+        let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let secret = Secret::new("secret".to_owned());
+        let (worker, reports) = Worker::found(WorkerId::random(), key, address.into(), &secret);
+        // As a claim does, it leaves a connection that the stream of events takes.
+        worker.agent.health().await.unwrap();
+        met.health.notified().await;
+        let settled = async {
+            met.health.notified().await;
+            // The answer is read, and its connection is idle.
+            for _ in 0..100 {
+                yield_now().await;
+            }
+        };
+        let waiting = timeout(Duration::from_secs(10), async {
+            tokio::select! {
+                outcome = attend(&worker, &reports) => panic!("{outcome:?}"),
+                () = settled => {}
+            }
+        });
+        waiting.await.expect("the daemon calls once more");
+        let before = met.connections.load(Ordering::Relaxed);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(86_400)).await;
+        tokio::time::resume();
+        worker.agent.launch(&Launch::default(), None, None, None).await.unwrap();
+        met.connections.load(Ordering::Relaxed) - before
+    }
+
+    #[tokio::test]
+    async fn a_late_launch_needs_no_new_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent.sock");
+        let (listener, met) = (UnixListener::bind(&socket).unwrap(), Arc::new(Met::default()));
+        let seen = Arc::clone(&met);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&seen)));
+            }
+        });
+        assert_eq!(opened_by_a_late_launch(AgentAddress::Unix(socket), &met).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_late_launch_by_tcp_finds_out_by_a_new_connection_whether_its_worker_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, met) = (listener.local_addr().unwrap(), Arc::new(Met::default()));
+        let seen = Arc::clone(&met);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&seen)));
+            }
+        });
+        assert_eq!(opened_by_a_late_launch(AgentAddress::Tcp(address), &met).await, 1);
+    }
 
     /// The daemon's verdict on an agent that writes these lines to a new reader and then hangs up, or stays silent.
     async fn reads(lines: &str, hangs_up: bool) -> (Option<LossReason>, Health) {

@@ -1,6 +1,7 @@
 //! How long a connection waits for a request, and how long the request's head may take once it has begun. hyper has one
-//! limit for both. But an idle connection must outlast a load balancer's patience, or the balancer sends a request into a
-//! connection that is just being closed; a client that sends its head byte by byte, however, only holds a place.
+//! limit for both. But an idle connection of the daemon's clients must outlast a load balancer's patience, or the balancer sends a
+//! request into a connection that is just being closed, and one of the daemon's with an agent is there for the launch, however late
+//! that comes. A client that sends its head byte by byte, however, only holds a place.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,11 +12,11 @@ use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// Whether a connection waits for a request's head: from its start, and again after each answer.
 #[derive(Clone, Debug)]
-pub(super) struct AwaitsHead(Arc<AtomicBool>);
+pub struct AwaitsHead(Arc<AtomicBool>);
 
 impl AwaitsHead {
     fn begin(&self) {
@@ -23,7 +24,7 @@ impl AwaitsHead {
     }
 
     /// A head has come: what follows belongs to the request, or to the protocol that it switches to.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
@@ -33,14 +34,14 @@ impl AwaitsHead {
 }
 
 /// The body of an answer. When it has been sent, the connection waits for the next head.
-pub(super) struct AnswerBody<B> {
+pub struct AnswerBody<B> {
     body: B,
-    /// `None` where the connection has another protocol from now on.
     awaits_head: Option<AwaitsHead>,
 }
 
 impl<B> AnswerBody<B> {
-    pub(super) const fn new(body: B, awaits_head: Option<AwaitsHead>) -> Self {
+    /// The body of an answer on this connection; `None` where the connection has another protocol from now on.
+    pub const fn new(body: B, awaits_head: Option<AwaitsHead>) -> Self {
         Self { body, awaits_head }
     }
 }
@@ -73,22 +74,22 @@ impl<B: Body<Data = Bytes> + Unpin> Body for AnswerBody<B> {
 
 /// How long a connection may wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeadLimits {
+pub struct HeadLimits {
     /// For a head to come whole, counted from its first byte; on a new connection, from the start.
     pub head: Duration,
-    /// For the next head to begin.
-    pub idle: Duration,
+    /// For the next head to begin; `None` for as long as it likes.
+    pub idle: Option<Duration>,
 }
 
 /// What a connection waits for, and until when.
 struct Wait {
     /// The client has sent some of the head.
     begun: bool,
-    timer: Pin<Box<Sleep>>,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// A connection that ends for its reader, as if the client had closed it, when the time for a head is over.
-pub(super) struct HeadGuard<S> {
+pub struct HeadGuard<S> {
     stream: S,
     limits: HeadLimits,
     awaits_head: AwaitsHead,
@@ -97,13 +98,20 @@ pub(super) struct HeadGuard<S> {
 }
 
 impl<S> HeadGuard<S> {
-    pub(super) fn new(stream: S, limits: HeadLimits) -> Self {
-        let wait = Wait { begun: true, timer: Box::pin(sleep(limits.head)) };
+    /// Guards a new connection. To be called within a runtime with a clock.
+    pub fn new(stream: S, limits: HeadLimits) -> Self {
+        let wait = Wait { begun: true, timer: Some(Box::pin(sleep(limits.head))) };
         Self { stream, limits, awaits_head: AwaitsHead(Arc::new(AtomicBool::new(true))), wait: Some(wait) }
     }
 
-    pub(super) fn awaits_head(&self) -> AwaitsHead {
+    /// What tells it of heads and answers.
+    pub fn awaits_head(&self) -> AwaitsHead {
         self.awaits_head.clone()
+    }
+
+    /// The connection without its guard, for another protocol.
+    pub fn into_inner(self) -> S {
+        self.stream
     }
 }
 
@@ -117,15 +125,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
             return outcome;
         }
         let HeadLimits { head, idle } = this.limits;
-        let wait = this.wait.get_or_insert_with(|| Wait { begun: false, timer: Box::pin(sleep(idle)) });
+        let wait =
+            this.wait.get_or_insert_with(|| Wait { begun: false, timer: idle.map(|idle| Box::pin(sleep(idle))) });
         if outcome.is_ready() {
             if !wait.begun && buf.filled().len() > before {
                 wait.begun = true;
-                wait.timer.as_mut().reset(Instant::now() + head);
+                let until = Instant::now() + head;
+                wait.timer.get_or_insert_with(|| Box::pin(sleep_until(until))).as_mut().reset(until);
             }
             return outcome;
         }
-        ready!(wait.timer.as_mut().poll(cx));
+        let Some(timer) = &mut wait.timer else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
         tracing::debug!(begun = wait.begun, "a request's head did not come in time; its connection is closed");
         Poll::Ready(Ok(()))
     }
@@ -163,11 +174,16 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::time::timeout;
 
-    const LIMITS: HeadLimits = HeadLimits { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
+    const HEAD: Duration = Duration::from_secs(10);
+    const IDLE: Duration = Duration::from_secs(75);
 
     fn connection() -> (DuplexStream, HeadGuard<DuplexStream>) {
+        limited(Some(IDLE))
+    }
+
+    fn limited(idle: Option<Duration>) -> (DuplexStream, HeadGuard<DuplexStream>) {
         let (client, server) = duplex(64);
-        (client, HeadGuard::new(server, LIMITS))
+        (client, HeadGuard::new(server, HeadLimits { head: HEAD, idle }))
     }
 
     /// The seconds until a read ends without anything.
@@ -181,7 +197,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_connection_has_the_time_of_a_head() {
         let (_client, mut server) = connection();
-        assert_eq!(closed_after(&mut server).await, LIMITS.head.as_secs());
+        assert_eq!(closed_after(&mut server).await, HEAD.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
@@ -192,7 +208,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });
-        assert_eq!(closed_after(&mut server).await, LIMITS.head.as_secs());
+        assert_eq!(closed_after(&mut server).await, HEAD.as_secs());
         drop(server);
         sending.await.unwrap();
     }
@@ -204,12 +220,12 @@ mod tests {
         awaits_head.end();
         let mut byte = [0];
         // A request takes as long as it takes.
-        assert!(timeout(LIMITS.idle * 9, server.read(&mut byte)).await.is_err());
+        assert!(timeout(IDLE * 9, server.read(&mut byte)).await.is_err());
         drop(AnswerBody::new((), Some(awaits_head)));
-        assert!(timeout(LIMITS.idle.mul_f64(0.9), server.read(&mut byte)).await.is_err());
+        assert!(timeout(IDLE.mul_f64(0.9), server.read(&mut byte)).await.is_err());
         client.write_all(b"G").await.unwrap();
         server.read_exact(&mut byte).await.unwrap();
-        assert_eq!(closed_after(&mut server).await, LIMITS.head.as_secs());
+        assert_eq!(closed_after(&mut server).await, HEAD.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
@@ -217,9 +233,26 @@ mod tests {
         let (_client, mut server) = connection();
         let awaits_head = server.awaits_head();
         awaits_head.end();
-        assert!(timeout(LIMITS.head, server.read(&mut [0])).await.is_err());
+        assert!(timeout(HEAD, server.read(&mut [0])).await.is_err());
         drop(AnswerBody::new((), Some(awaits_head)));
-        assert_eq!(closed_after(&mut server).await, LIMITS.idle.as_secs());
+        assert_eq!(closed_after(&mut server).await, IDLE.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_may_be_idle_for_ever_sends_its_heads_in_time_all_the_same() {
+        let (_client, mut new) = limited(None);
+        assert_eq!(closed_after(&mut new).await, HEAD.as_secs(), "it has asked for nothing yet");
+        let (mut client, mut server) = limited(None);
+        let awaits_head = server.awaits_head();
+        for _ in 0..2 {
+            awaits_head.end();
+            assert!(timeout(HEAD * 2, server.read(&mut [0])).await.is_err(), "a request takes as long as it takes");
+            drop(AnswerBody::new((), Some(awaits_head.clone())));
+            assert!(timeout(IDLE * 1000, server.read(&mut [0])).await.is_err());
+            client.write_all(b"G").await.unwrap();
+            server.read_exact(&mut [0]).await.unwrap();
+        }
+        assert_eq!(closed_after(&mut server).await, HEAD.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
@@ -227,6 +260,6 @@ mod tests {
         let (_client, mut server) = connection();
         server.awaits_head().end();
         drop(AnswerBody::new((), None));
-        assert!(timeout(LIMITS.idle * 9, server.read(&mut [0])).await.is_err());
+        assert!(timeout(IDLE * 9, server.read(&mut [0])).await.is_err());
     }
 }
