@@ -7,10 +7,7 @@ use tokio::time::{sleep, timeout};
 use warmpool_protocol::{WorkerEvent, WorkerState};
 
 use super::Claimed;
-use crate::oom;
-
-/// Time between two looks whether memory ran out.
-const MEMORY_LOOK: Duration = Duration::from_secs(1);
+use crate::oom::KillCount;
 
 impl Claimed {
     /// Reports when the browser has stopped answering.
@@ -24,10 +21,11 @@ impl Claimed {
 
     /// Reports the processes that the kernel ends for lack of memory while the browser goes on.
     pub(super) async fn watch_memory(self: Arc<Self>) {
-        let Some(before) = oom::kills() else { return };
+        let Some(count) = KillCount::open() else { return };
+        let Some(before) = count.read() else { return };
         while self.shared.status.state() == WorkerState::Active {
-            sleep(MEMORY_LOOK).await;
-            let kills = oom::kills().unwrap_or(before);
+            count.changed().await;
+            let kills = count.read().unwrap_or(before);
             self.shared.status.report_oom_kills(kills.saturating_sub(before));
         }
     }
