@@ -135,6 +135,12 @@ impl Trust {
         self
     }
 
+    /// Whether `other` has all of these.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
     /// Its name; none where there is no authority.
     #[must_use]
     pub fn id(&self) -> Option<TrustId> {
@@ -150,6 +156,15 @@ impl Trust {
 impl From<&[CaCertificates]> for Trust {
     fn from(sources: &[CaCertificates]) -> Self {
         Self(sources.iter().flat_map(|source| source.certificates.iter().cloned()).collect())
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Trust {
+    /// Authorities with these texts for certificates.
+    #[must_use]
+    pub fn of(certificates: &[&str]) -> Self {
+        Self(certificates.iter().map(|text| text.as_bytes().to_vec()).collect())
     }
 }
 
@@ -180,6 +195,8 @@ mod tests {
         assert_ne!(Trust::from(&texts[..1]).id(), of_texts.id());
         assert_eq!(Trust::from(&texts[..1]).and(Trust::from(&texts[1..])), of_texts);
         assert_eq!(Trust::default().id(), None);
+        assert!(Trust::default().is_within(&Trust::default()) && Trust::from(&texts[..1]).is_within(&of_texts));
+        assert!(!of_texts.is_within(&Trust::from(&texts[..1])));
         assert_eq!(serde_json::to_string(&file).unwrap(), serde_json::to_string(&path).unwrap());
     }
 

@@ -89,7 +89,7 @@ impl Pool {
         drain: Drain,
         extensions: Extensions,
     ) -> Self {
-        let trusted = Trusted::new(config.egress.ca_certificates.as_slice().into());
+        let trusted = Trusted::new(config.egress.ca_certificates.as_slice().into(), &config.pool.presets.0);
         let state = PoolState::new(targets(&config, &trusted));
         let parts = PoolParts {
             config,
@@ -145,9 +145,9 @@ impl Pool {
             if let Some(reason) = state.start_error(key, Instant::now()) {
                 return Err(Error::NoStart { kind: key.to_string(), reason });
             }
-            if state.waiters.len() >= limits.queue_length {
+            let waiting = state.waiting();
+            if waiting >= limits.queue_length {
                 self.parts.rejections.add();
-                let waiting = state.waiters.len();
                 // One of the two is refused.
                 let Some(other) = state.make_room_for(owner) else {
                     return Err(Error::QueueFull { sessions, waiting });
@@ -179,7 +179,7 @@ impl Pool {
 
     /// How many callers wait.
     pub fn waiting(&self) -> usize {
-        self.lock().waiters.len()
+        self.lock().waiting()
     }
 
     /// How many workers a key has or waits for, which `session.max_per_key` limits.
@@ -190,7 +190,7 @@ impl Pool {
     /// Whether nobody has a worker or waits for one.
     pub fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.waiters.is_empty() && state.leased() == 0
+        state.waiting() == 0 && state.leased() == 0
     }
 
     /// Whether nobody gets a worker before somebody gives one up.
@@ -285,11 +285,7 @@ impl Pool {
 
     /// Ends the queue: callers that wait are answered `Draining`, and nothing new is handed out.
     pub fn stop_leasing(&self) {
-        let waiters = {
-            let mut state = self.lock();
-            state.closed = true;
-            std::mem::take(&mut state.waiters)
-        };
+        let waiters = self.lock().close();
         drop(waiters);
         self.parts.changed.notify_one();
     }

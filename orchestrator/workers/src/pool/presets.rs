@@ -24,9 +24,12 @@ impl Pool {
     /// The kind of worker to take for this.
     pub(super) fn kind_for(&self, WorkerRequest { plain, settings, extensions, trust }: WorkerRequest<'_>) -> PoolKey {
         let preset = self.parts.config.pool.presets.with((plain.engine, plain.mode), settings, extensions);
-        let of_preset = preset.map(|preset| preset.egress.ca_certificates.as_slice()).unwrap_or_default();
-        let plain = PoolKey { trust: self.parts.trusted.learn(trust.clone().and(of_preset.into())), ..plain };
-        let Some(preset) = preset.map(|preset| self.parts.trusted.kind(preset)) else { return plain };
+        let (trusted, plain) = (&self.parts.trusted, self.parts.trusted.plain(plain));
+        let preset = preset.map(|preset| trusted.kind(preset));
+        // Those of the preset are for every session that asks for what it has.
+        let base = preset.unwrap_or(plain).trust;
+        let plain = PoolKey { trust: trusted.learn(base, trust), ..plain };
+        let Some(preset) = preset else { return plain };
         if preset.trust != plain.trust {
             return plain;
         }

@@ -1,6 +1,7 @@
 //! The pool's one table. Everything in it happens under one short lock; nothing in it waits. `queue` has those who wait,
-//! and `serving` judges it.
+//! `held` counts what each key has, and `serving` judges it.
 
+mod held;
 mod queue;
 mod serving;
 
@@ -12,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use held::Held;
 use queue::LastTurns;
 pub(super) use serving::ProgressBounds;
 
@@ -110,7 +112,8 @@ struct Backoff {
 
 pub(super) struct PoolState {
     pub(super) workers: HashMap<WorkerId, PooledWorker>,
-    pub(super) waiters: VecDeque<Waiter>,
+    waiters: VecDeque<Waiter>,
+    held: Held,
     pub(super) runtime_up: bool,
     /// Whether the runtime has failed since the daemon started.
     runtime_failed: bool,
@@ -146,6 +149,7 @@ impl PoolState {
         Self {
             workers: HashMap::new(),
             waiters: VecDeque::new(),
+            held: Held::default(),
             runtime_up: false,
             runtime_failed: false,
             warmed: false,
@@ -193,17 +197,6 @@ impl PoolState {
         self.backoffs.get(&key).is_some_and(|backoff| backoff.until > now) || self.absent.contains(&key.engine)
     }
 
-    pub(super) fn leased(&self) -> usize {
-        self.workers.values().filter(|entry| entry.is_leased()).count()
-    }
-
-    /// How many workers a key has or waits for.
-    pub(super) fn held_by(&self, owner: &KeyId) -> usize {
-        let of_owner = |entry: &&PooledWorker| matches!(&entry.stage, WorkerStage::Leased(Some(by), _) if by == owner);
-        let leased = self.workers.values().filter(of_owner);
-        leased.count() + self.waiters.iter().filter(|waiter| waiter.owner == *owner).count()
-    }
-
     /// Whether a caller would get a worker at once.
     pub(super) fn serves_now(&self, key: PoolKey) -> bool {
         !self.waits_for(key) && self.workers.values().any(|entry| entry.key == key && entry.ready().is_some())
@@ -216,8 +209,7 @@ impl PoolState {
     /// Takes the worker that is warm the longest: it has had the most time to settle.
     pub(super) fn take_ready(&mut self, key: PoolKey, owner: &KeyId) -> Option<Arc<Worker>> {
         let worker = Arc::clone(self.next(key)?);
-        let entry = self.workers.get_mut(&worker.id)?;
-        entry.stage = WorkerStage::Leased(Some(owner.clone()), Arc::clone(&worker));
+        self.put(&worker.id, WorkerStage::Leased(Some(owner.clone()), Arc::clone(&worker)))?;
         self.moved = Instant::now();
         self.queue.serves(owner);
         Some(worker)
@@ -237,17 +229,14 @@ impl PoolState {
         self.insert(worker.id.clone(), worker.key, WorkerStage::Leased(Some(owner), Arc::clone(worker)))
     }
 
-    /// Counts a leased worker towards its key no more: its session has ended.
-    pub(super) fn session_ended(&mut self, id: &WorkerId) {
-        if let Some(WorkerStage::Leased(owner, _)) = self.workers.get_mut(id).map(|entry| &mut entry.stage) {
-            *owner = None;
-        }
-    }
-
     fn insert(&mut self, id: WorkerId, key: PoolKey, stage: WorkerStage) -> CancellationToken {
         let stop = CancellationToken::new();
         self.moved = Instant::now();
-        self.workers.insert(id, PooledWorker { key, stage, since: Instant::now(), stop: stop.clone() });
+        self.held.enters(&stage);
+        let entry = PooledWorker { key, stage, since: self.moved, stop: stop.clone() };
+        if let Some(before) = self.workers.insert(id, entry) {
+            self.held.leaves(&before.stage);
+        }
         stop
     }
 
@@ -268,31 +257,28 @@ impl PoolState {
 
     /// Makes the worker of an unused lease available again. Returns `false` when its place is gone or the pool closed.
     pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
-        match self.workers.get_mut(&worker.id) {
-            Some(entry) if entry.is_leased() && !self.closed => {
-                entry.stage = WorkerStage::Ready(Arc::clone(worker));
-                true
-            }
-            _ => false,
-        }
+        let is_leased = self.workers.get(&worker.id).is_some_and(PooledWorker::is_leased);
+        is_leased && !self.closed && self.put(&worker.id, WorkerStage::Ready(Arc::clone(worker))).is_some()
     }
 
     /// Marks a worker for removal, and returns who has to remove it.
     pub(super) fn set_removing(&mut self, id: &WorkerId) -> Remover {
-        let Some(entry) = self.workers.get_mut(id) else { return Remover::Nobody };
+        let Some(entry) = self.workers.get(id) else { return Remover::Nobody };
         self.moved = Instant::now();
         entry.stop.cancel();
-        match std::mem::replace(&mut entry.stage, WorkerStage::Removing) {
-            WorkerStage::Starting { .. } => Remover::Boot,
-            WorkerStage::Ready(_) | WorkerStage::Leased(..) => Remover::Caller,
-            WorkerStage::Removing => Remover::Nobody,
+        match self.put(id, WorkerStage::Removing) {
+            Some(WorkerStage::Starting { .. }) => Remover::Boot,
+            Some(WorkerStage::Ready(_) | WorkerStage::Leased(..)) => Remover::Caller,
+            Some(WorkerStage::Removing) | None => Remover::Nobody,
         }
     }
 
     /// Removes a worker whose container is gone from the table.
     pub(super) fn forget(&mut self, id: &WorkerId) {
         self.moved = Instant::now();
-        self.workers.remove(id);
+        if let Some(entry) = self.workers.remove(id) {
+            self.held.leaves(&entry.stage);
+        }
     }
 
     /// Marks a ready worker of this kind for removal.
@@ -369,7 +355,9 @@ impl PoolState {
     pub(super) fn dismiss(&mut self, of: impl Fn(PoolKey) -> bool) -> Vec<Waiter> {
         let (gone, left) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| of(waiter.key));
         self.waiters = left;
-        Vec::from(gone)
+        let gone = Vec::from(gone);
+        gone.iter().for_each(|waiter| self.held.waits_no_more(&waiter.owner));
+        gone
     }
 
     /// Delays refills, so that the session that has just begun has the machine to itself for a moment.

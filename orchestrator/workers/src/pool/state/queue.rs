@@ -39,27 +39,20 @@ impl PoolState {
         if self.waiters.is_empty() {
             return Vec::new();
         }
-        let (mut held, mut coming) = (HashMap::<&KeyId, usize>::new(), HashSet::<PoolKey>::new());
-        for entry in self.workers.values() {
-            match &entry.stage {
-                WorkerStage::Leased(Some(owner), _) => *held.entry(owner).or_default() += 1,
-                WorkerStage::Ready(_) | WorkerStage::Starting { .. } => {
-                    coming.insert(entry.key);
-                }
-                WorkerStage::Leased(None, _) | WorkerStage::Removing => {}
-            }
-        }
+        let is_coming =
+            |entry: &&PooledWorker| matches!(entry.stage, WorkerStage::Ready(_) | WorkerStage::Starting { .. });
+        let coming: HashSet<PoolKey> = self.workers.values().filter(is_coming).map(|entry| entry.key).collect();
         let comes = |key: PoolKey| coming.contains(&key) || (self.runtime_up && !self.backs_off(key, now));
         let mut of_key = HashMap::<&KeyId, VecDeque<usize>>::new();
         for (at, waiter) in self.waiters.iter().enumerate().filter(|(_, waiter)| comes(waiter.key)) {
             of_key.entry(&waiter.owner).or_default().push_back(at);
         }
         let mut turn = self.queue.turn;
-        let last_turn = |owner| self.queue.of.get(owner).copied().unwrap_or_default();
-        let has = |owner| held.get(owner).copied().unwrap_or_default();
+        let last_turn = |owner: &KeyId| self.queue.of.get(owner).copied().unwrap_or_default();
+        let has = |owner: &KeyId| self.held.of(owner).leased;
         let mut keys: BinaryHeap<_> = of_key
             .iter_mut()
-            .filter_map(|(owner, own)| Some(Reverse((has(*owner), last_turn(*owner), own.pop_front()?, *owner))))
+            .filter_map(|(owner, own)| Some(Reverse((has(owner), last_turn(owner), own.pop_front()?, *owner))))
             .collect();
         let mut served = Vec::new();
         while served.len() < places
@@ -88,7 +81,7 @@ impl PoolState {
         let index = turns.into_iter().find(|at| self.next(self.waiters[*at].key).is_some())?;
         let (key, owner) = (self.waiters[index].key, self.waiters[index].owner.clone());
         let worker = self.take_ready(key, &owner)?;
-        self.waiters.remove(index).map(|waiter| (waiter, worker))
+        self.take_waiter(index).map(|waiter| (waiter, worker))
     }
 
     /// Takes a caller out of a full queue for one of this key: the last one of the key that has the most in it, if that stays
@@ -104,7 +97,7 @@ impl PoolState {
             return None;
         }
         let last = self.waiters.iter().rposition(|waiter| waiter.owner == *greediest)?;
-        self.waiters.remove(last)
+        self.take_waiter(last)
     }
 
     /// Marks a starting worker as awaited if more callers wait for its kind than there are others for them: awaited ones, and warm
@@ -127,15 +120,26 @@ impl PoolState {
     pub(in crate::pool) fn enqueue(&mut self, waiter: Waiter) -> u64 {
         self.queue.caller += 1;
         let number = self.queue.caller;
+        self.held.waits(&waiter.owner);
         self.waiters.push_back(Waiter { number, ..waiter });
         number
     }
 
     /// Whether the place was still held.
     pub(in crate::pool) fn leave(&mut self, number: u64) -> bool {
-        let before = self.waiters.len();
-        self.waiters.retain(|waiter| waiter.number != number);
-        self.waiters.len() < before
+        let at = self.waiters.iter().position(|waiter| waiter.number == number);
+        at.and_then(|at| self.take_waiter(at)).is_some()
+    }
+
+    /// How many callers wait.
+    pub(in crate::pool) fn waiting(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Ends the queue for good, and returns those who waited in it.
+    pub(in crate::pool) fn close(&mut self) -> Vec<Waiter> {
+        self.closed = true;
+        self.dismiss(|_| true)
     }
 }
 
