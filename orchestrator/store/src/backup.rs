@@ -130,9 +130,21 @@ impl Store {
         .await?;
         Ok(dumped)
     }
+
+    /// Makes a backup, unless the newest one has all that was committed. What is kept apart is small and written anew in any case, since
+    /// the attempt that wrote the newest backup may have failed at that.
+    /// Errors: those of [`Store::backup`].
+    pub(super) async fn backup_if_changed(&self) -> Result<Option<WrittenDump>, StoreError> {
+        let (dir, state) = (self.directory().to_owned(), self.commit_point(self.context().mark.last_flushed()));
+        if !off_thread(move || backup_folder::confirm_newest(&dir, &state)).await? {
+            return self.backup().await.map(Some);
+        }
+        self.write_apart().await?;
+        Ok(None)
+    }
 }
 
-/// Makes a backup every `backup_interval` until `stop`. Logs failures and tries again sooner.
+/// Makes a backup every `backup_interval` in which something was committed, until `stop`. Logs failures and tries again sooner.
 pub async fn run_backups(store: Store, stop: CancellationToken) {
     let dir = store.directory().to_owned();
     let every = store.options().backup_interval;
@@ -156,11 +168,12 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(wait) => {}
         }
-        wait = match store.backup().await {
-            Ok(dumped) => {
+        wait = match store.backup_if_changed().await {
+            Ok(Some(dumped)) => {
                 tracing::info!(path = %dumped.path.display(), lines = dumped.lines, bytes = dumped.bytes, "backup written");
                 every
             }
+            Ok(None) => every,
             Err(StoreError::Closed | StoreError::Failed) => return,
             Err(error) => {
                 tracing::error!(%error, "backup failed");

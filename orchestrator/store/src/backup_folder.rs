@@ -1,10 +1,11 @@
 //! The directory of backups: their names, and which of them are kept.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::layout::{create_private_dir, numbered};
+use super::ledger::CommitPoint;
 use super::schema::KEYS_APART;
 use super::{StoreError, Table, dump, unfinished};
 use warmpool_core::clock::unix_ms;
@@ -61,6 +62,17 @@ pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
 pub(super) fn newest_commits(dir: &Path, history: &str) -> Option<u64> {
     let (_, path) = list(dir).into_iter().next()?;
     dump::moment_of(&path).filter(|newest| newest.history == history).map(|newest| newest.commits)
+}
+
+/// Whether the newest backup holds this state. Its file then gets the present time, so that whoever watches over the age of the newest
+/// file sees that it is up to date. Its name keeps the time when it was made.
+/// Errors: when the file system refuses.
+pub(super) fn confirm_newest(dir: &Path, state: &CommitPoint) -> Result<bool, StoreError> {
+    let newest = list(dir).into_iter().next().map(|(_, path)| path);
+    let Some(path) = newest.filter(|path| dump::moment_of(path).as_ref() == Some(state)) else { return Ok(false) };
+    let confirmed = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+    confirmed.map_err(StoreError::io("set the time of", &path))?;
+    Ok(true)
 }
 
 /// Of backups at these times, newest first, whether each is kept: the newest few, and one an interval.

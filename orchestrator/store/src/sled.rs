@@ -18,8 +18,10 @@ use super::{KeyRange, Table};
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// How often sled cleans: it moves what is left in segments that are half empty, so that they can be written again. While 0.9 MB
-/// of rows came and went, the file stayed at 4 MiB with its cleaner, and crept to 14 without.
-const CLEAN_EVERY: Duration = Duration::from_secs(1);
+/// of rows came and went, the file stayed at 4 MiB with its cleaner, and crept to 14 without. It cleans for half of the interval where
+/// there is so much to do, so that a longer one leaves no more behind. Each time it also syncs the file, whether anything was written or
+/// not: no commit relies on that, and a disk that is idle is left alone for longer.
+const CLEAN_EVERY: Duration = Duration::from_secs(10);
 
 /// The thread in which sled cleans, as sled names it.
 const CLEANER: &str = "log flusher";
@@ -27,8 +29,8 @@ const CLEANER: &str = "log flusher";
 /// The tree that sled makes in each database.
 const SLEDS_OWN: &[u8] = b"__sled__default";
 
-/// How long another database at the same place may take to let go of it.
-const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+/// How long another database at the same place may take to let go of it: its cleaner may be at work.
+const LOCK_PATIENCE: Duration = CLEAN_EVERY;
 
 /// One sled tree a table.
 pub(super) struct SledBackend {

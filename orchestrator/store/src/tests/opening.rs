@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::SystemTime;
 
 use super::super::backend::Backend;
 use super::super::batch::Op;
-use super::super::layout::DATABASE;
+use super::super::layout::{DATABASE, JOURNAL};
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
 use super::*;
@@ -437,6 +438,39 @@ async fn backups_are_made_when_due() {
     stop.cancel();
     running.await.unwrap();
     assert_eq!(backup_folder::list(dir.path()).len(), 1);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_backup_is_made_by_the_clock_where_nothing_was_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sled(dir.path());
+    put(&store, Table::Keys, b"old", b"1").await;
+    let first = store.backup_if_changed().await.unwrap().unwrap().path;
+    let (apart, by_order) = (backup_folder::apart(dir.path()), dir.path().join("dump"));
+    let long_ago = SystemTime::UNIX_EPOCH;
+    fs::File::open(&first).unwrap().set_modified(long_ago).unwrap();
+    // As where the attempt that wrote the backup failed at this.
+    fs::remove_file(&apart).unwrap();
+    assert_eq!(store.backup_if_changed().await.unwrap(), None);
+    assert!(fs::metadata(&first).unwrap().modified().unwrap() > long_ago, "it is as good as new");
+    assert!(apart.exists());
+    store.dump(&by_order, &[]).await.unwrap();
+    assert!(by_order.exists(), "whoever asks for one gets one");
+    store.close().await.unwrap();
+
+    let store = open_sled(dir.path());
+    assert_eq!(store.backup_if_changed().await.unwrap(), None, "a start commits nothing");
+    put(&store, Table::Keys, b"new", b"2").await;
+    let second = store.backup_if_changed().await.unwrap().unwrap().path;
+    assert_eq!(store.backup_if_changed().await.unwrap(), None);
+    let kept: Vec<_> = backup_folder::list(dir.path()).into_iter().map(|(_, path)| path).collect();
+    assert_eq!(kept, [second, first]);
+    store.close().await.unwrap();
+    // The newest backup is one of another history where somebody has put the files of another daemon here.
+    fs::remove_file(dir.path().join(JOURNAL)).unwrap();
+    let store = open_sled(dir.path());
+    assert!(store.backup_if_changed().await.unwrap().is_some());
     store.close().await.unwrap();
 }
 
