@@ -114,13 +114,20 @@ impl IntegrationKeys {
     }
 
     pub(crate) fn find_at(&self, secret: &str, now: &Now) -> Option<IntegrationKey> {
-        self.look_by_secret(secret, now, |entry| entry.record())
+        self.look_by_secret(SecretHash::new(secret), now, |entry| entry.record())
     }
 
     /// The key whose secret this text is, if it works.
     /// Errors: `InvalidApiKey`.
     pub fn verify(&self, secret: &str) -> Result<IntegrationKey, Error> {
         self.find(secret).filter(Record::is_active).ok_or(Error::InvalidApiKey)
+    }
+
+    /// As [`IntegrationKeys::verify`], with the hash of the secret, of which [`Registry::holds`] says later whether the key still
+    /// works by it.
+    /// Errors: `InvalidApiKey`.
+    pub fn verify_secret(&self, secret: &str) -> Result<(IntegrationKey, SecretHash), Error> {
+        Ok((self.verify(secret)?, SecretHash::new(secret)))
     }
 
     /// Counts one more world of a key in a batch, and keeps other changes of keys away until the caller has committed it.

@@ -1,4 +1,4 @@
-//! API keys: who may use the daemon, and who may ask for worlds.
+//! Service keys, which use the daemon, and integration keys, which ask for worlds.
 //!
 //! | module        | what it holds |
 //! |---------------|---------------|

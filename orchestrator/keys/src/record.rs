@@ -158,6 +158,11 @@ impl<K: KeyKind> Record<K> {
         [Some(self.hash), self.previous.as_ref().map(|previous| previous.hash)].into_iter().flatten()
     }
 
+    /// Whether this is the secret before the last rotation.
+    pub(crate) fn is_replaced(&self, hash: SecretHash) -> bool {
+        self.previous.as_ref().is_some_and(|previous| previous.hash == hash)
+    }
+
     pub(crate) fn has_secret(&self, hash: SecretHash, now: &Now) -> bool {
         self.hash == hash || self.previous.as_ref().is_some_and(|previous| previous.hash == hash && previous.works(now))
     }

@@ -173,7 +173,13 @@ impl<K: KeyKind> Registry<K> {
         self.look(id, |entry| entry.record.is_active() && entry.record.has_secret(secret, now)).unwrap_or(false)
     }
 
-    /// Changes each time a key is made, changed or revoked: ask about every key that matters again. Code that begins to hold
+    /// Whether a secret of this hash was replaced and works for a while: the clock ends it, which no change announces.
+    #[must_use]
+    pub fn is_replaced(&self, id: &K::Id, secret: SecretHash) -> bool {
+        self.look(id, |entry| entry.record.is_replaced(secret)).unwrap_or(false)
+    }
+
+    /// Changes each time a key is made, changed, revoked or removed: ask about every key that matters again. Code that begins to hold
     /// one subscribes before it asks for the first time.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
@@ -285,6 +291,10 @@ impl<K: KeyKind> Registry<K> {
     /// Lets a record take effect, and says so to all who follow [`Registry::changes`].
     fn apply(&self, record: Record<K>) {
         self.insert(record);
+        self.announce();
+    }
+
+    fn announce(&self) {
         self.shared.changes.send_modify(|count| *count += 1);
     }
 
@@ -304,14 +314,18 @@ impl<K: KeyKind> Registry<K> {
         self.shared.entries.read().by_id.get(id).map(look)
     }
 
-    /// Looks at the key, working or revoked, that has this secret or had it until lately.
+    /// Looks at the key, working or revoked, that has the secret of this hash or had it until lately.
     ///
     /// What is compared is a hash of 256 random bits, so the time that takes reveals nothing of the secret.
-    pub(crate) fn look_by_secret<T>(&self, secret: &str, now: &Now, look: impl FnOnce(&Entry<K>) -> T) -> Option<T> {
-        let hash = SecretHash::new(secret);
+    pub(crate) fn look_by_secret<T>(
+        &self,
+        secret: SecretHash,
+        now: &Now,
+        look: impl FnOnce(&Entry<K>) -> T,
+    ) -> Option<T> {
         let entries = self.shared.entries.read();
-        let entry = entries.by_id.get(entries.by_secret.get(&hash)?)?;
-        entry.record.has_secret(hash, now).then(|| look(entry))
+        let entry = entries.by_id.get(entries.by_secret.get(&secret)?)?;
+        entry.record.has_secret(secret, now).then(|| look(entry))
     }
 }
 
@@ -340,6 +354,7 @@ impl<K: KeyKind> Change<K> {
         carry_out(async move {
             self.registry.shared.store.commit(batch, Durability::Power).await?;
             self.registry.shared.entries.write().remove(&id);
+            self.registry.announce();
             Ok(())
         })
         .await

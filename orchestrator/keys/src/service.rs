@@ -152,28 +152,32 @@ impl Keys {
         Ok(record)
     }
 
-    /// Returns the id of the key with this secret, if the key works now. It hashes every text, whatever its form.
+    /// Returns the id of the key with this secret, if the key works now, and counts that as a use of it. It hashes every text,
+    /// whatever its form.
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
         self.verify_at(key, &Now::read())
     }
 
     pub(crate) fn verify_at(&self, key: &str, now: &Now) -> Option<KeyId> {
-        let parsed = parse(key);
-        let secret = parsed.as_ref().map_or(NO_SECRET, |(_, secret)| secret);
-        self.look_by_secret(secret, now, |entry| {
-            let (id, _) = parsed.as_ref().filter(|(id, _)| *id == entry.record.id && entry.record.is_active())?;
-            entry.touch(now.unix_ms());
-            Some(id.clone())
-        })?
+        self.verify_secret_at(key, now).map(|(id, _)| id)
     }
 
     /// As [`Keys::verify`], with the hash of the secret, of which [`Registry::holds`] says later whether the key still works by
-    /// it.
+    /// it. To ask that is no use of the key.
     #[must_use]
     pub fn verify_secret(&self, key: &str) -> Option<(KeyId, SecretHash)> {
-        let (id, (_, secret)) = (self.verify(key)?, parse(key)?);
-        Some((id, SecretHash::new(secret)))
+        self.verify_secret_at(key, &Now::read())
+    }
+
+    fn verify_secret_at(&self, key: &str, now: &Now) -> Option<(KeyId, SecretHash)> {
+        let parsed = parse(key);
+        let secret = SecretHash::new(parsed.as_ref().map_or(NO_SECRET, |(_, secret)| secret));
+        self.look_by_secret(secret, now, |entry| {
+            let (id, _) = parsed.as_ref().filter(|(id, _)| *id == entry.record.id && entry.record.is_active())?;
+            entry.touch(now.unix_ms());
+            Some((id.clone(), secret))
+        })?
     }
 
     /// Whether a key exists, is not revoked, and is an operator's.

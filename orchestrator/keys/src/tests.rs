@@ -97,7 +97,9 @@ async fn no_two_active_keys_have_one_name_and_revoked_ones_can_be_removed() {
     assert!(matches!(keys.remove(&first.id).await, Err(KeyError::Active(_))));
     keys.revoke(&first.id).await.unwrap();
     let second = keys.create("press", KeyRole::Client).await.unwrap().record;
+    let changes = keys.changes();
     keys.remove(&first.id).await.unwrap();
+    assert!(changes.has_changed().unwrap(), "whoever shows a list hears of it");
     assert!(matches!(keys.remove(&first.id).await, Err(KeyError::Unknown(_))));
     for keys in [keys, Keys::load(store).await.unwrap()] {
         assert_eq!(keys.list().iter().map(|key| key.id.clone()).collect::<Vec<_>>(), std::slice::from_ref(&second.id));
@@ -146,6 +148,7 @@ async fn what_a_secret_opened_holds_as_long_as_that_secret() {
     };
     keys.rotate_telling(&id, minute, tell).await.unwrap();
     let (second, rotated) = (told.unwrap(), Now::read());
+    assert!(keys.is_replaced(&id, first) && !keys.is_replaced(&id, second), "the clock ends the first alone");
     for (later, first_holds) in [(Duration::ZERO, true), (minute / 2, true), (minute, false)] {
         let at = rotated.later(later);
         assert_eq!((keys.holds(&id, first, &at), keys.holds(&id, second, &at)), (first_holds, true), "{later:?}");
@@ -157,6 +160,19 @@ async fn what_a_secret_opened_holds_as_long_as_that_secret() {
     let (id, hash) = keys.verify_secret(secret.expose()).unwrap();
     keys.revoke(&id).await.unwrap();
     assert!(!keys.holds(&id, hash, &now), "nothing opens a revoked key");
+}
+
+#[tokio::test]
+async fn to_ask_whether_a_secret_still_works_is_no_use_of_its_key() {
+    let keys = keys().await;
+    let key = keys.create("a", KeyRole::Client).await.unwrap();
+    let (id, secret) = (key.record.id, key.record.hash);
+    let used = || keys.get(&id).unwrap().last_used_ms;
+    assert!(keys.holds(&id, secret, &at(1000)) && !keys.is_replaced(&id, secret));
+    assert_eq!(used(), None);
+    assert!(keys.verify_at(key.secret.expose(), &at(2000)).is_some());
+    assert!(keys.holds(&id, secret, &at(3000)));
+    assert_eq!(used(), Some(2000));
 }
 
 #[tokio::test]

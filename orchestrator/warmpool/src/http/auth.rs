@@ -17,7 +17,6 @@ use super::reply::{AuthMethod, note_caller};
 use super::sign_in::SignedIn;
 use crate::dropin::hosted;
 use crate::http::error::Error;
-use warmpool_core::secret::Secret;
 use warmpool_keys::KeyId;
 
 /// The contract's header for the key.
@@ -168,9 +167,9 @@ pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Res
 
 /// The id of a key that works. The log of requests hears of it, and the answer lasts no longer than the key.
 fn check(app: &App, key: &str) -> Option<KeyId> {
-    let id = app.keys.verify(key)?;
+    let (id, secret) = app.keys.verify_secret(key)?;
     note_caller(&id, AuthMethod::Key);
-    Credential::Key(Secret::new(key.to_owned())).note();
+    Credential::Key { key: id.clone(), secret }.note();
     Some(id)
 }
 

@@ -2,13 +2,13 @@
 
 use super::sign_ins::TokenHash;
 use warmpool_core::secret::Secret;
-use warmpool_keys::KeyId;
+use warmpool_keys::{KeyId, SecretHash};
 
 /// What a request was admitted by.
 #[derive(Debug, Clone)]
 pub(super) enum Credential {
     /// A service key, by the secret that was sent: once that is replaced, it opens nothing any more.
-    Key(Secret),
+    Key { key: KeyId, secret: SecretHash },
     /// A sign-in to the console, and whether it was an operator's.
     SignIn { key: KeyId, is_operator: bool, token: TokenHash },
     /// An integration key, by the secret that was sent.

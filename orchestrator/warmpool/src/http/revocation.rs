@@ -21,8 +21,9 @@ use super::App;
 use super::credential::Credential;
 use super::reply::REQUEST;
 use crate::http::error::Error;
+use warmpool_core::clock::Now;
 
-/// Time between two questions where nothing announces a change: sign-ins and replaced secrets end by the clock.
+/// Time between two questions about a right that ends by the clock, which nothing announces: a sign-in, or a secret that was replaced.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 impl Credential {
@@ -36,14 +37,18 @@ impl Credential {
         REQUEST.try_with(|asked| asked.notes.credential.get().cloned()).ok().flatten()
     }
 
-    /// Whether a request would be admitted by it now.
+    /// Whether a request would be admitted by it now. To ask is no use of it: what is merely open uses no key, and a sign-in would last
+    /// longer for it.
     async fn check(&self, app: &App) -> Result<(), Error> {
         match self {
-            Self::Key(secret) => {
-                app.keys.verify(secret.expose()).map(drop).ok_or(warmpool_keys::Error::InvalidKey.into())
+            Self::Key { key, secret } => {
+                if app.keys.holds(key, *secret, &Now::read()) {
+                    Ok(())
+                } else {
+                    Err(warmpool_keys::Error::InvalidKey.into())
+                }
             }
             Self::SignIn { key, is_operator, token } => {
-                // To ask is no use of a sign-in, which would last longer for it.
                 if app.sign_ins.lasts(*token) && (!is_operator || app.keys.is_operator(key)) {
                     Ok(())
                 } else {
@@ -58,13 +63,27 @@ impl Credential {
         }
     }
 
+    /// Whether it may end by the clock.
+    fn ends_by_clock(&self, app: &App) -> bool {
+        match self {
+            Self::Key { key, secret } => app.keys.is_replaced(key, *secret),
+            Self::SignIn { .. } => true,
+            Self::IntegrationKey(secret) => {
+                let keys = app.worlds.keys();
+                keys.verify_secret(secret.expose()).is_ok_and(|(key, secret)| keys.is_replaced(&key.id, secret))
+            }
+            // What closes a viewer is announced, and so is the end of the key whose session it is.
+            Self::WorldViewer(_) | Self::LiveView { .. } => false,
+        }
+    }
+
     /// Waits until no request would be admitted by it any more. Returns why.
     pub(super) async fn lost(&self, app: &App) -> Error {
         // In this order, so that nothing falls between the two.
         let mut changes = Changes::of(app);
         loop {
             match self.check(app).await {
-                Ok(()) => changes.next().await,
+                Ok(()) => changes.next(self.ends_by_clock(app)).await,
                 Err(error) => return error,
             }
         }
@@ -84,12 +103,14 @@ impl Changes {
         Self { keys: app.keys.changes(), integration_keys: worlds.keys().changes(), viewers: worlds.viewer_changes() }
     }
 
-    async fn next(&mut self) {
+    /// Waits until a right may be gone of which one was just told that it is not.
+    async fn next(&mut self, ends_by_clock: bool) {
         tokio::select! {
             Ok(()) = self.keys.changed() => {}
             Ok(()) = self.integration_keys.changed() => {}
             Ok(()) = self.viewers.changed() => {}
-            () = sleep(ASK_EVERY) => {}
+            () = sleep(ASK_EVERY), if ends_by_clock => {}
+            else => std::future::pending().await,
         }
     }
 }
@@ -162,6 +183,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use tokio::sync::{Notify, mpsc};
+    use tokio::time::timeout;
 
     struct Trial {
         parts: mpsc::Sender<Result<Bytes, axum::Error>>,
@@ -188,6 +210,21 @@ mod tests {
         async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
             self.body.frame().await.map(|frame| frame.map(|frame| frame.into_data().unwrap()))
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_ends_by_the_clock_is_asked_about_by_the_clock() {
+        let senders = [(); 3].map(|()| watch::Sender::new(0));
+        let [keys, integration_keys, viewers] = senders.each_ref().map(watch::Sender::subscribe);
+        let mut changes = Changes { keys, integration_keys, viewers };
+        assert!(timeout(ASK_EVERY * 100, changes.next(false)).await.is_err(), "nothing has changed");
+        assert!(timeout(ASK_EVERY * 2, changes.next(true)).await.is_ok());
+        for sender in &senders {
+            sender.send_modify(|count| *count += 1);
+            assert!(timeout(ASK_EVERY, changes.next(false)).await.is_ok());
+        }
+        drop(senders);
+        assert!(timeout(ASK_EVERY * 100, changes.next(false)).await.is_err(), "the daemon ends");
     }
 
     #[tokio::test]
