@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
+use warmpool_tests::api::KEY_HEADER;
 use warmpool_tests::programs::{self, Program};
 use warmpool_tests::wire::{self, Target};
 use warmpool_tests::{Api, Daemon, Group, Reply, Session, Settings, Stage, eventually, group};
@@ -24,6 +25,7 @@ pub(crate) fn group() -> Group {
             a_replaced_secret_ends_its_sign_ins,
             a_key_sees_its_own_and_an_operator_sees_all,
             pages_follow_what_happens,
+            an_open_stream_tells_of_its_own_and_is_no_use_of_its_key,
             thumbnails_show_the_session,
             thumbnails_are_sent_while_a_page_shows_them,
         ],
@@ -393,6 +395,47 @@ async fn pages_follow_what_happens(_: Stage) -> Result<()> {
     daemon.cli_ok(&["key", "revoke", "spare"]).await?;
     events.until("event: signed-out").await?;
     ensure!(spare.get("/sessions").await?.fault(401)?.code == "invalid_key");
+    daemon.assert_idle().await
+}
+
+async fn an_open_stream_tells_of_its_own_and_is_no_use_of_its_key(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings()).await?;
+    let key = crate::keys::create(&daemon, "client").await?;
+    let client = daemon.api().with_key(&key);
+    let follow = async |topics: &str| -> Result<Events> {
+        let path = format!("/console/api/events?{topics}");
+        let mut events = Events::open(&client, &path, &[(KEY_HEADER, &key)]).await?;
+        events.until("event: hello").await?;
+        Ok(events)
+    };
+    let mut events = follow("topic=sessions&topic=log").await?;
+    let theirs = daemon.session(json!({})).await?;
+    theirs.delete().await?.ok()?;
+    // The key's own request is told behind all that came before it.
+    ensure!(client.post("/sessions/create", &json!({"nonsense": 1})).await?.status == 400);
+    let heard = events.before("unknown_field").await?;
+    ensure!(!heard.contains("event: sessions"), "sessions of another key are no news: {heard}");
+    let own = Session::create(&client, &json!({"headless": true})).await?;
+    events.until("event: sessions").await?;
+    own.delete().await?.ok()?;
+
+    let operator = SignedIn::new(&daemon, daemon.key()).await?;
+    let last_used = async || -> Result<Value> {
+        let listed = operator.get("/console/api/keys").await?.ok()?;
+        let keys = listed["keys"].as_array().context("keys")?;
+        Ok(keys.iter().find(|key| key["name"] == "client").context("the key")?["last_used_at"].clone())
+    };
+    let mut keys = operator.follow("topic=keys").await?;
+    crate::keys::create(&daemon, "another").await?;
+    keys.until("event: keys").await?;
+
+    let mut events = follow("topic=overview").await?;
+    let before = last_used().await?;
+    for _ in 0..2 {
+        events.until("event: overview").await?;
+    }
+    let after = last_used().await?;
+    ensure!(before.is_u64() && after == before, "used at {before}, and at {after}");
     daemon.assert_idle().await
 }
 

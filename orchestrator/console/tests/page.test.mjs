@@ -9,6 +9,7 @@ const { SessionFiles } = await import('../src/console/session-files.ts');
 const { SessionShares } = await import('../src/console/session-shares.ts');
 const { SessionRecording } = await import('../src/console/session-recording.ts');
 const { SessionLog } = await import('../src/console/session-log.ts');
+const { KeysPage } = await import('../src/console/keys.ts');
 const { RequestLog } = await import('../src/worlds/request-log.ts');
 const { Stream } = await import('../src/console/stream.ts');
 const { FramesPicture } = await import('../src/frames.ts');
@@ -74,6 +75,19 @@ test('links and recordings of another session are not shown', async () => {
   parts.answer({ parts: [{ name: 'a.webm', size: 1, complete: true, started_at: 1 }] });
   await atRest();
   says('session-recording-list', 'No recording was kept');
+});
+
+test('the keys are read again where they have changed, and not at each change of a session', async () => {
+  Object.assign(document, { body: place('body') });
+  const keys = new KeysPage(unreachable);
+  assert.deepEqual(keys.topics, ['keys']);
+  keys.heard({ type: 'sessions', data: '{}' });
+  assert.equal(await atRest(), true);
+  for (const type of ['hello', 'keys']) {
+    keys.heard({ type, data: '{}' });
+    await answer('GET console/api/keys', { keys: [] });
+    assert.equal(await atRest(), true);
+  }
 });
 
 test('a log whose stream breaks is read and followed again', async (context) => {

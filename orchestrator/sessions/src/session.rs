@@ -1,7 +1,7 @@
 //! Sessions: one client's use of one worker, from its creation to its end.
 //!
 //! `request` checks what a create call asks for; `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
-//! `services` are what sessions are made with; `table` holds sessions, `lookup` finds them by what clients have, `listing` lists and `counts` counts them; `supervise` ends them; `ending` says why they end, and `ends` whose end the store does not have yet; `record` is their form in the store
+//! `services` are what sessions are made with; `table` holds sessions, in `rows`; `lookup` finds them by what clients have, `listing` lists and `counts` counts them; `supervise` ends them; `ending` says why they end, and `ends` whose end the store does not have yet; `record` is their form in the store
 //! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
 //! tracks their use; `route` is the way of their connections; `recover` finds them again after a restart; `retention` forgets the oldest.
 //! `share` holds the links of the live view, `gate` a client's commands while a person drives.
@@ -33,6 +33,7 @@ mod recover;
 mod request;
 mod retention;
 mod route;
+mod rows;
 mod services;
 mod share;
 mod state;
@@ -65,8 +66,8 @@ pub(crate) use record::Record;
 pub use record::{Options, SessionQuery, SortKey};
 pub use recover::Reclaimed;
 pub use request::{
-    APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, Settings, advanced, check_text, check_webhook,
-    launch,
+    APP_NAME, Advanced, AdvancedOptions, CreateRequest, CreateSession, CreateWebDriverSession, Settings, advanced,
+    check_text, check_webhook, launch,
 };
 pub use services::SessionServices;
 pub use share::Share;

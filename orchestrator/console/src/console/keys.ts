@@ -15,7 +15,8 @@ import type { Failed, Page, Topic } from './page';
 type NewKey = ServiceKey & { secret: string };
 
 export class KeysPage implements Page {
-  readonly topics: readonly Topic[] = ['keys', 'sessions'];
+  /** It tells of the keys' numbers of sessions, too. */
+  readonly topics: readonly Topic[] = ['keys'];
   readonly title = 'Keys';
   #keys: readonly ServiceKey[] = [];
   readonly #answers = new Answers();
@@ -39,7 +40,7 @@ export class KeysPage implements Page {
   hide(): void {}
 
   heard({ type }: ServerEvent): void {
-    if (type === 'keys' || type === 'sessions' || type === 'hello') void this.#load();
+    if (type === 'keys' || type === 'hello') void this.#load();
   }
 
   async #load(): Promise<void> {

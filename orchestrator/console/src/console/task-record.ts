@@ -32,7 +32,7 @@ export interface Task {
   inputs: Record<string, unknown>;
   output: unknown[];
   outputBytes?: number;
-  servicePasscode: string | null;
+  servicePasscode?: string;
   metadata?: Labels;
   timestamp: number;
   status: string;

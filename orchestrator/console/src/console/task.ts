@@ -143,7 +143,7 @@ export class TaskPage implements Page {
       ['Browser', browserName({ browser_type: task.browserType, headless: task.headless })],
       ['Session', task.sessionId ? make('a', { href: `#/sessions/${segment(task.sessionId)}`, class: 'id' }, task.sessionId) : undefined],
       ['Key', keyNames.of(task.keyId)],
-      ['End user', task.servicePasscode ?? undefined],
+      ['End user', task.servicePasscode],
       ['Labels', labelList(task.metadata)[0]],
       ['Accepted', exactMoment(task.timestamp)],
       ['Began', task.startedAt === undefined ? undefined : exactMoment(task.startedAt)],

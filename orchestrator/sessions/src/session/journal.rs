@@ -121,7 +121,7 @@ impl Sessions {
 
     /// The same, without waiting for it.
     pub(super) fn keep(&self, session: &Arc<Session>) -> JoinHandle<()> {
-        self.changed();
+        self.changed(&session.owner);
         let session = Arc::clone(session);
         self.spawn_write(async move {
             if let Err(error) = session.journal.keep(|| session.record()).await {
@@ -132,7 +132,7 @@ impl Sessions {
 
     /// Writes what a page has caused, which the next write of the record would bring anyway.
     pub(super) async fn note(&self, session: &Arc<Session>) {
-        self.changed();
+        self.changed(&session.owner);
         let session = Arc::clone(session);
         carry_out(async move {
             if let Err(error) = session.journal.persist(|| session.record()).await {
@@ -149,7 +149,7 @@ impl Sessions {
         if !session.shares.remove(share) {
             return Ok(());
         }
-        self.changed();
+        self.changed(&session.owner);
         let (session, share) = (Arc::clone(session), share.to_owned());
         carry_out(async move {
             session.journal.take_away(|| session.record()).await?;

@@ -20,11 +20,18 @@ struct Listed<'a> {
 }
 
 impl Sessions {
-    /// One page of the sessions of the keys that `owns` takes, and how many match in all.
-    pub fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<SessionView>, u64) {
+    /// One page of the sessions of a key, or of all keys, and how many match in all.
+    pub fn list(&self, query: &SessionQuery, owner: Option<&KeyId>) -> (Vec<SessionView>, u64) {
         let now = unix_ms();
-        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| owns(entry.owner())).cloned().collect();
-        let (page, total) = query.page_of(&rows, now);
+        let rows = self.lock();
+        if query.takes_all_by_time() {
+            let (page, total) = (rows.page(owner, query.sort_order, query.bounds()), rows.count(owner));
+            drop(rows);
+            return (page.iter().map(|entry| entry.listing(now)).collect(), total as u64);
+        }
+        let found: Vec<SessionEntry> = rows.by_time(owner).cloned().collect();
+        drop(rows);
+        let (page, total) = query.page_of(&found, now);
         (page.into_iter().map(|entry| entry.listing(now)).collect(), total)
     }
 }
@@ -56,16 +63,38 @@ impl SessionEntry {
     }
 }
 
+/// A row that matches, and what queries look at in it.
+type Found<'a> = (Listed<'a>, &'a SessionEntry);
+
 impl SessionQuery {
+    /// Whether it leaves nothing out, and asks for the order of time, which the table keeps.
+    fn takes_all_by_time(&self) -> bool {
+        let Self { key_id, page, limit, sort_order, .. } = self.clone();
+        *self == Self { key_id, page, limit, sort_order, ..Self::default() }
+    }
+
+    /// How many rows come before its page, and how many the page has at most.
+    fn bounds(&self) -> (usize, usize) {
+        let skip = (self.page - 1).saturating_mul(self.limit);
+        let [skip, limit] = [skip, self.limit].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        (skip, limit)
+    }
+
     /// The page that is asked for of those that match, and how many match in all.
     fn page_of<'a>(&self, rows: &'a [SessionEntry], now_ms: u64) -> (Vec<&'a SessionEntry>, u64) {
         let listed = rows.iter().map(|entry| (entry.listed(now_ms), entry));
-        let mut found: Vec<_> = listed.filter(|(listed, _)| self.matches(listed)).collect();
+        let mut found: Vec<Found<'_>> = listed.filter(|(listed, _)| self.matches(listed)).collect();
         let total = found.len() as u64;
-        found.sort_unstable_by(|(a, _), (b, _)| self.compare(a, b));
-        let skip = usize::try_from((self.page - 1).saturating_mul(self.limit)).unwrap_or(usize::MAX);
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        (found.into_iter().skip(skip).take(limit).map(|(_, entry)| entry).collect(), total)
+        let order = |a: &Found<'_>, b: &Found<'_>| self.compare(&a.0, &b.0);
+        let (skip, limit) = self.bounds();
+        let end = skip.saturating_add(limit);
+        if end < found.len() {
+            // What comes behind the page needs no order.
+            found.select_nth_unstable_by(end, order);
+            found.truncate(end);
+        }
+        found.sort_unstable_by(order);
+        (found.into_iter().skip(skip).map(|(_, entry)| entry).collect(), total)
     }
 
     fn matches(&self, listed: &Listed<'_>) -> bool {
@@ -96,10 +125,13 @@ impl SessionQuery {
 mod tests {
     use std::sync::Arc;
 
+    use proptest::prelude::*;
     use serde_json::json;
     use warmpool_core::browser::Engine;
     use warmpool_core::sort::SortOrder;
 
+    use super::super::Record;
+    use super::super::rows::Rows;
     use super::*;
 
     fn past(id: &str, created_ms: u64, engine: &str, ended: Option<(&str, u64)>) -> SessionEntry {
@@ -145,5 +177,65 @@ mod tests {
         let statuses = vec![Status::Unknown];
         assert_eq!(listed(SessionQuery { statuses, ..sorted(SortKey::Timestamp) }), found("d", 1));
         assert_eq!(listed(SessionQuery { start_time: Some(10), end_time: Some(30), ..sorted(SortKey::Status) }).0, "b");
+    }
+
+    #[test]
+    fn only_a_list_of_all_by_time_is_read_from_the_table() {
+        let every = SessionQuery::default;
+        let key_id = Some("000000000001".parse().unwrap());
+        let sort_order = SortOrder::Ascend;
+        assert!(SessionQuery { key_id, page: 3, limit: 100, sort_order, ..every() }.takes_all_by_time());
+        for other in [
+            SessionQuery { start_time: Some(1), ..every() },
+            SessionQuery { end_time: Some(1), ..every() },
+            SessionQuery { session_id: Some("ses_a".to_owned()), ..every() },
+            SessionQuery { service_passcode: Some("a".to_owned()), ..every() },
+            SessionQuery { metadata: vec!["a=b".to_owned().try_into().unwrap()], ..every() },
+            SessionQuery { statuses: vec![Status::Running], ..every() },
+            SessionQuery { engines: vec![Engine::Chromium], ..every() },
+            SessionQuery { sort_by: SortKey::SessionId, ..every() },
+        ] {
+            assert!(!other.takes_all_by_time(), "{other:?}");
+        }
+    }
+
+    proptest! {
+        /// From the table and from a walk.
+        #[test]
+        fn a_page_by_time_is_cut_from_all_in_their_order(
+            made in prop::collection::vec((0..9_u64, 0..2_usize), 0..24),
+            page in 1..5_u64,
+            limit in 1..9_u64,
+            sort_order in prop_oneof![Just(SortOrder::Ascend), Just(SortOrder::Descend)],
+        ) {
+            let owners: [KeyId; 2] = ["000000000001", "000000000002"].map(|id| id.parse().unwrap());
+            let mut rows = Rows::default();
+            let mut entries = Vec::new();
+            for (number, (created_ms, owner)) in made.into_iter().enumerate() {
+                let entry = past(&format!("ses_{number:02}"), created_ms, "chromium", None);
+                let SessionEntry::Past(record) = entry else { continue };
+                let record = Record { owner: owners[owner].clone(), ..Record::clone(&record) };
+                entries.push(SessionEntry::Past(Arc::new(record)));
+            }
+            entries.iter().cloned().for_each(|entry| rows.put(entry));
+            let query = SessionQuery { page, limit, sort_order, ..SessionQuery::default() };
+            let (skip, count) = query.bounds();
+            for owner in [None, Some(&owners[0]), Some(&owners[1])] {
+                let is_own = |entry: &&SessionEntry| owner.is_none_or(|owner| entry.owner() == owner);
+                let own: Vec<SessionEntry> = entries.iter().filter(is_own).cloned().collect();
+                let mut sorted: Vec<&SessionEntry> = own.iter().collect();
+                sorted.sort_by_key(|entry| (entry.created_ms(), entry.id().clone()));
+                if sort_order == SortOrder::Descend {
+                    sorted.reverse();
+                }
+                let wanted: Vec<&SessionId> =
+                    sorted.into_iter().skip(skip).take(count).map(SessionEntry::id).collect();
+                let read = rows.page(owner, sort_order, (skip, count));
+                prop_assert_eq!(read.iter().map(SessionEntry::id).collect::<Vec<_>>(), wanted.clone());
+                let (found, total) = query.page_of(&own, 100);
+                prop_assert_eq!(found.into_iter().map(SessionEntry::id).collect::<Vec<_>>(), wanted);
+                prop_assert_eq!((rows.count(owner), total), (own.len(), own.len() as u64));
+            }
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! Finding a session by what its client has: an id and a token, a token alone, or a grid's id. After a restart these wait until the
 //! session is found again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::time::timeout;
 
 use super::grid_ids::shown_grid_id;
+use super::rows::Rows;
 use super::table::SessionEntry;
 use super::{Session, SessionView, Sessions};
 use crate::Error;
@@ -58,6 +58,14 @@ impl Sessions {
         self.live(id).map_err(|error| if matches!(error, Error::Service(_)) { error } else { unknown() })
     }
 
+    /// The live session that a connection of this name and key would join.
+    pub fn named(&self, owner: &KeyId, name: &str) -> Option<Arc<Session>> {
+        let is_it = |session: &&Arc<Session>| {
+            session.owner == *owner && session.options.name.as_deref() == Some(name) && session.check_open().is_ok()
+        };
+        self.lock().live().find(is_it).cloned()
+    }
+
     /// The live session whose client URLs carry this token. Waits for one that the daemon has not found again yet.
     pub async fn opened_by(&self, token: &str) -> Option<Arc<Session>> {
         let opened = self.all_live().into_iter().find(|session| session.check_token(token).is_ok());
@@ -76,8 +84,7 @@ impl Sessions {
 
     /// The sessions that the daemon has not found again yet.
     fn unfound(&self) -> Vec<SessionId> {
-        let table = self.lock();
-        table.iter().filter(|(_, entry)| entry.is_open_past()).map(|(id, _)| id.clone()).collect()
+        self.lock().unfound().map(|record| record.session_id.clone()).collect()
     }
 
     /// Waits for a session whose worker has not been found again yet. Its client has outlived the restart, and may take a refusal
@@ -89,8 +96,8 @@ impl Sessions {
 
     /// The same for all sessions of a key: one that is looked for by something else than its id may be any of them.
     pub async fn wait_until_all_found(&self, owner: &KeyId) {
-        let unfound = |entry: &SessionEntry| entry.is_open_past() && entry.owner() == owner;
-        self.wait_for_their_return(self.until(|table| !table.values().any(unfound))).await;
+        let all_found = |rows: &Rows| rows.unfound().all(|record| record.owner != *owner);
+        self.wait_for_their_return(self.until(all_found)).await;
     }
 
     async fn wait_for_their_return(&self, found: impl Future<Output = ()>) {
@@ -103,12 +110,12 @@ impl Sessions {
     /// Resolves once a session is found again or has ended.
     pub(super) async fn until_found(&self, id: &str) {
         let id = SessionId::from(id);
-        self.until(|table| !table.get(&id).is_some_and(SessionEntry::is_open_past)).await;
+        self.until(|rows| !rows.get(&id).is_some_and(SessionEntry::is_open_past)).await;
     }
 
     /// Resolves once something holds for the table.
-    async fn until(&self, holds: impl Fn(&HashMap<SessionId, SessionEntry>) -> bool) {
-        let mut changes = self.shared.changes.subscribe();
+    async fn until(&self, holds: impl Fn(&Rows) -> bool) {
+        let mut changes = self.changes();
         while !holds(&self.lock()) {
             if changes.changed().await.is_err() {
                 return;

@@ -92,10 +92,7 @@ impl Sessions {
         if turn.is_some() {
             self.wait_until_all_found(&owner).await;
         }
-        let is_it = |session: &Arc<Session>| {
-            session.owner == owner && session.options.name == options.name && session.check_open().is_ok()
-        };
-        let found = turn.as_ref().and_then(|_| self.all_live().into_iter().find(is_it));
+        let found = options.name.as_deref().and_then(|name| self.named(&owner, name));
         let origin = match found {
             Some(session) => {
                 may_join(&options, &session.options)?;

@@ -7,16 +7,13 @@ use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 
 impl Sessions {
-    /// Those of `owner`, live or not.
+    /// Those of `owner`, live or not, the oldest first.
     pub fn list_recorded(&self, owner: &KeyId) -> Vec<SessionId> {
-        let asked = |(id, entry): (&SessionId, &SessionEntry)| {
-            let options = match entry {
-                SessionEntry::Live(session) => &session.options,
-                SessionEntry::Past(record) => &record.options,
-            };
-            (options.recording && entry.owner() == owner).then(|| id.clone())
+        let asked = |entry: &&SessionEntry| match entry {
+            SessionEntry::Live(session) => session.options.recording,
+            SessionEntry::Past(record) => record.options.recording,
         };
-        self.lock().iter().filter_map(asked).collect()
+        self.lock().by_time(Some(owner)).filter(asked).map(|entry| entry.id().clone()).collect()
     }
 
     /// The one of them that a grid's client knows by this id.

@@ -55,7 +55,7 @@ impl Sessions {
                             let id = &record.session_id;
                             self.shared.grid_ids.add(grid_ids(&self.shared.instance, id), id);
                         }
-                        table.insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record)));
+                        table.put(SessionEntry::Past(Arc::new(record)));
                     }
                     Err(error) => tracing::error!(%error, "a session record cannot be read; it is left out"),
                 }
@@ -80,14 +80,7 @@ impl Sessions {
     /// start.
     /// Fails when the runtime cannot be used; nothing has changed then.
     pub async fn reclaim(&self) -> Result<Reclaimed, RuntimeError> {
-        let open: Vec<Arc<Record>> = {
-            let table = self.lock();
-            let open = |entry: &SessionEntry| match entry {
-                SessionEntry::Past(record) if record.ended.is_none() => Some(Arc::clone(record)),
-                _ => None,
-            };
-            table.values().filter_map(open).collect()
-        };
+        let open: Vec<Arc<Record>> = self.lock().unfound().cloned().collect();
         let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
         let (mut leases, unclaimed) = tokio::select! {
             biased;
@@ -164,8 +157,7 @@ impl Sessions {
     pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) {
         let (ended, unwritten) = {
             let mut table = self.lock();
-            let Some(entry) = table.get_mut(id).filter(|entry| entry.is_open_past()) else { return };
-            let SessionEntry::Past(record) = &*entry else { return };
+            let Some(SessionEntry::Past(record)) = table.get(id).filter(|entry| entry.is_open_past()) else { return };
             let writer = self.shared.held_profiles.lock().remove(id);
             let saved = writer.as_ref().map(|writer| Saved::lost(writer.saved_ms())).unwrap_or_default();
             let ended = Record {
@@ -177,11 +169,11 @@ impl Sessions {
                 ..Record::clone(record)
             };
             let unwritten = self.shared.ends.begin(id);
-            *entry = SessionEntry::Past(Arc::new(ended.clone()));
+            table.put(SessionEntry::Past(Arc::new(ended.clone())));
             (ended, unwritten)
         };
         self.shared.grid_ids.end(&grid_ids(&self.shared.instance, id), &ended.owner);
-        self.changed();
+        self.changed(&ended.owner);
         tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
         let (store, sessions) = (self.shared.store.clone(), self.clone());
         self.spawn_write(async move {

@@ -30,20 +30,18 @@ impl Sessions {
     async fn forget_old(&self, now: u64) -> Result<(), Error> {
         let limits = &self.shared.config.session;
         let age = u64::try_from(limits.keep_records_for.as_millis()).unwrap_or(u64::MAX);
-        let mut past: Vec<Arc<Record>> = {
-            let table = self.lock();
-            let ended = |entry: &SessionEntry| match entry {
-                SessionEntry::Past(record) if record.ended.is_some() => Some(Arc::clone(record)),
-                _ => None,
-            };
-            table.values().filter_map(ended).collect()
+        let ended = |entry: &SessionEntry| match entry {
+            SessionEntry::Past(record) if record.ended.is_some() => Some(Arc::clone(record)),
+            _ => None,
         };
-        past.sort_unstable_by_key(|record| std::cmp::Reverse(record.created_ms));
-        let old = past
-            .iter()
-            .enumerate()
-            .filter(|(rank, record)| *rank >= limits.keep_records || record.created_ms.saturating_add(age) < now);
-        let old: Vec<&Record> = old.map(|(_, record)| &**record).collect();
+        let is_old = |(rank, record): &(usize, Arc<Record>)| {
+            *rank >= limits.keep_records || record.created_ms.saturating_add(age) < now
+        };
+        let old: Vec<Arc<Record>> = {
+            let rows = self.lock();
+            let past = rows.by_time(None).rev().filter_map(ended).enumerate();
+            past.filter(is_old).map(|(_, record)| record).collect()
+        };
         for some in old.chunks(MAX_BATCH_OPS) {
             let mut batch = Batch::new();
             for record in some {

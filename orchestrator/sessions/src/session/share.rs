@@ -145,6 +145,7 @@ impl Sessions {
         ttl: Duration,
         limit: usize,
     ) -> Result<Share, Error> {
+        let owner = session.owner.clone();
         let (session, share) = (Arc::clone(session), Share::new(enable_actions, ttl, &Now::read()));
         let made = carry_out(async move {
             let add = || {
@@ -156,7 +157,7 @@ impl Sessions {
             Ok::<_, Error>(share)
         })
         .await?;
-        self.changed();
+        self.changed(&owner);
         Ok(made)
     }
 

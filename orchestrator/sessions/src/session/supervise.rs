@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::Span;
 
 use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
@@ -23,7 +24,7 @@ impl Sessions {
     /// Puts a session into the table and starts watching over it.
     pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
         let session = Arc::new(session);
-        self.lock().insert(session.id.clone(), SessionEntry::Live(Arc::clone(&session)));
+        self.lock().put(SessionEntry::Live(Arc::clone(&session)));
         self.supervise(session, lease)
     }
 
@@ -32,8 +33,11 @@ impl Sessions {
         let session = Arc::new(session);
         let is_open = {
             let mut table = self.lock();
-            let entry = table.get_mut(&session.id).filter(|entry| entry.is_open_past());
-            entry.map(|entry| *entry = SessionEntry::Live(Arc::clone(&session))).is_some()
+            let is_open = table.get(&session.id).is_some_and(SessionEntry::is_open_past);
+            if is_open {
+                table.put(SessionEntry::Live(Arc::clone(&session)));
+            }
+            is_open
         };
         if !is_open {
             session.egress.close();
@@ -44,21 +48,24 @@ impl Sessions {
 
     fn supervise(&self, session: Arc<Session>, lease: Lease) -> Arc<Session> {
         self.shared.grid_ids.add(session.grid_ids.clone(), &session.id);
-        self.changed();
-        tracing::info!(
-            session = %session.id,
-            worker = %session.worker.id,
-            engine = %session.options.engine,
-            "session running"
-        );
+        self.changed(&session.owner);
         self.write_down(&session);
-        self.shared.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
+        self.shared.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease, Span::current()));
         session
     }
 }
 
-/// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
-async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
+/// Watches over `session`, which `call` has made, until it ends; then publishes the end, writes the record and drops the lease.
+async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease, call: Span) {
+    // In this task and not in the one that answers the call: a log that takes its lines slowly keeps nobody from a session.
+    tracing::info!(
+        parent: &call,
+        session = %session.id,
+        worker = %session.worker.id,
+        engine = %session.options.engine,
+        "session running"
+    );
+    drop(call);
     let handles = || (sessions.clone(), Arc::clone(&session));
     let told = {
         let (sessions, session) = handles();

@@ -15,11 +15,13 @@ use super::ends::{EndLost, Ends, UnwrittenEnd};
 use super::grid_ids::GridIds;
 use super::names::Names;
 use super::record::Ended;
+use super::rows::Rows;
 use super::services::SessionServices;
 use super::{DriverOpening, Ending, Record, Session, SessionView};
 use crate::Error;
 use crate::logs::KeptLogs;
 use warmpool_config::Config;
+use warmpool_core::changes::KeyChanges;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::SessionId;
@@ -58,11 +60,11 @@ pub(super) struct Shared {
     pub(super) logs: KeptLogs,
     /// Rights to write profiles, of sessions whose workers have not been found again yet.
     pub(super) held_profiles: Mutex<HashMap<SessionId, Writer>>,
-    pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
+    pub(super) table: Mutex<Rows>,
     pub(super) grid_ids: GridIds,
     pub(super) names: Names,
     pub(super) create_times: CreateTimes,
-    pub(super) changes: watch::Sender<u64>,
+    pub(super) changes: KeyChanges,
     pub(super) ends: Ends,
     /// What tries until the store has a record: an end, or a change of a live session.
     pub(super) writes: TaskTracker,
@@ -82,10 +84,25 @@ impl SessionEntry {
         matches!(self, Self::Past(record) if record.ended.is_none())
     }
 
+    pub(super) fn id(&self) -> &SessionId {
+        match self {
+            Self::Live(session) => &session.id,
+            Self::Past(record) => &record.session_id,
+        }
+    }
+
     pub(super) fn owner(&self) -> &KeyId {
         match self {
             Self::Live(session) => &session.owner,
             Self::Past(record) => &record.owner,
+        }
+    }
+
+    /// When it was made, in Unix milliseconds.
+    pub(super) fn created_ms(&self) -> u64 {
+        match self {
+            Self::Live(session) => session.created_ms,
+            Self::Past(record) => record.created_ms,
         }
     }
 }
@@ -101,7 +118,6 @@ impl Sessions {
         drain: Drain,
         services: SessionServices,
     ) -> Self {
-        let table = Mutex::new(HashMap::new());
         let ads = AdLists::new(config.ads.lists.clone());
         let SessionServices { egress_context, captchas, profiles, extensions, webhooks } = services;
         let shared = Shared {
@@ -119,11 +135,11 @@ impl Sessions {
             webhooks,
             logs: KeptLogs::default(),
             held_profiles: Mutex::default(),
-            table,
+            table: Mutex::default(),
             grid_ids: GridIds::default(),
             names: Names::default(),
             create_times: CreateTimes::default(),
-            changes: watch::Sender::new(0),
+            changes: KeyChanges::default(),
             ends: Ends::default(),
             writes: TaskTracker::new(),
         };
@@ -150,8 +166,8 @@ impl Sessions {
         metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
             .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
         let unwritten = self.shared.ends.begin(&session.id);
-        self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
-        self.changed();
+        self.lock().put(SessionEntry::Past(Arc::new(record.clone())));
+        self.changed(&record.owner);
         self.record_end(Arc::clone(session), record, unwritten);
         let written = self.shared.ends.written(&session.id).await;
         session.release_profile();
@@ -211,7 +227,7 @@ impl Sessions {
     /// How many sessions of each key live.
     pub fn live_by_owner(&self) -> HashMap<KeyId, usize> {
         let mut counts = HashMap::new();
-        for session in self.all_live() {
+        for session in self.lock().live() {
             *counts.entry(session.owner.clone()).or_default() += 1;
         }
         counts
@@ -219,7 +235,12 @@ impl Sessions {
 
     /// Changes each time a session comes, ends or has something new to show.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.shared.changes.subscribe()
+        self.shared.changes.of_all()
+    }
+
+    /// Changes each time a session of this key does.
+    pub fn changes_of(&self, owner: &KeyId) -> watch::Receiver<u64> {
+        self.shared.changes.of(owner)
     }
 
     /// Runs work that goes on whoever waits for it; the daemon's end waits for it too.
@@ -231,8 +252,9 @@ impl Sessions {
         self.shared.drain.spawn(work)
     }
 
-    pub(super) fn changed(&self) {
-        self.shared.changes.send_modify(|count| *count += 1);
+    /// Announces that a session of this key has something new to show.
+    pub(super) fn changed(&self, owner: &KeyId) {
+        self.shared.changes.tell(owner);
     }
 
     /// How long the sessions took to create that were made since the last call.
@@ -285,11 +307,7 @@ impl Sessions {
 
     /// The live sessions.
     pub fn all_live(&self) -> Vec<Arc<Session>> {
-        let live = |entry: &SessionEntry| match entry {
-            SessionEntry::Live(session) => Some(Arc::clone(session)),
-            SessionEntry::Past(_) => None,
-        };
-        self.lock().values().filter_map(live).collect()
+        self.lock().live().cloned().collect()
     }
 
     /// Ends every live session whose key was revoked.
@@ -352,7 +370,7 @@ impl Sessions {
         self.spawn(self.shared.writes.track_future(write))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
         self.shared.table.lock()
     }
 }

@@ -1,13 +1,18 @@
 //! Sessions whose workers are nowhere, on a store that is slow, full or closed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use serde_json::json;
 use tokio::net::UnixListener;
 use tokio::time::timeout;
 
+use super::record::Ended;
+use super::rows::Rows;
+use super::table::SessionEntry;
 use super::*;
 use crate::Error;
 use crate::webdriver::quit;
@@ -296,4 +301,60 @@ async fn a_person_is_told_who_waits_although_the_disk_is_nearly_full() {
         brief: &told,
     };
     bench.sessions.webhooks().announce(&event).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_orders_of_the_rows_are_what_a_walk_finds() {
+    let bench = Bench::new().await;
+    let owners: [KeyId; 2] = ["000000000001", "000000000002"].map(|id| id.parse().unwrap());
+    // Each session as it lives, as it waits for its worker, and as it has ended. Some are equally old.
+    let (mut sessions, mut leases) = (Vec::new(), Vec::new());
+    for (number, owner) in (0..6_u64).zip(owners.iter().cycle()) {
+        let record = bench.record(&format!("ses_{number}"));
+        let unfound = Record { owner: owner.clone(), created_ms: 9 - number / 3, ..record };
+        let ended = Record { ended: Some(Ended::new(&Ending::Deleted, 9)), ..unfound.clone() };
+        let mut lease = bench.pool.lease_nowhere(owner.clone());
+        let live = bench.sessions.build(unfound.clone(), MINUTE, &mut lease, Vec::new(), None);
+        leases.push(lease);
+        sessions.push([
+            SessionEntry::Live(Arc::new(live)),
+            SessionEntry::Past(Arc::new(unfound)),
+            SessionEntry::Past(Arc::new(ended)),
+        ]);
+    }
+    let changes = prop::collection::vec((0..sessions.len(), 0..4_usize), 0..40);
+    proptest!(|(changes in changes)| {
+        let (mut rows, mut walked) = (Rows::default(), BTreeMap::new());
+        for (number, state) in changes {
+            match sessions[number].get(state) {
+                Some(entry) => {
+                    rows.put(entry.clone());
+                    walked.insert(number, entry);
+                }
+                None => {
+                    rows.remove(sessions[number][0].id());
+                    walked.remove(&number);
+                }
+            }
+        }
+        for owner in [None, Some(&owners[0]), Some(&owners[1])] {
+            let mut walk: Vec<&SessionEntry> = walked.values().copied().collect();
+            walk.retain(|entry| owner.is_none_or(|owner| entry.owner() == owner));
+            walk.sort_by_key(|entry| (entry.created_ms(), entry.id().clone()));
+            prop_assert_eq!(rows.count(owner), walk.len());
+            prop_assert!(rows.by_time(owner).map(SessionEntry::id).eq(walk.into_iter().map(SessionEntry::id)));
+        }
+        let walk = |is_wanted: fn(&SessionEntry) -> bool| {
+            let wanted = walked.values().copied().filter(|entry| is_wanted(entry));
+            wanted.map(SessionEntry::id).collect::<BTreeSet<_>>()
+        };
+        let live: BTreeSet<&SessionId> = rows.live().map(|session| &session.id).collect();
+        prop_assert_eq!(live, walk(|entry| matches!(entry, SessionEntry::Live(_))));
+        let unfound: BTreeSet<&SessionId> = rows.unfound().map(|record| &record.session_id).collect();
+        prop_assert_eq!(unfound, walk(SessionEntry::is_open_past));
+        for [entry, ..] in &sessions {
+            let is_known = walked.values().any(|walked| walked.id() == entry.id());
+            prop_assert_eq!(rows.get(entry.id()).is_some(), is_known);
+        }
+    });
 }

@@ -133,7 +133,7 @@ impl Tasks {
             Ok(()) => {
                 tracing::info!(task = %task.id, kind = %task.record().kind, "task accepted");
                 task.set_stored();
-                self.inner.table.changed();
+                self.inner.table.changed(&task.owner);
                 // The key may have been revoked since it was checked, when this task was in no table yet.
                 task.stop_if_revoked(&self.inner.keys);
                 self.launch(Arc::clone(&task));

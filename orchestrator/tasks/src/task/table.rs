@@ -1,6 +1,6 @@
 //! The table of tasks: those that have not ended, and the index of all that there are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -13,6 +13,7 @@ use super::query::TaskQuery;
 use super::record::Record;
 use crate::Error;
 use warmpool_api::task::Status;
+use warmpool_core::changes::KeyChanges;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::ids::{TaskId, TaskIds};
 use warmpool_keys::KeyId;
@@ -21,7 +22,7 @@ use warmpool_keys::KeyId;
 #[derive(Debug, Default)]
 pub(super) struct TaskTable {
     tables: Mutex<Tables>,
-    changes: watch::Sender<u64>,
+    changes: KeyChanges,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +58,7 @@ impl TaskTable {
         let task = Arc::new(ActiveTask::unstored(record));
         tables.active.insert(task.id, Arc::clone(&task));
         drop(tables);
-        self.changed();
+        self.changed(owner);
         Ok(task)
     }
 
@@ -94,7 +95,7 @@ impl TaskTable {
     /// Enters a task's new status into the index.
     pub(super) fn update(&self, record: &Record) {
         self.lock().history.change(&record.owner, &record.index_row());
-        self.changed();
+        self.changed(&record.owner);
     }
 
     /// Ends a task, once its end is in the store.
@@ -103,7 +104,7 @@ impl TaskTable {
         tables.history.change(&record.owner, &record.index_row());
         tables.active.remove(&record.task_id);
         drop(tables);
-        self.changed();
+        self.changed(&record.owner);
     }
 
     /// Removes a task that the next process continues.
@@ -144,17 +145,23 @@ impl TaskTable {
         let mut tables = self.lock();
         tasks.iter().for_each(|(owner, row)| tables.history.withdraw(owner, row));
         drop(tables);
-        self.changed();
+        let owners: HashSet<&KeyId> = tasks.iter().map(|(owner, _)| owner).collect();
+        owners.into_iter().for_each(|owner| self.changed(owner));
     }
 
     /// Changes each time the table does.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+        self.changes.of_all()
     }
 
-    /// Announces a change to the followers of lists.
-    pub(super) fn changed(&self) {
-        self.changes.send_modify(|count| *count += 1);
+    /// Changes each time the table does for this key.
+    pub(super) fn changes_of(&self, owner: &KeyId) -> watch::Receiver<u64> {
+        self.changes.of(owner)
+    }
+
+    /// Announces a change of a key's tasks to the followers of lists.
+    pub(super) fn changed(&self, owner: &KeyId) {
+        self.changes.tell(owner);
     }
 
     fn lock(&self) -> MutexGuard<'_, Tables> {

@@ -124,6 +124,11 @@ impl Tasks {
         self.inner.table.changes()
     }
 
+    /// Changes each time a task of this key does.
+    pub fn changes_of(&self, owner: &KeyId) -> watch::Receiver<u64> {
+        self.inner.table.changes_of(owner)
+    }
+
     /// One page of the tasks of `owner`, or of all keys, and how many match in all.
     /// Errors: `Field` for what the list of all keys cannot do. Fails when the store cannot be read.
     pub async fn list(&self, query: &TaskQuery, owner: Option<&KeyId>) -> Result<(Vec<Record>, u64), Error> {

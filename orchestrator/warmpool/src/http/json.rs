@@ -153,12 +153,8 @@ fn identity(session: &Session) -> Identity {
 /// The browser that the websocket of these options leads to: that of the session that it joins, or of the worker that is handed
 /// out next.
 fn described(app: &App, caller: &KeyId, options: &Options) -> Identity {
-    let live = app.sessions.all_live();
-    let joined = live
-        .iter()
-        .find(|session| options.name.is_some() && session.owner == *caller && session.options.name == options.name);
-    if let Some(session) = joined {
-        return identity(session);
+    if let Some(session) = options.name.as_deref().and_then(|name| app.sessions.named(caller, name)) {
+        return identity(&session);
     }
     let next = || app.pool.next_snapshot(options.wanted(&app.keys.egress(caller).trust()));
     // While none is warm, another one: it is of the same image, most likely.

@@ -67,8 +67,11 @@ pub(super) async fn list(
     scope: Scope,
     Query(query): Query<SessionQuery>,
 ) -> Result<Response, Error> {
-    let scope = scope.narrowed(query.key_id.as_ref());
-    let (sessions, total) = app.sessions.list(&query, |key| scope.as_ref().is_some_and(|scope| scope.has(key)));
+    let (sessions, total) = match scope.narrowed(query.key_id.as_ref()) {
+        Some(Scope::Own(key)) => app.sessions.list(&query, Some(&key)),
+        Some(Scope::All) => app.sessions.list(&query, None),
+        None => (Vec::new(), 0),
+    };
     let meta = PageMeta::new(total, query.limit, query.page);
     Ok(json_reply(StatusCode::OK, &SessionPage { sessions, meta }))
 }
@@ -86,7 +89,7 @@ pub(super) async fn show(
     let detail = SessionDetail {
         protocol: if by_driver { "webdriver" } else { listing.browser_type.protocol() }.to_owned(),
         websocket_url: live.as_ref().map(|session| base.websocket_url(session)),
-        connect_headers: live.as_ref().filter(|_| !by_driver).and_then(|session| inspect::connect_headers(session)),
+        connect_headers: live.as_ref().and_then(|session| inspect::connect_headers(session)),
         connect_url: live.as_ref().filter(|_| by_driver).map(|session| base.connect_url(session)),
         livestream_url: live.as_ref().map(|session| base.livestream_url(session)),
         time_left: live.as_ref().map(|session| u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX)),

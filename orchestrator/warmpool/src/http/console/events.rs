@@ -1,7 +1,7 @@
 //! `GET /console/api/events`: what happens, as server-sent events, for as long as a page listens.
 //!
 //! A page names its topics. `overview` and `sample` carry their data; `sessions`, `tasks` and `keys` only announce a
-//! change, and the page asks for the part of the list that it shows; `request` and `line` are entries of the log.
+//! change of what the page may see, and it asks for the part of the list that it shows; `request` and `line` are entries of the log.
 //! All work happens in open streams, so a console that nobody watches costs nothing.
 
 use std::collections::VecDeque;
@@ -25,6 +25,7 @@ use super::super::auth::{Caller, Scope};
 use super::super::query::Query;
 use super::super::sign_in::SignedIn;
 use super::super::sse;
+use super::keys::KeysVersion;
 use super::overview;
 use super::places::Place;
 use super::request_entry::RequestEntry;
@@ -159,7 +160,7 @@ struct Source {
     follower: Follower,
     waiting: VecDeque<Event>,
     overview: bool,
-    keys: Option<String>,
+    keys: Option<KeysVersion>,
     sampled: u64,
     sessions: Changes,
     tasks: Changes,
@@ -178,13 +179,18 @@ impl Source {
         let hello = Event::default().event("hello").data(hello.to_string());
         // Only operators may read the daemon's log.
         let lines = (wants(Topic::Log) && follower.scope == Scope::All).then(|| telemetry::lines().follow());
+        // Of what the page cannot show it need not hear.
+        let (sessions, tasks) = match &follower.scope {
+            Scope::Own(key) => (app.sessions.changes_of(key), app.tasks.changes_of(key)),
+            Scope::All => (app.sessions.changes(), app.tasks.changes()),
+        };
         Self {
             waiting: VecDeque::from([hello]),
             overview: wants(Topic::Overview),
-            keys: wants(Topic::Keys).then(String::new),
+            keys: wants(Topic::Keys).then(|| KeysVersion::now(&app, &follower.scope)),
             sampled: warmpool_core::clock::unix_ms(),
-            sessions: Changes::new(app.sessions.changes(), "sessions", wants(Topic::Sessions)),
-            tasks: Changes::new(app.tasks.changes(), "tasks", wants(Topic::Tasks)),
+            sessions: Changes::new(sessions, "sessions", wants(Topic::Sessions)),
+            tasks: Changes::new(tasks, "tasks", wants(Topic::Tasks)),
             requests: LogReceiver(wants(Topic::Log).then(|| app.console.requests().follow())),
             lines: LogReceiver(lines),
             tick: Instant::now() + TICK,
@@ -204,6 +210,7 @@ impl Source {
                 return None;
             }
             let drain = self.app.drain.clone();
+            let looks = self.overview || self.keys.is_some();
             tokio::select! {
                 event = self.sessions.next() => self.waiting.push_back(event),
                 event = self.tasks.next() => self.waiting.push_back(event),
@@ -216,7 +223,7 @@ impl Source {
                     Err(missed) => self.missed(missed),
                 },
                 () = drain.reached(Phase::Stopped) => self.over = true,
-                () = sleep_until(self.tick) => self.look(),
+                () = sleep_until(self.tick), if looks => self.look(),
             }
         }
     }
@@ -232,10 +239,10 @@ impl Source {
                 self.push("sample", &sample);
             }
         }
-        if self.keys.is_some() {
-            let keys = serde_json::to_string(&super::keys::listed(&self.app, &self.follower.scope)).unwrap_or_default();
-            let before = self.keys.replace(keys);
-            if before != self.keys && before.is_some_and(|before| !before.is_empty()) {
+        if let Some(seen) = &mut self.keys {
+            let now = KeysVersion::now(&self.app, &self.follower.scope);
+            if *seen != now {
+                *seen = now;
                 self.waiting.push_back(Event::default().event("keys").data("{}"));
             }
         }

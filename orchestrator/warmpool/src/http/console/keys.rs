@@ -1,5 +1,7 @@
 //! `/console/api/keys`: the service keys, for operators. Others see their own.
 
+use std::collections::HashMap;
+
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
@@ -14,14 +16,46 @@ use super::super::reply::json_reply;
 use super::super::rotation::Rotation;
 use super::super::sign_in::{Operator, SignedIn};
 use crate::http::error::Error;
+use warmpool_core::clock::unix_ms;
 use warmpool_keys::{KeyId, KeyRecord, KeyRole, KeyState, NewKey, ServiceKey};
 
+/// How old the times of last use may be that an operator's open page shows, in milliseconds.
+const USES_SHOWN_WITHIN_MS: u64 = 60_000;
+
 /// The keys that somebody may see, newest first.
-pub(super) fn listed(app: &App, scope: &Scope) -> Vec<Value> {
+fn listed(app: &App, scope: &Scope) -> Vec<Value> {
     let live = app.sessions.live_by_owner();
-    let mut records = app.keys.list();
-    records.retain(|record| scope.has(&record.id));
+    let records = match scope {
+        Scope::All => app.keys.list(),
+        Scope::Own(key) => app.keys.get(key).into_iter().collect(),
+    };
     records.iter().rev().map(|record| view(app, record, live.get(&record.id).copied())).collect()
+}
+
+/// Which state of the list a page has seen.
+#[derive(PartialEq, Eq)]
+pub(super) enum KeysVersion {
+    /// Of all keys. There may be thousands, so that it costs less to look whether this has changed than to make the list.
+    All {
+        /// How often keys were made, changed, revoked or removed.
+        changes: u64,
+        /// How many sessions each key has.
+        live: HashMap<KeyId, usize>,
+        /// Counts on by the clock: uses are too many to be told one by one.
+        uses: u64,
+    },
+    /// Of somebody's own key, as it is shown.
+    Own(Vec<Value>),
+}
+
+impl KeysVersion {
+    pub(super) fn now(app: &App, scope: &Scope) -> Self {
+        if let Scope::Own(_) = scope {
+            return Self::Own(listed(app, scope));
+        }
+        let changes = *app.keys.changes().borrow();
+        Self::All { changes, live: app.sessions.live_by_owner(), uses: unix_ms() / USES_SHOWN_WITHIN_MS }
+    }
 }
 
 fn view(app: &App, record: &KeyRecord, live: Option<usize>) -> Value {
