@@ -100,6 +100,7 @@ async fn filters_orders_and_pages(stage: Stage) -> Result<()> {
     ensure!(first["executionType"] == "run" && first["inputs"] == json!({}), "{first}");
     ensure!(first["executionTime"].as_u64().is_some_and(|ms| ms > 0), "{first}");
     ensure!(first["servicePasscode"] == "ann" && first["timestamp"].is_u64(), "{first}");
+    ensure!(fourth.get("servicePasscode").is_none(), "who was not named has no name: {fourth}");
     ensure!(third["metadata"] == json!({"team": "search"}) && first.get("metadata").is_none(), "{third}");
     for (query, found) in [
         ("metadata[]=team=search", &made[2..3]),

@@ -7,6 +7,7 @@ use warmpool_core::browser::Engine;
 use warmpool_core::ids::{KeyId, SessionId, TaskId};
 use warmpool_core::metadata::Metadata;
 
+use crate::AnyObject;
 use crate::list::PageMeta;
 
 macro_rules! names {
@@ -162,6 +163,7 @@ pub struct TaskView {
     /// What its templates are filled with; a fleet's stand with its items.
     pub inputs: Map<String, Value>,
     /// The end user it was sent for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
     /// Its labels. Absent when it has none.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
@@ -253,12 +255,15 @@ pub struct ItemView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputView {
-    /// The result objects. Empty where there are too many for a list: then `outputBytes` says how large they are.
+    /// The result objects. Empty where they are too large for a list or an event: then `outputBytes` says how large they are, and
+    /// `outputUrl` where they are. Those of a fleet are its items; the last is `{"truncated": true, "items": …}`, with the path of
+    /// all items, where more of them do not fit.
+    #[schemars(with = "Vec<AnyObject>")]
     pub output: Vec<Value>,
-    /// Their size as JSON.
+    /// Their size as JSON, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// The path that answers all of them.
+    /// The path that answers all of them; of an item, with those of the fleet's other items, one item a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_url: Option<String>,
 }

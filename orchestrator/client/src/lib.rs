@@ -5,7 +5,7 @@
 //! | `arguments` | the options of a task |
 //! | `inputs`    | a fleet's inputs, from a file |
 //! | `values`    | the values that options take, for their check and for completions |
-//! | `submit`    | `warmpool run`, `extract` and `fleet`; `summary` tells what came of them |
+//! | `submit`    | `warmpool run`, `extract` and `fleet`; `summary` tells what came of them, and `results` fetches what is large |
 //! | `tasks`     | `warmpool tasks` |
 //! | `profiles`  | `warmpool profiles` |
 //! | `extensions` | `warmpool extensions` |
@@ -43,6 +43,7 @@ mod naming;
 mod open;
 mod output;
 mod profiles;
+mod results;
 mod sessions;
 mod show;
 mod status;

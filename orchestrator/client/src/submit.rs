@@ -16,6 +16,7 @@ use super::http::{self, Caller};
 use super::inputs;
 use super::naming::{SentFile, SetBy};
 use super::output::{for_people, note, print, write};
+use super::results::whole;
 use super::show::{self, Progress};
 use super::summary::summary;
 use super::tasks::{exit_of, path};
@@ -177,19 +178,12 @@ pub(super) async fn follow(
 
 /// Tells what a task came to: on a terminal in short, otherwise in full.
 async fn report(caller: &Caller, task: &TaskView, answer: &Value, result: &ResultArguments) -> Result<(), ClientError> {
-    let people = for_people(result.json);
-    let id = task.task_id.to_string();
-    // Without the results that are too large for a stream.
-    let whole = async || match task.output.output_bytes {
-        Some(_) => caller.get(&path(&id, "")).await,
-        None => Ok(answer.clone()),
-    };
     if let Some(file) = &result.output {
         let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", file.display()));
-        std::fs::write(file, format!("{:#}\n", whole().await?)).map_err(unwritten)?;
+        std::fs::write(file, format!("{:#}\n", whole(caller, task, answer).await?)).map_err(unwritten)?;
     }
-    if people {
-        let console = caller.address(&format!("/console/#/tasks/{}", path_segment(&id)));
+    if for_people(result.json) {
+        let console = caller.address(&format!("/console/#/tasks/{}", path_segment(&task.task_id.to_string())));
         write(&summary(task, result.output.as_deref(), &console));
         return Ok(());
     }
@@ -197,7 +191,7 @@ async fn report(caller: &Caller, task: &TaskView, answer: &Value, result: &Resul
         note(show::outcome(counts));
     }
     if result.output.is_none() {
-        print(&whole().await?);
+        print(&whole(caller, task, answer).await?);
     }
     Ok(())
 }
@@ -219,7 +213,7 @@ mod tests {
     fn begun() -> String {
         let task = json!({
             "taskId": "tsk_01KAJ6H2TT0000000000000000", "executionType": "run", "executionTime": 0, "inputs": {},
-            "servicePasscode": null, "timestamp": 0, "status": "running", "browserType": "chromium", "headless": true,
+            "timestamp": 0, "status": "running", "browserType": "chromium", "headless": true,
             "keyId": "0123456789ab", "output": [],
         });
         format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nevent: task\ndata: {task}\n\n")

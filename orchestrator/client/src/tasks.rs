@@ -20,6 +20,7 @@ use super::kept::delete;
 use super::list::ListArguments;
 use super::naming::SetBy;
 use super::output::{for_people, note, print, stdout, write};
+use super::results::whole;
 use super::submit::follow;
 use super::{show, values};
 use crate::exit::Exit;
@@ -181,9 +182,11 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
     match command {
         TasksCommand::List { filter, list } => list.print("/lam/tasks", filter.query(), OPTIONS, show::tasks).await?,
         TasksCommand::Show(task) => {
-            let answer: Value = Caller::new(&task.service)?.get(&task.path("")).await?;
-            print(&answer);
-            return Ok(exit_of(view(&answer)?.status));
+            let caller = Caller::new(&task.service)?;
+            let answer: Value = caller.get(&task.path("")).await?;
+            let task = view(&answer)?;
+            print(&whole(&caller, &task, &answer).await?);
+            return Ok(exit_of(task.status));
         }
         TasksCommand::Results { format, task } => {
             let format = if format == ResultFormat::Csv { "csv" } else { "ndjson" };

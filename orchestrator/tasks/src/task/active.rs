@@ -38,8 +38,8 @@ pub enum TaskEvent {
     Status(Box<Record>),
     /// Its work, or that of one of its items, goes on.
     Progress(ProgressEvent),
-    /// The status of one of its items changed.
-    Item(Item),
+    /// The status of one of this fleet's items changed.
+    Item(TaskId, Box<Item>),
 }
 
 impl TaskEvent {
@@ -54,7 +54,7 @@ impl TaskEvent {
             Self::Status(record) if record.status.is_end() => "end",
             Self::Status(_) => "task",
             Self::Progress(_) => "progress",
-            Self::Item(_) => "item",
+            Self::Item(..) => "item",
         }
     }
 
@@ -63,7 +63,7 @@ impl TaskEvent {
         match self {
             Self::Status(record) => json!(view::record(record, None)),
             Self::Progress(event) => json!(event),
-            Self::Item(item) => json!(view::item(item, None)),
+            Self::Item(task, item) => json!(view::item(*task, item, None)),
         }
     }
 }

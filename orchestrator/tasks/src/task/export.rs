@@ -99,7 +99,7 @@ impl Tasks {
             loop {
                 let Some(item) = items.next().await? else { return Ok(None) };
                 if status.is_none_or(|status| item.status == status) {
-                    let line = item_line(&item, &outputs.read(&item.output, true).await?)?;
+                    let line = item_line(task, &item, &outputs.read(&item.output, true).await?)?;
                     return Ok(Some((line, (items, outputs))));
                 }
             }
@@ -169,9 +169,9 @@ impl Form {
     }
 }
 
-/// An item with all of its output.
-fn item_line<P: Send + Sync + 'static>(item: &Item, output: &OutputText<P>) -> Result<Bytes, Error> {
-    let mut view = json!(view::item(item, Some(Vec::new())));
+/// An item of the fleet `task` with all of its output.
+fn item_line<P: Send + Sync + 'static>(task: TaskId, item: &Item, output: &OutputText<P>) -> Result<Bytes, Error> {
+    let mut view = json!(view::item(task, item, Some(Vec::new())));
     if let Some(members) = view.as_object_mut() {
         members.remove("output");
     }

@@ -299,8 +299,8 @@ impl Fleet<'_> {
             self.tasks.keep(self.task, bytes);
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
         }
-        self.task.notify(TaskEvent::Item(item.clone()));
-        self.tasks.inner.table.changed();
+        self.task.notify(TaskEvent::Item(self.task.id, Box::new(item.clone())));
+        self.tasks.inner.table.changed(&self.task.owner);
         Ok(())
     }
 
@@ -381,7 +381,7 @@ impl Fleet<'_> {
             let Some(last) = page.last() else { return Ok((rows, artifacts)) };
             after = Some(last.index);
             for item in page {
-                let row = json!(view::item(&item, None));
+                let row = json!(view::item(self.task.id, &item, None));
                 bytes += row.to_string().len() as u64;
                 if bytes <= most {
                     rows.push(row);

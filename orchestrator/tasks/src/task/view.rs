@@ -3,12 +3,12 @@
 use serde_json::Value;
 use warmpool_api::task::{ArtifactView, ItemView, OutputView, TaskView};
 use warmpool_core::browser::Mode;
+use warmpool_core::ids::TaskId;
 
 use super::record::{ArtifactRecord, Item, Output, Record};
 
 /// A task, with these result objects where they are not in the record.
 pub fn record(record: &Record, output: Option<Vec<Value>>) -> TaskView {
-    let base = format!("/lam/tasks/{}", record.task_id);
     TaskView {
         task_id: record.task_id,
         execution_type: record.kind,
@@ -21,7 +21,7 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> TaskView {
         browser_type: record.engine,
         headless: record.mode == Mode::Headless,
         key_id: record.owner.clone(),
-        output: output_view(&record.output, output, Some(base)),
+        output: output_view(&record.output, output, || path(record.task_id)),
         artifacts: artifacts(record, &record.artifacts),
         name: record.name.clone(),
         title: record.title.clone(),
@@ -38,15 +38,15 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> TaskView {
     }
 }
 
-/// An item of a fleet, with these result objects where they are not in it.
-pub fn item(item: &Item, output: Option<Vec<Value>>) -> ItemView {
+/// An item of the fleet `task`, with these result objects where they are not in it.
+pub fn item(task: TaskId, item: &Item, output: Option<Vec<Value>>) -> ItemView {
     ItemView {
         index: item.index,
         status: item.status,
         attempts: item.attempts,
         execution_time: item.execution_time,
         inputs: item.inputs.clone(),
-        output: output_view(&item.output, output, None),
+        output: output_view(&item.output, output, || format!("{}/items?format=ndjson", path(task))),
         session_id: item.session_id.clone(),
         error: item.error.clone(),
         artifacts: item.artifacts.iter().map(|artifact| artifact.name.clone()).collect(),
@@ -60,22 +60,24 @@ pub fn artifacts(record: &Record, list: &[ArtifactRecord]) -> Vec<ArtifactView> 
         media_type: artifact.media_type.clone(),
         bytes: artifact.bytes,
         sha256: artifact.hash.clone(),
-        url: format!(
-            "/lam/tasks/{}/artifacts/{}",
-            record.task_id,
-            warmpool_core::address::path_segment(&artifact.name)
-        ),
+        url: format!("{}/artifacts/{}", path(record.task_id), warmpool_core::address::path_segment(&artifact.name)),
     };
     list.iter().map(one).collect()
 }
 
-fn output_view(kept: &Output, output: Option<Vec<Value>>, url: Option<String>) -> OutputView {
+/// The path of a task.
+fn path(task: TaskId) -> String {
+    format!("/lam/tasks/{task}")
+}
+
+/// Result objects, or how large they are and at which `url` all of them are.
+fn output_view(kept: &Output, output: Option<Vec<Value>>, url: impl FnOnce() -> String) -> OutputView {
     let here = |output| OutputView { output, output_bytes: None, output_url: None };
     match (kept, output) {
         (_, Some(rows)) => here(rows),
         (Output::Inline(rows), None) => here(rows.clone()),
         (Output::File { bytes, .. }, None) => {
-            OutputView { output: Vec::new(), output_bytes: Some(*bytes), output_url: url }
+            OutputView { output: Vec::new(), output_bytes: Some(*bytes), output_url: Some(url()) }
         }
     }
 }

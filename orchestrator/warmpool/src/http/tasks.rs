@@ -112,8 +112,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
             show,
             Operation::new("get_task", "Look at a task", OF_TASK.takes::<TaskForm>())
                 .about(
-                    "As JSON with all of its output; as events until its end with `Accept: text/event-stream`; or its results \
-                     alone, one a line, with `format`.",
+                    "As JSON with its output; an item of a fleet that has more than 16 KiB of it says by `outputUrl` where that is. As \
+                     events until its end with `Accept: text/event-stream`; or its results alone, one a line, with `format`.",
                 )
                 .writes::<TaskView>("The task.")
                 .writes_text(EVENTS, "Events until the end.")
@@ -253,7 +253,8 @@ pub(super) async fn items(
     }
     let items = app.tasks.items_after(record.task_id, after);
     let wanted = items.try_filter(|item| future::ready(status.is_none_or(|status| item.status == status)));
-    let found: Vec<ItemView> = wanted.map_ok(|item| item_view(&item, None)).take(limit).try_collect().await?;
+    let found: Vec<ItemView> =
+        wanted.map_ok(|item| item_view(record.task_id, &item, None)).take(limit).try_collect().await?;
     let next = found.last().map(|item| item.index).filter(|_| found.len() == limit);
     Ok(json_reply(StatusCode::OK, &ItemPage { items: found, next, counts: record.items }))
 }

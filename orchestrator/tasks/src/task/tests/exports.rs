@@ -237,3 +237,35 @@ async fn items_are_exported_with_all_of_their_output() {
     assert_eq!((all.len(), lines(Some(Status::Failure)).await), (3, vec![all[1].clone()]));
     assert_eq!(room.taken(), 0);
 }
+
+#[tokio::test]
+async fn an_item_whose_results_are_not_in_its_row_says_where_they_are() {
+    let mut bench = Bench::new().await;
+    let turns = bench.hold_turns().await;
+    let mut spec = TaskSpec { kind: Kind::Fleet, ..spec() };
+    let rules = json!({"items": [{"q": "tea"}], "concurrency": 1, "retries": 0, "backoff_ms": 0});
+    spec.fleet = serde_json::from_value(rules).unwrap();
+    let Task::Active(live) = bench.tasks.accept(bench.owner.clone(), spec, SubmitOptions::default()).await.unwrap()
+    else {
+        panic!("it has ended")
+    };
+    let output = bench.tasks.save_output(&live, many(9_000), live.record().room()).await.unwrap();
+    let item = item(0, output);
+    let url = format!("/lam/tasks/{}/items?format=ndjson", live.id);
+    let check = |row: &Value| {
+        assert_eq!((&row["output"], &row["outputUrl"]), (&json!([]), &json!(url)));
+        assert_eq!(row["outputBytes"], json!(length(&many(9_000))));
+    };
+    let mut batch = Batch::new();
+    put_item(&mut batch, live.id, &item).unwrap();
+    bench.store.commit(batch, Durability::Process).await.unwrap();
+    check(&TaskEvent::Item(live.id, Box::new(item)).data());
+    // The next process has only the fleet's own end left to do.
+    bench.restart().await;
+    drop(turns);
+    bench.tasks.resume();
+    until("it has ended", || bench.tasks.inner.table.active(live.id).is_none()).await;
+    let view = record_view(&bench.on_disk(live.id).await, None);
+    assert_eq!((view.status, view.output.output.len()), (Status::Success, 1));
+    check(&view.output.output[0]);
+}
