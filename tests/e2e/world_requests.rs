@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 use warmpool_tests::{Daemon, Group, Stage, docker, eventually, group};
 
@@ -86,6 +87,7 @@ async fn each_bad_request_is_refused_and_logged(_: Stage) -> Result<()> {
         (with(json!({"patient_id": null})), "patient_id"),
         (with(json!({"patient_name": "x".repeat(10_000)})), "patient_name"),
         (with(json!({"environment_type": "beach"})), "environment_type"),
+        (with(json!({"environment_type": 5})), "environment_type"),
         (with(json!({"enviroment_type": "garden"})), "enviroment_type"),
         (with(json!({"images": images})), "images"),
         (with(json!({"images": [{"data": STANDARD.encode(&bomb)}]})), "images[0].data"),
@@ -99,6 +101,13 @@ async fn each_bad_request_is_refused_and_logged(_: Stage) -> Result<()> {
     ensure!(known.contains("garden, home, porch"), "{known}");
     let large = generate(&daemon, with(json!({"images": [{"data": "A".repeat(100_000)}]}))).await?;
     ensure!(large.fault(413)?.message.contains("world.max_body"), "{large}");
+    let form = HeaderMap::from_iter([
+        (HeaderName::from_static("x-api-key"), HeaderValue::try_from(&key)?),
+        (CONTENT_TYPE, HeaderValue::from_static("text/plain")),
+    ]);
+    let unread =
+        daemon.api().without_key().send(Method::POST, "/v1/world/generate", form, Bytes::from_static(b"{}")).await?;
+    unread.fault(415)?;
     // The largest body that is read at all is judged by its content, and one byte more is not.
     let limit = 64 << 10;
     let around = with(json!({"images": [{"data": ""}]})).to_string().len();
@@ -112,9 +121,11 @@ async fn each_bad_request_is_refused_and_logged(_: Stage) -> Result<()> {
     ensure!(wrong.fault(401)?.code == "invalid_api_key", "{wrong}");
 
     let rows = log(&daemon, "limit=100").await?;
-    ensure!(rows.len() == 14, "every request has a row: {rows:?}");
+    ensure!(rows.len() == 16, "every request has a row: {rows:?}");
     ensure!(rows[0]["key"] == "wk_live_AAAA…FFFF" && rows[0]["environment_type"] == "porch", "{}", rows[0]);
     ensure!(rows.iter().all(|row| row["patient_id"].is_null()), "who was refused is nobody's patient: {rows:?}");
+    let of_ward = |payload: &str| rows.iter().any(|row| row["payload"] == payload && row["key_id"].is_string());
+    ensure!(of_ward("100 images") && of_ward("not read"), "the log says what came, and whose it was: {rows:?}");
     let query = daemon.api().get("/v1/requests?environment_type=beach").await?;
     ensure!(query.fault(400)?.field == "environment_type", "{query}");
     let unknown = daemon.api().get("/v1/worlds/wld_nothing").await?;
@@ -233,18 +244,20 @@ async fn no_stream_outlasts_what_opened_it(_: Stage) -> Result<()> {
     ensure!(!rest.contains("event: scene"), "nothing is shown after the renewal: {rest}");
 
     // An integration key that is revoked, while it follows and while it waits.
-    let mut events = Events::open(&anybody, &format!("/v1/worlds/{id}/events"), &[("x-api-key", &key)]).await?;
-    events.before("By the sea").await?;
-    body["wait"] = json!(600);
     let used = async || -> Result<Value> {
         Ok(daemon.api().get("/v1/integration-keys").await?.ok()?["keys"][0]["last_used_at"].take())
     };
+    let generated = used().await?;
+    let mut events = Events::open(&anybody, &format!("/v1/worlds/{id}/events"), &[("x-api-key", &key)]).await?;
+    events.before("By the sea").await?;
+    body["wait"] = json!(600);
     let before = used().await?;
+    ensure!(before != generated, "who looks at a world uses the key: {before}");
     let waits = tokio::spawn({
         let api = anybody.clone();
         async move { api.post("/v1/world/generate", &body).await }
     });
-    eventually!("the second request waits", 20, used().await? != before)?;
+    eventually!("the second request is there", 20, used().await? != before)?;
     daemon.cli_ok(&["integration-key", "revoke", "ward"]).await?;
     let rest = events.before("event: revoked").await?;
     let token = text(&renewed["viewer_url"])?;

@@ -44,7 +44,7 @@ pub struct KeyView {
     pub key: String,
     /// In Unix milliseconds.
     pub created_at: u64,
-    /// In Unix milliseconds.
+    /// When a call last came with it, in Unix milliseconds.
     pub last_used_at: Option<u64>,
     /// The same for people, as in `2 minutes ago`.
     pub last_used: String,
@@ -69,11 +69,11 @@ pub struct KeyList {
 pub struct RequestView {
     /// When it came, in Unix milliseconds.
     pub timestamp: u64,
-    /// The patient it was for; null once the patient is forgotten.
+    /// The patient it was for; null once the patient is forgotten, and where the request was refused.
     pub patient_id: Option<String>,
     /// Which kind of scene it asked for.
     pub environment_type: Option<Environment>,
-    /// What it brought, for people.
+    /// What it brought, for people; `not read` where its body could not be read.
     pub payload: String,
     /// The id of the key that it came with.
     pub key_id: Option<IntegrationKeyId>,

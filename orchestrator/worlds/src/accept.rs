@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::Worlds;
@@ -12,8 +11,9 @@ use super::log::RequestEntry;
 use super::patient::{Identity, Patient, PatientRef};
 use super::record::{Content, WorldRecord, upload_file};
 use super::request::{Source, WorldRequest};
+use super::sender::Sender;
 use crate::Error;
-use warmpool_api::world::{Environment, Status};
+use warmpool_api::world::Status;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::FieldFault as _;
@@ -38,17 +38,10 @@ pub struct AcceptedWorld {
     pub cached: bool,
 }
 
-/// What the log says of a request, whatever else is wrong with it.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Sender {
-    api_key: Option<String>,
-    environment_type: Option<String>,
-}
-
 impl Worlds {
-    /// Finds the integration key of a request: the one in its body, or else the one in its header. Returns the secret with it.
-    /// Errors: `MissingApiKey`, `InvalidApiKey`.
+    /// Finds the integration key of a request: the one in its body, or else the one in its header. Returns the secret with it, and
+    /// notes its use. A body that nobody has read is empty.
+    /// Errors: `MissingApiKey`, `InvalidApiKey`; `InvalidBody` where the body is no JSON object and there is no key.
     pub fn identify(
         &self,
         body: &[u8],
@@ -56,17 +49,20 @@ impl Worlds {
         entry: &mut RequestEntry,
     ) -> Result<(IntegrationKey, Secret), Error> {
         // The key comes first, so that the wrong fields of a known client appear in its log.
-        // All else is passed over, so that a body full of pictures is held in memory but once.
-        let sender: Sender = serde_json::from_slice(body).unwrap_or_default();
-        let secret = sender.api_key.as_deref().or(header).ok_or(warmpool_keys::Error::MissingApiKey)?;
+        let (sender, read) = Sender::read(body);
+        entry.row.environment = sender.environment;
+        entry.row.counts = read.is_ok().then_some(sender.counts);
+        let Some(secret) = sender.secret.as_deref().or(header) else {
+            return Err(read.err().unwrap_or_else(|| warmpool_keys::Error::MissingApiKey.into()));
+        };
         let found = self.shared.keys.find(secret);
         entry.row.shown = shorten(secret);
-        entry.row.environment = sender.environment_type.as_deref().and_then(Environment::named);
         if let Some(key) = &found {
             (entry.row.owner, entry.row.key) = (Some(key.details.owner.clone()), Some(key.id.clone()));
         }
         let key = found.filter(IntegrationKey::is_active).ok_or(warmpool_keys::Error::InvalidApiKey)?;
         entry.prove();
+        self.shared.keys.touch(&key.id);
         Ok((key, Secret::new(secret.to_owned())))
     }
 
@@ -103,7 +99,8 @@ impl Worlds {
         entry: &mut RequestEntry,
     ) -> Result<AcceptedWorld, Error> {
         let row = &mut entry.row;
-        row.counts = request.counts();
+        let counts = request.counts();
+        row.counts = Some(counts);
         let limits = self.picture_limits();
         for item in &request.items {
             if let Source::Data(bytes) = &item.source {
@@ -120,7 +117,7 @@ impl Worlds {
         }
         let patient = self.shared.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
-        row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.logged_belongings()));
+        row.belongings = (counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.logged_belongings()));
         let scene = self.scene_of(key, &reference, request);
         if let Some(record) = self.find_by_scene(&scene).await? {
             if patient.identity().as_ref() != Some(&identity) {
@@ -129,7 +126,6 @@ impl Worlds {
                 self.shared.store.commit(batch, Durability::Power).await?;
                 self.count(&patient, &key.details.owner);
             }
-            self.shared.keys.touch(&key.id);
             row.patient = Some(reference);
             row.world = Some(record.world_id.clone());
             return Ok(AcceptedWorld { record, cached: true });

@@ -15,6 +15,12 @@ pub enum Error {
     /// The integration key cannot be used.
     #[error(transparent)]
     Key(#[from] warmpool_keys::Error),
+    /// The body is no JSON object, and no header says whose it is.
+    #[error("{message}")]
+    InvalidBody {
+        /// What is wrong with it.
+        message: String,
+    },
     /// There is no such world, or it is another key's.
     #[error("no world `{id}`: it is unknown, deleted, or belongs to another key")]
     UnknownWorld {
@@ -80,6 +86,7 @@ impl Fault for Error {
             Self::Field(error) => error.code(),
             Self::Service(error) => error.code(),
             Self::Key(error) => error.code(),
+            Self::InvalidBody { .. } => Code::InvalidBody,
             Self::UnknownWorld { .. } => Code::UnknownWorld,
             Self::UnknownViewer => Code::UnknownViewer,
             Self::UnknownPatient => Code::UnknownPatient,

@@ -61,12 +61,14 @@ struct TooLong;
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// What it takes to judge and to look up the hosts of attachments.
+/// What it takes to judge, look up and reach the hosts of attachments.
 pub struct AttachmentSources {
     /// Keys have rules of their own.
     pub keys: Keys,
     /// Looks the hosts up.
     pub lookups: Lookups,
+    /// Whose certificates are trusted.
+    pub tls: Arc<ClientConfig>,
 }
 
 /// Fetches attachments.
@@ -77,11 +79,10 @@ pub(super) struct Fetcher {
     connect_timeout: Duration,
     limit: u64,
     timeout: Duration,
-    tls: Arc<ClientConfig>,
 }
 
 impl Fetcher {
-    pub(super) fn new(config: &Config, sources: AttachmentSources, tls: Arc<ClientConfig>) -> Self {
+    pub(super) fn new(config: &Config, sources: AttachmentSources) -> Self {
         let (egress, world) = (&config.egress, &config.world);
         Self {
             sources,
@@ -90,7 +91,6 @@ impl Fetcher {
             connect_timeout: egress.connect_timeout,
             limit: world.max_attachment.bytes(),
             timeout: world.fetch_timeout,
-            tls,
         }
     }
 
@@ -179,7 +179,7 @@ impl Fetcher {
             Host::Ipv4(address) => ServerName::IpAddress(address.into()),
             Host::Ipv6(address) => ServerName::IpAddress(address.into()),
         };
-        Ok(Box::new(TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await?))
+        Ok(Box::new(TlsConnector::from(Arc::clone(&self.sources.tls)).connect(name, stream).await?))
     }
 }
 
@@ -223,13 +223,16 @@ mod tests {
             |name: &str| Some(if name == "here.example" { vec![Ipv4Addr::LOCALHOST.into()] } else { Vec::new() });
         let lookups = Resolver::with(limits, known).share();
         Fetcher {
-            sources: AttachmentSources { keys: Keys::load(Store::memory()).await.unwrap(), lookups },
+            sources: AttachmentSources {
+                keys: Keys::load(Store::memory()).await.unwrap(),
+                lookups,
+                tls: warmpool_core::tls::client_config().unwrap(),
+            },
             rules: EgressRules { allow: rules(allow), deny: rules(deny), ..EgressRules::default() },
             networks: networks.iter().map(|network| network.parse().unwrap()).collect(),
             connect_timeout: minute,
             limit: 1000,
             timeout: minute,
-            tls: warmpool_core::tls::client_config().unwrap(),
         }
     }
 

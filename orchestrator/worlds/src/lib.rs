@@ -3,6 +3,7 @@
 //! | module        | what it holds |
 //! |---------------|---------------|
 //! | `request`     | what a request may say, checked |
+//! | `sender`      | whose a request is, whatever else is wrong with it |
 //! | `accept`      | taking a request on |
 //! | `patient`     | patients' ids and names, encrypted; `cipher` does that, with the operator's key of `names_key` |
 //! | `record`      | a world as it is kept, and as clients see it |
@@ -61,6 +62,7 @@ mod render_error;
 mod request;
 mod room;
 mod scene;
+mod sender;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -99,7 +101,6 @@ pub use fetch::AttachmentSources;
 use files::PICTURES;
 pub use files::{FOLDER, StoredFile};
 pub use log::{RequestEntry, RequestLog, RequestQuery};
-pub(crate) use names_key::NamesKeyError;
 pub use patient::PatientRef;
 pub use patient::PatientsError;
 pub use record::{WorldRecord, WorldView};
@@ -225,9 +226,7 @@ impl Worlds {
                 VARIABLE
             );
         }
-        let tls = warmpool_core::tls::client_config()
-            .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?;
-        let fetcher = Fetcher::new(&config, sources, tls);
+        let fetcher = Fetcher::new(&config, sources);
         let log = RequestLog::open(store.clone(), patients.clone(), settings.keep_unproven).await?;
         let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
         let state = Mutex::default();

@@ -47,7 +47,8 @@ pub(crate) struct RequestRow {
     pub shown: Option<String>,
     pub patient: Option<PatientRef>,
     pub environment: Option<Environment>,
-    pub counts: Counts,
+    /// What is attached; none where the body could not be read.
+    pub counts: Option<Counts>,
     /// The labels of the first belongings, encrypted with the patient's own key.
     pub belongings: Option<String>,
     pub status: u16,
@@ -360,7 +361,8 @@ fn place(key: &[u8]) -> Option<RowKey> {
 }
 
 /// `Ann Lee: 3 images, 1 video, 3 belongings: radio, teapot and 1 more`.
-fn payload(name: Option<&str>, counts: Counts, belongings: &[String]) -> String {
+fn payload(name: Option<&str>, counts: Option<Counts>, belongings: &[String]) -> String {
+    let Some(counts) = counts else { return "not read".to_owned() };
     let count = |number: usize, one: &str| match number {
         0 => None,
         1 => Some(format!("1 {one}")),
@@ -389,15 +391,16 @@ mod tests {
         let counts = Counts { images: 3, videos: 1, belongings: 2 };
         let belongings = ["radio".to_owned(), "teapot".to_owned()];
         assert_eq!(
-            payload(Some("Ann Lee"), counts, &belongings),
+            payload(Some("Ann Lee"), Some(counts), &belongings),
             "Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot"
         );
-        assert_eq!(payload(None, counts, &[]), "3 images, 1 video, 2 belongings");
-        assert_eq!(payload(Some("Ann Lee"), Counts::default(), &[]), "Ann Lee: nothing attached");
+        assert_eq!(payload(None, Some(counts), &[]), "3 images, 1 video, 2 belongings");
+        assert_eq!(payload(Some("Ann Lee"), Some(Counts::default()), &[]), "Ann Lee: nothing attached");
         let one = Counts { images: 1, videos: 2, belongings: 1 };
-        assert_eq!(payload(None, one, &["hat".to_owned()]), "1 image, 2 videos, 1 belonging: hat");
+        assert_eq!(payload(None, Some(one), &["hat".to_owned()]), "1 image, 2 videos, 1 belonging: hat");
         let many = Counts { belongings: 24, ..Counts::default() };
-        assert_eq!(payload(None, many, &belongings), "24 belongings: radio, teapot and 22 more");
+        assert_eq!(payload(None, Some(many), &belongings), "24 belongings: radio, teapot and 22 more");
+        assert_eq!(payload(None, None, &[]), "not read");
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub struct GenerateRequest {
 #[serde(untagged)]
 enum Variation {
     Number(u64),
-    Text(String),
+    Text(#[schemars(length(max = MAX_VARIATION))] String),
 }
 
 /// One image, video or belonging as it comes.
@@ -82,8 +82,8 @@ enum Variation {
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "Attachment")]
 struct Attached {
-    /// Where its picture is. Either this or `data`; a belonging may do without.
-    #[schemars(length(max = 1000))]
+    /// Where its picture is: an address of `http` or `https`, of 1000 bytes at most. Either this or `data`; a belonging may do without.
+    #[schemars(length(max = MAX_URL))]
     url: Option<String>,
     /// Its picture: JPEG, PNG or WebP in base64.
     data: Option<String>,

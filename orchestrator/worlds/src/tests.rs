@@ -53,8 +53,11 @@ impl Service {
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: MIN_FREE, ..StoreOptions::default() });
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
         let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
-        let sources =
-            AttachmentSources { keys: Keys::load(store.clone()).await.unwrap(), lookups: Resolver::nowhere().share() };
+        let sources = AttachmentSources {
+            keys: Keys::load(store.clone()).await.unwrap(),
+            lookups: Resolver::nowhere().share(),
+            tls: warmpool_core::tls::client_config().unwrap(),
+        };
         let drain = Drain::default();
         let worlds = Worlds::open(config, instance, keys, store.clone(), runtime, drain, sources).await.unwrap();
         Self { worlds, faults, store, _folder: folder }

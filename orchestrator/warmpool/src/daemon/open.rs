@@ -82,13 +82,14 @@ impl Daemon {
         tokio::spawn(keep_running("check upstream proxies", async move || {
             upstreams.clone().check(lookups.clone(), interval, stopped.clone()).await;
         }));
-        let captchas = Captchas::new(&config, &egress_context.tls, resolver.share())?;
+        let tls = Arc::clone(&egress_context.tls);
+        let captchas = Captchas::new(&config, &tls, resolver.share())?;
         let limits = config.profiles.clone();
         let profiles = Profiles::open(limits, data_dir, min_free, instance.profiles_key(), store.clone()).await;
         let profiles = profiles.map_err(StartError::Profiles)?;
-        let tls = Arc::clone(&egress_context.tls);
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
-        let webhooks = Webhooks::open(config_too, instance_too, keys.clone(), store.clone(), resolver.share(), tls)?;
+        let webhooks =
+            Webhooks::open(config_too, instance_too, keys.clone(), store.clone(), resolver.share(), Arc::clone(&tls))?;
         webhooks.resume().await?;
         let sessions = Sessions::new(
             Arc::clone(&config),
@@ -114,7 +115,7 @@ impl Daemon {
             store.clone(),
             runtime,
             drain.clone(),
-            AttachmentSources { keys: keys.clone(), lookups: resolver.share() },
+            AttachmentSources { keys: keys.clone(), lookups: resolver.share(), tls },
         )
         .await?;
         worlds.load().await?;

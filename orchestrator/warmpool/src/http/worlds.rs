@@ -36,7 +36,7 @@ use warmpool_worlds::{
 };
 
 /// The header that may carry an integration key.
-const API_KEY: &str = "x-api-key";
+pub(super) const API_KEY: &str = "x-api-key";
 
 const WORLD: Policy = Policy::rest(Access::Integration, &[Segment::new("id", "The world's id.")]);
 const PATIENT: Policy =
@@ -129,6 +129,7 @@ impl FromRequestParts<App> for WorldCaller {
         match sent_key(&parts.headers) {
             Some(secret) => {
                 let key = app.worlds.keys().verify(secret)?;
+                app.worlds.keys().touch(&key.id);
                 Credential::IntegrationKey(Secret::new(secret.to_owned())).note();
                 Ok(Self::Integration(Box::new(key)))
             }
@@ -167,9 +168,17 @@ async fn answer(
 ) -> Result<Response, Error> {
     let limit = app.config.world.max_body.bytes();
     let is_known = sent_key(headers).is_some_and(|key| app.worlds.keys().verify(key).is_ok());
-    let mut text = match is_known {
-        true => body::json_text(app, headers, body, limit, "world.max_body").await?,
-        false => body::keyless_text(app, address, headers, body, limit, "world.max_body").await?,
+    let read = match is_known {
+        true => body::json_text(app, headers, body, limit, "world.max_body").await,
+        false => body::keyless_text(app, address, headers, body, limit, "world.max_body").await,
+    };
+    let mut text = match read {
+        Ok(text) => text,
+        Err(error) => {
+            // The log says whose it was, as far as the headers do.
+            let _ = app.worlds.identify(b"", sent_key(headers), entry);
+            return Err(error);
+        }
     };
     let (key, secret) = app.worlds.identify(&text, sent_key(headers), entry)?;
     Credential::IntegrationKey(secret).note();

@@ -100,3 +100,56 @@ async fn the_log_keeps_the_newest_requests_of_each_owner() {
     assert_eq!(service.logged(of(&other)).await.1, 2);
     assert_eq!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().len(), 4);
 }
+
+#[tokio::test]
+async fn a_known_client_finds_its_faulty_requests_in_its_log() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let secret = service.secret(&key).await;
+    let own = RequestQuery { key: Some(key.id.clone()), ..RequestQuery::default() };
+    let attached = r#""images": [{"data": "AAAA"}, 5], "belongings": [{"label": "radio"}]"#;
+    let body = |rest: &str| format!(r#"{{"api_key": "{}", {attached}{rest}"#, secret.expose());
+    for (body, header, payload) in [
+        (body(r#", "environment_type": 5}"#), None, "2 images, 1 belonging"),
+        (body(r#", "environment_type": "beach"}"#), None, "2 images, 1 belonging"),
+        (body(",}"), None, "not read"),
+        (format!("{{{attached}}}"), Some(secret.expose()), "2 images, 1 belonging"),
+        ("{\"images\": ".to_owned(), Some(secret.expose()), "not read"),
+        (String::new(), Some(secret.expose()), "not read"),
+    ] {
+        let mut entry = RequestEntry::begin();
+        let (found, _) = service.worlds.identify(body.as_bytes(), header, &mut entry).unwrap();
+        assert_eq!(found.id, key.id, "{body}");
+        service.worlds.log().add(entry, 400).await;
+        let (rows, _) = service.logged(own.clone()).await;
+        assert_eq!(rows[0].payload, payload, "{body}");
+    }
+    assert_eq!(service.rows(Table::WorldRequests).await, 6, "its key works, so they are kept");
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_does_not_pass_for_one_without_a_key() {
+    let service = Service::new(&[]).await;
+    let identified =
+        |body: &str| service.worlds.identify(body.as_bytes(), None, &mut RequestEntry::begin()).map(drop).unwrap_err();
+    assert!(matches!(identified("{\"patient_id\": ,}"), Error::InvalidBody { .. }));
+    assert!(matches!(identified("[]"), Error::InvalidBody { .. }));
+    let missing = identified("{\"patient_id\": \"p\", \"environment_type\": 5}");
+    assert!(matches!(missing, Error::Key(warmpool_keys::Error::MissingApiKey)), "{missing}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_has_used_its_key() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let secret = service.secret(&key).await;
+    let used = || service.worlds.keys().get(&key.id).unwrap().last_used_ms;
+    let identify = || service.worlds.identify(b"{}", Some(secret.expose()), &mut RequestEntry::begin()).map(drop);
+    assert_eq!(used(), None);
+    identify().unwrap();
+    let first = used();
+    assert!(first.is_some());
+    service.worlds.keys().revoke(&key.id).await.unwrap();
+    assert!(identify().is_err());
+    assert_eq!(used(), first, "a key that does not work is not used");
+}
