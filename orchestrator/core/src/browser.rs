@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use warmpool_protocol::folder::FolderEngine;
 use warmpool_protocol::{Permission, Settings};
 
 use crate::error::FieldError;
@@ -97,6 +98,26 @@ impl Engine {
     #[must_use]
     pub fn resembles_browser_name(self, name: &str) -> bool {
         self.browser_names().iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+impl From<Engine> for FolderEngine {
+    fn from(engine: Engine) -> Self {
+        match engine {
+            Engine::Chromium => Self::Chromium,
+            Engine::Firefox => Self::Firefox,
+            Engine::Webkit => Self::Webkit,
+        }
+    }
+}
+
+impl From<FolderEngine> for Engine {
+    fn from(engine: FolderEngine) -> Self {
+        match engine {
+            FolderEngine::Chromium => Self::Chromium,
+            FolderEngine::Firefox => Self::Firefox,
+            FolderEngine::Webkit => Self::Webkit,
+        }
     }
 }
 

@@ -140,8 +140,7 @@ impl Files {
         let path = self.folder(profile).join(&version.file);
         let cipher = cipher.clone();
         let file = blocking(move || SealedFile::open(&path, cipher)).await?;
-        let engine = FolderEngine::named(folder.engine.as_str()).unwrap_or(FolderEngine::Chromium);
-        let manifest = FolderManifest { engine, browser: folder.browser.clone() };
+        let manifest = FolderManifest { engine: folder.engine.into(), browser: folder.browser.clone() };
         Ok(OpenedFolder { file, manifest })
     }
 
@@ -217,7 +216,7 @@ impl Profiles {
         if kind != ProfileKind::Folder {
             return Err(Error::WrongKind { name: qualified_name.name.clone(), kind });
         }
-        let wanted = wanted.or(engine).and_then(|engine| FolderEngine::named(engine.as_str()));
+        let wanted = wanted.or(engine).map(FolderEngine::from);
         let file = ProfileId::random().to_string();
         let stored = self.0.files.put_folder(&entry.cipher, &id, &file, wanted, from, limit).await?;
         let content = Content::from(stored);

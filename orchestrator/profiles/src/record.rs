@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::folders::StoredFolder;
 use crate::writer::QualifiedName;
+use warmpool_api::null_is_default;
 use warmpool_api::profile::{ProfileKind, ProfileVersion, ProfileView};
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::{ProfileId, SessionId};
 use warmpool_keys::KeyId;
-use warmpool_protocol::folder::FolderEngine;
 
 /// The longest name, in characters.
 const MAX_NAME: usize = 64;
@@ -35,7 +35,8 @@ pub struct ProfileChoice {
     #[schemars(length(min = 1, max = 64))]
     pub name: String,
     /// What is done with it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<ProfileMode>")]
     pub mode: ProfileMode,
     /// What it keeps: of one that is there, what it keeps already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,12 +103,7 @@ pub(crate) struct Content {
 impl From<StoredFolder> for Content {
     fn from(stored: StoredFolder) -> Self {
         let StoredFolder { manifest, size, hash } = stored;
-        let engine = match manifest.engine {
-            FolderEngine::Chromium => Engine::Chromium,
-            FolderEngine::Firefox => Engine::Firefox,
-            FolderEngine::Webkit => Engine::Webkit,
-        };
-        Self { size, hash, folder: Some(FolderVersion { engine, browser: manifest.browser }) }
+        Self { size, hash, folder: Some(FolderVersion { engine: manifest.engine.into(), browser: manifest.browser }) }
     }
 }
 

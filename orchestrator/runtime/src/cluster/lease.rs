@@ -18,13 +18,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::ownership_term::{ClockReadings, OwnershipTerm};
 use crate::RuntimeError;
+use warmpool_core::clock;
 use warmpool_core::ids::random_bytes;
 use warmpool_core::panics::contained;
 
 /// Locked while a process holds the lease or waits for it.
 const LOCK: &str = "lease.lock";
-/// Names the running kernel until it ends.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Renewals in the time of a lease.
 const RENEWALS: u32 = 6;
 /// Between two looks at a lease that somebody else holds, and of a holder at its clock.
@@ -254,9 +253,8 @@ pub(crate) fn place_of(data_dir: &Path) -> Option<String> {
 
 /// Names the locked file among all hosts, for as long as this kernel runs.
 fn place(lock: &File) -> String {
-    let kernel = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     let file = lock.metadata().map(|file| format!("{}:{}", file.dev(), file.ino())).unwrap_or_default();
-    format!("{}/{file}", kernel.trim())
+    format!("{}/{file}", clock::boot().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -101,11 +101,6 @@ impl Control {
         })
     }
 
-    /// Whether a file input waits for files.
-    pub const fn waits_for_files(&self) -> bool {
-        self.chooser.is_some()
-    }
-
     /// Answers the dialog that the page shows.
     /// Errors: `Failed` when there is none.
     pub async fn answer_dialog(&mut self, accept: bool, text: Option<&str>) -> Result<(), ControlError> {
