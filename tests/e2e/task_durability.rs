@@ -17,6 +17,7 @@ pub(crate) fn group() -> Group {
             the_queue_has_an_end,
             kill_9_in_each_state,
             a_drain_interrupts_and_keeps_the_queue,
+            a_stop_that_keeps_sessions_lets_tasks_end,
             secrets_are_not_stored_in_the_clear,
             the_command_line_runs_tasks,
         ],
@@ -172,6 +173,27 @@ async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
     ensure!(interrupted["error"]["code"] == "interrupted", "{interrupted}");
     becomes(&api, &queued, "success", 90).await?;
     daemon.warm().await?;
+    daemon.assert_idle().await
+}
+
+async fn a_stop_that_keeps_sessions_lets_tasks_end(stage: Stage) -> Result<()> {
+    let settings = Settings::on_demand().set("TASKS_WORKERS", "2").set("POOL_MAX_WORKERS", "1");
+    let mut daemon = Daemon::start(settings.set("DRAIN_KEEP_SESSIONS", "true").set("DRAIN_TIMEOUT", "1m")).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let pages = stage.site().hits("/").len();
+    let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 3_000});
+    let steps = json!([{"type": "navigate", "url": format!("{site}/")}, wait]);
+    let running = id(&api.post("/lam/run", &json!({"steps": steps})).await?.ok()?)?;
+    eventually!("the task has its page", 60, stage.site().hits("/").len() > pages)?;
+    let asking = id(&api.post("/lam/run", &visit(&format!("{site}/form"))).await?.ok()?)?;
+    becomes(&api, &asking, "running", 30).await?;
+    daemon.signal(Signal::SIGTERM)?;
+    let status = daemon.wait(90).await?;
+    ensure!(status.success(), "{status}");
+    daemon.restart().await?;
+    let ended = task(&api, &running).await?;
+    ensure!(ended["status"] == "failure" && ended["error"]["code"] != "interrupted", "it had its time: {ended}");
+    becomes(&api, &asking, "success", 90).await?;
     daemon.assert_idle().await
 }
 

@@ -24,27 +24,34 @@ impl Daemon {
         }
         let Parts { config, pool, sessions, tasks, store, drain, .. } = &*self.app;
         drain.advance(Phase::Draining);
-        if let Ok(End::SessionsKept | End::Replaced) = end {
-            let closing = Closing::begin(&config.drain, Duration::ZERO, force.clone());
+        let keeps_sessions = matches!(end, Ok(End::SessionsKept | End::Replaced));
+        // Who sends a second SIGUSR2 does not want to wait.
+        let for_work = if let Ok(End::Replaced) = end { Duration::ZERO } else { config.drain.timeout };
+        let closing = Closing::begin(&config.drain, for_work, force.clone());
+        pool.stop_leasing();
+        let drained = async |for_work: Duration| {
+            // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
+            let of_tasks = tasks.drain(for_work.mul_f64(0.9));
+            if keeps_sessions {
+                of_tasks.await;
+            } else {
+                tokio::join!(of_tasks, sessions.drain(for_work));
+            }
+        };
+        tokio::select! {
+            _ = closing.within(drained(for_work)) => {}
+            () = force.cancelled() => {
+                closing.within(drained(Duration::ZERO)).await;
+            }
+            superseded = self.superseded() => return Ok(superseded),
+        }
+        if keeps_sessions {
             // From here on requests are refused: the store might not have what they were told is done.
             drain.advance(Phase::Leaving);
             closing.within(sessions.settle()).await;
             closing.close(store).await?;
             closing.within(self.ownership.give_up()).await;
             return end;
-        }
-        let closing = Closing::begin(&config.drain, config.drain.timeout, force.clone());
-        pool.stop_leasing();
-        // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
-        let for_tasks = config.drain.timeout.mul_f64(0.9);
-        let drained =
-            async |for_tasks, for_sessions| tokio::join!(tasks.drain(for_tasks), sessions.drain(for_sessions));
-        tokio::select! {
-            _ = closing.within(drained(for_tasks, config.drain.timeout)) => {}
-            () = force.cancelled() => {
-                closing.within(drained(Duration::ZERO, Duration::ZERO)).await;
-            }
-            superseded = self.superseded() => return Ok(superseded),
         }
         // What it has found meanwhile is in the pool then, and nothing comes to it any more.
         if !started.warming.is_finished() {
