@@ -19,7 +19,9 @@ use super::error::ClientError;
 use super::events::Events;
 use super::http::{Caller, read_json};
 use super::output::{note, write};
+use super::values;
 use crate::exit::Exit;
+use warmpool_core::browser::Engine;
 use warmpool_core::clock::millis;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -32,9 +34,9 @@ const LONGEST: u64 = 64 << 20;
 /// A browser for a program that speaks MCP with what it starts.
 #[derive(Debug, Clone, Args)]
 pub struct McpArguments {
-    /// The engine: chromium, firefox or webkit.
-    #[arg(long, default_value = "chromium")]
-    pub browser: String,
+    /// The engine.
+    #[arg(long, alias = "browser", value_name = "ENGINE", default_value = "chromium", value_parser = values::engine())]
+    pub browser_type: Engine,
     /// Begin with this profile.
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
@@ -42,8 +44,8 @@ pub struct McpArguments {
     #[arg(long)]
     pub headed: bool,
     /// How long the browser may last, such as 1h; as long as the MCP session and the daemon allow otherwise.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
-    pub timeout: Option<Duration>,
+    #[arg(long, alias = "timeout", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub session_timeout: Option<Duration>,
     /// Where the daemon is.
     #[command(flatten)]
     pub service: Service,
@@ -68,14 +70,14 @@ pub(super) async fn carry_out(arguments: McpArguments) -> Result<Exit, ClientErr
 /// The address of a session with such a browser.
 fn path(arguments: &McpArguments) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.append_pair("browser", &arguments.browser);
+    query.append_pair("browser", arguments.browser_type.as_str());
     if let Some(profile) = &arguments.profile {
         query.append_pair("profile", profile);
     }
     if arguments.headed {
         query.append_pair("headless", "false");
     }
-    if let Some(timeout) = arguments.timeout {
+    if let Some(timeout) = arguments.session_timeout {
         query.append_pair("timeout", &millis(timeout).to_string());
     }
     format!("/mcp?{}", query.finish())
@@ -209,12 +211,15 @@ mod tests {
     fn options_say_which_browser_it_is() {
         for (given, wanted) in [
             ("", "/mcp?browser=chromium"),
-            ("--browser webkit --headed", "/mcp?browser=webkit&headless=false"),
-            ("--profile shop --timeout 1h30m", "/mcp?browser=chromium&profile=shop&timeout=5400000"),
+            ("--browser-type webkit --headed", "/mcp?browser=webkit&headless=false"),
+            ("--profile shop --session-timeout 1h30m", "/mcp?browser=chromium&profile=shop&timeout=5400000"),
+            ("--browser firefox --timeout 1m", "/mcp?browser=firefox&timeout=60000"),
         ] {
             let line = Line::try_parse_from(["mcp"].into_iter().chain(given.split_whitespace())).unwrap();
             assert_eq!(path(&line.arguments), wanted, "{given}");
         }
-        assert!(Line::try_parse_from(["mcp", "--timeout", "soon"]).is_err());
+        for refused in [["--session-timeout", "soon"], ["--browser-type", "chrome"]] {
+            assert!(Line::try_parse_from(["mcp"].into_iter().chain(refused)).is_err(), "{refused:?}");
+        }
     }
 }

@@ -50,7 +50,7 @@ impl Refusal {
     /// What is wrong with the address, in words that follow its name.
     pub const fn problem(self) -> &'static str {
         match self {
-            Self::Denied => "is denied by egress.deny",
+            Self::Denied => "is denied by an egress rule",
             Self::NotPublic(kind) => kind,
             Self::Own => "is an address of the host that Warmpool runs on",
         }

@@ -76,7 +76,8 @@ impl fmt::Display for NoConnection {
             Self::Refused { site, refusal: refusal @ Refusal::Denied } => {
                 write!(
                     f,
-                    "`{site}` {}: change that rule, or allow it by the nearer `egress.allow` of the key",
+                    "`{site}` {}: change that rule (`egress.deny`, or one of the session's key or preset), or give the key a rule \
+                     of its own by `--egress-allow` of `warmpool key egress`",
                     refusal.problem()
                 )
             }
@@ -105,6 +106,10 @@ mod tests {
             "{said}"
         );
         let denied = NoConnection::refused("a.x", 443, Refusal::Denied).to_string();
-        assert!(denied.contains("`a.x:443` is denied by egress.deny") && denied.contains("`egress.allow`"), "{denied}");
+        assert!(denied.contains("`--egress-allow`") && !denied.contains("`egress.allow`"), "{denied}");
+        assert!(
+            denied.starts_with("`a.x:443` is denied by an egress rule:") && denied.contains("`egress.deny`"),
+            "{denied}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
+use warmpool_dial::Refusal;
 
 use super::head::read_head;
 use crate::worker::AgentStream;
@@ -18,12 +19,12 @@ pub(super) async fn show(
     tunnel: &mut AgentStream,
     host: &str,
     port: u16,
-    problem: &str,
+    refusal: Refusal,
     mark: impl FnOnce() -> String,
 ) {
     let head = timeout(HEAD_TIMEOUT, read_head(tunnel, MAX_HEAD, is_http)).await;
     if matches!(head, Ok(Ok(head)) if wants_page(&head)) {
-        let _ = tunnel.write_all(response(host, port, problem, &mark()).as_bytes()).await;
+        let _ = tunnel.write_all(response(host, port, refusal, &mark()).as_bytes()).await;
         let _ = tunnel.shutdown().await;
     }
 }
@@ -40,15 +41,27 @@ fn wants_page(head: &[u8]) -> bool {
     head.lines().any(page)
 }
 
-fn response(host: &str, port: u16, problem: &str, mark: &str) -> String {
+fn response(host: &str, port: u16, refusal: Refusal, mark: &str) -> String {
     let escaped = host.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let problem = refusal.problem();
+    let words = match refusal {
+        // What `egress.allow` has would change nothing: it comes after the rule, or gives way to it.
+        Refusal::Denied => format!(
+            "<p><b>{escaped}:{port}</b> {problem}.</p>\
+             <p>The rule is in <code>egress.deny</code> of warmpool.toml, or one of the session's key or preset. To allow the \
+             address, change that rule. A key's own rules, which <code>warmpool key egress</code> sets, come before all others.</p>"
+        ),
+        Refusal::NotPublic(_) | Refusal::Own => format!(
+            "<p><b>{escaped}:{port}</b> {problem}, and sessions may reach public addresses only.</p>\
+             <p>To allow it, add it to <code>egress.allow</code> in warmpool.toml and restart the daemon:</p>\
+             <pre>[egress]\nallow = [\"{escaped}:{port}\"]</pre>"
+        ),
+    };
     let body = format!(
         "<!doctype html><html lang=en><meta charset=utf-8>\
          <meta name=warmpool-refusal content=\"{mark}\"><title>Refused by Warmpool</title>\
          <body style=\"font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em\">\
-         <h1>Refused by Warmpool</h1><p><b>{escaped}:{port}</b> {problem}, and sessions may reach public addresses only.</p>\
-         <p>To allow it, add it to <code>egress.allow</code> in warmpool.toml and restart the daemon:</p>\
-         <pre>[egress]\nallow = [\"{escaped}:{port}\"]</pre></body></html>\n"
+         <h1>Refused by Warmpool</h1>{words}</body></html>\n"
     );
     format!(
         "HTTP/1.1 403 Refused by Warmpool\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -72,7 +85,21 @@ mod tests {
 
     #[test]
     fn a_host_brings_no_markup() {
-        let page = response("<b>\"&", 80, "is a private address", "m");
-        assert!(page.contains("&lt;b>&quot;&amp;:80") && !page.contains("<b>\"&"), "{page}");
+        for refusal in [Refusal::NotPublic("is a private address"), Refusal::Denied] {
+            let page = response("<b>\"&", 80, refusal, "m");
+            assert!(page.contains("&lt;b>&quot;&amp;:80") && !page.contains("<b>\"&"), "{page}");
+        }
+    }
+
+    #[test]
+    fn the_remedy_is_one_that_helps() {
+        for refusal in [Refusal::NotPublic("is a private address"), Refusal::Own] {
+            let page = response("10.0.0.1", 80, refusal, "m");
+            assert!(page.contains("public addresses only") && page.contains("allow = [\"10.0.0.1:80\"]"), "{page}");
+        }
+        let page = response("example.com", 80, Refusal::Denied, "m");
+        assert!(page.contains("<b>example.com:80</b> is denied by an egress rule.</p>"), "{page}");
+        assert!(page.contains("egress.deny") && page.contains("warmpool key egress"), "{page}");
+        assert!(!page.contains("public addresses only") && !page.contains("egress.allow"), "{page}");
     }
 }

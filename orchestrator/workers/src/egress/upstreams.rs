@@ -21,15 +21,19 @@ use warmpool_core::secret::Secret;
 pub struct Location {
     /// The country's code of two small letters, such as `de`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[a-z0-9]{2}$"))]
     pub country: Option<String>,
     /// The state's code in small letters, such as `ca`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[a-z0-9]{1,3}$"))]
     pub state: Option<String>,
     /// The city's name in small letters and without spaces, such as `newyork`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100))]
     pub city: Option<String>,
     /// The postal code.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 999_999_999))]
     pub zip: Option<u32>,
 }
 
