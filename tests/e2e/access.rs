@@ -3,11 +3,13 @@
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use warmpool_tests::api::KEY_HEADER;
-use warmpool_tests::{Api, Daemon, Group, Session, Settings, Stage, group, webdriver, wire};
+use warmpool_tests::{Api, Daemon, Group, Reply, Session, Settings, Stage, group, webdriver, wire};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
@@ -17,6 +19,7 @@ pub(crate) fn group() -> Group {
             a_key_may_come_as_bearer,
             an_ended_session_takes_no_socket,
             probes_take_the_key_as_their_clients_send_it,
+            a_page_of_an_allowed_site_reads_its_faults,
         ],
     )
 }
@@ -157,4 +160,50 @@ async fn a_foreign_page_is_refused(stage: Stage) -> Result<()> {
     api.send(Method::GET, "/sessions", headers, bytes::Bytes::new()).await?.ok()?;
     session.delete().await?.ok()?;
     Ok(())
+}
+
+/// Also those that no handler sees, since the daemon refuses such requests before.
+async fn a_page_of_an_allowed_site_reads_its_faults(_: Stage) -> Result<()> {
+    const SITE: &str = "https://app.example";
+    let daemon = Daemon::start_cold(Settings::on_demand().set("SERVER_ALLOWED_ORIGINS", SITE)).await?;
+    let api = daemon.api();
+    let call = async |method: Method, path: &str, origin: &str, host: Option<&'static str>| {
+        let mut headers = header(ORIGIN, origin)?;
+        if let Some(host) = host {
+            headers.insert(HOST, HeaderValue::from_static(host));
+        }
+        if method == Method::OPTIONS {
+            headers.insert(ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static("GET"));
+        }
+        let reply = api.send(method, path, headers, bytes::Bytes::new()).await?;
+        ensure!(reply.header("x-request-id").is_some(), "{reply}");
+        anyhow::Ok(reply)
+    };
+    let readable_by = |reply: &Reply| reply.header(ACCESS_CONTROL_ALLOW_ORIGIN.as_str()).map(str::to_owned);
+    let foreign_host = Some("evil.test");
+    for (path, host, status, code) in [
+        ("/sessions?no_such=1", None, 400, "unknown_field"),
+        ("/sessions?limit=5&limit=6", None, 400, "invalid_field"),
+        ("/sessions?limit=101", None, 400, "invalid_field"),
+        ("/sessions/%ff", None, 400, "invalid_field"),
+        ("/no/such/path", None, 404, "unknown_path"),
+        ("/sessions", foreign_host, 403, "foreign_host"),
+    ] {
+        let reply = call(Method::GET, path, SITE, host).await?;
+        ensure!(reply.fault(status)?.code == code, "{reply}");
+        ensure!(readable_by(&reply).as_deref() == Some(SITE), "{reply}");
+        let preflight = call(Method::OPTIONS, path, SITE, host).await?;
+        ensure!(preflight.status == 200 && readable_by(&preflight).as_deref() == Some(SITE), "{preflight}");
+    }
+    for (path, host) in [("/sessions", None), ("/sessions?no_such=1", None), ("/sessions", foreign_host)] {
+        for method in [Method::GET, Method::OPTIONS] {
+            let reply = call(method, path, "https://evil.test", host).await?;
+            reply.fault(403)?;
+            ensure!(readable_by(&reply).is_none(), "{reply}");
+        }
+    }
+    // One of the allowed site's, and two of the other's: each is counted once.
+    let counted = daemon.metrics().await?.sum("warmpool_refusals_total", &[("code", "foreign_host")]);
+    ensure!(counted == Some(3.0), "{counted:?}");
+    daemon.assert_idle().await
 }

@@ -112,13 +112,17 @@ async fn solves_each_kind(stage: Stage, engine: &str) -> Result<()> {
         session.record().await?["captchas"].as_array().is_some_and(|list| list.len() == 7),
         "the record keeps them"
     );
-    // A session that does not ask for it has none solved.
+    // A session that does not ask for it has none solved: its page is there before that of one that asks, whose challenge is solved.
     let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
-    let asked = service.requests().len();
-    driver.goto(&format!("{site}/captchas/{engine}-none?kind=hcaptcha&key=k")).await?;
-    driver.goto(&format!("{site}/tab/1")).await?;
-    ensure!(service.requests().len() == asked && session.record().await?["captchas"].is_null());
+    driver.goto(&format!("{site}/captchas/{engine}-none?kind=hcaptcha&key=site-none")).await?;
+    let (asking, asks) = solving(&daemon, engine).await?;
+    asks.goto(&format!("{site}/captchas/{engine}-asks?kind=hcaptcha&key=site-asks")).await?;
+    ended(&asking, 1).await?;
+    let is_asked = |key: &str| service.requests().iter().any(|(_, body)| body["task"]["websiteKey"] == key);
+    ensure!(is_asked("site-asks") && !is_asked("site-none"), "{:?}", service.requests());
+    ensure!(session.record().await?["captchas"].is_null());
+    asking.delete().await?.ok()?;
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use warmpool_tests::programs::Program;
-use warmpool_tests::{Api, Group, Kubernetes, Session, Stage, docker, eventually, group};
+use warmpool_tests::{Api, Group, Kubernetes, Session, Stage, docker, eventually, evidence, group};
 
 use crate::kubernetes::cluster;
 use crate::swarm::stack;
@@ -37,7 +37,7 @@ fn chart() -> PathBuf {
 /// Runs Helm's engine; none where there is no build of it for this machine.
 async fn helm(arguments: &[&str], values: &Value, kubeconfig: Option<&Path>) -> Result<Option<Value>> {
     if std::env::consts::ARCH != "x86_64" {
-        eprintln!("skipped: Helm's Python package has no library for {}", std::env::consts::ARCH);
+        evidence::cannot(format!("Helm's Python package has no library for {}", std::env::consts::ARCH));
         return Ok(None);
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("helm");

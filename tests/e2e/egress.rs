@@ -95,6 +95,18 @@ async fn a_worker_has_no_way_around_the_proxy(stage: Stage) -> Result<()> {
     let gateway = "$(set -- $(sed -n 's/^eth0\\t00000000\\t\\(..\\)\\(..\\)\\(..\\)\\(..\\)\\t.*/0x\\4 0x\\3 0x\\2 0x\\1/p' /proc/net/route); \
                    printf '%d.%d.%d.%d' ${1:-0} ${2:-0} ${3:-0} ${4:-0})";
     let host = host_address();
+    let connects = |target: &str| format!("timeout 5 bash -c \"exec 3<>/dev/tcp/{target}\" && echo connected; true");
+    let resolves = |name: &str| format!("timeout 5 getent hosts {name} && echo resolved; true");
+    // Where nothing is in the way, the same commands say so.
+    let client = daemon.docker().run_client("sleep 300").await?;
+    let here = async {
+        let connected = daemon.docker().inspect(&client, &["bash", "-c", &connects(&site)]).await?;
+        anyhow::Ok(connected + &daemon.docker().inspect(&client, &["bash", "-c", &resolves("localhost")]).await?)
+    };
+    let said = here.await;
+    daemon.docker().run(&["rm", "--force", &client]).await?;
+    let said = said?;
+    ensure!(said.contains("connected") && said.contains("resolved"), "a client on the bridge: {said}");
     for target in [
         site,
         format!("{host}/{port}"),
@@ -103,12 +115,10 @@ async fn a_worker_has_no_way_around_the_proxy(stage: Stage) -> Result<()> {
         "169.254.169.254/80".to_owned(),
         "1.1.1.1/443".to_owned(),
     ] {
-        let script = format!("timeout 5 bash -c \"exec 3<>/dev/tcp/{target}\" && echo connected; true");
-        let said = daemon.docker().inspect(&container, &["bash", "-c", &script]).await?;
+        let said = daemon.docker().inspect(&container, &["bash", "-c", &connects(&target)]).await?;
         ensure!(!said.contains("connected"), "a worker reached {target}");
     }
-    let names = "timeout 5 getent hosts example.com && echo resolved; true";
-    let said = daemon.docker().inspect(&container, &["bash", "-c", names]).await?;
+    let said = daemon.docker().inspect(&container, &["bash", "-c", &resolves("example.com")]).await?;
     ensure!(!said.contains("resolved"), "a worker resolves names: {said}");
     session.delete().await?.ok()?;
     daemon.assert_idle().await

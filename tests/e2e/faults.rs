@@ -345,6 +345,7 @@ async fn a_second_sigterm_ends_at_once(_: Stage) -> Result<()> {
 }
 
 async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> {
+    let mut ended = Vec::new();
     for containers in [0, 0, 1, 2] {
         let mut daemon = Daemon::start_cold(Settings::new().set("POOL_CHROMIUM_HEADLESS", "4")).await?;
         let api = daemon.api();
@@ -356,10 +357,19 @@ async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> 
         })?;
         daemon.signal(Signal::SIGTERM)?;
         ensure!(daemon.wait(60).await?.success());
-        // A container that was still being made when the daemon ended would only show a moment later.
-        let late = eventually!("a container shows", 2, (!daemon.containers().await?.is_empty()).then_some(()));
-        ensure!(late.is_err(), "a container is left, having begun with {containers}");
+        ended.push((containers, daemon));
     }
+    // A container that was still being made when its daemon ended would only show a moment later.
+    let late = eventually!("a container shows", 2, {
+        let mut left = None;
+        for (containers, daemon) in &ended {
+            if !daemon.containers().await?.is_empty() {
+                left = Some(*containers);
+            }
+        }
+        left
+    });
+    ensure!(late.is_err(), "a container is left, having begun with {late:?}");
     Ok(())
 }
 
@@ -435,8 +445,8 @@ async fn sigusr2_runs_the_program_anew(_: Stage) -> Result<()> {
     Ok(())
 }
 
-/// The status of the answer to a request on a connection that there is already, and all of its head.
-async fn asked(stream: &mut TcpStream, daemon: &Daemon, request: &str, body: &str) -> Result<(u16, String)> {
+/// The status of the answer to a request on a connection that there is already, all of its head, and its body.
+async fn asked(stream: &mut TcpStream, daemon: &Daemon, request: &str, body: &str) -> Result<(u16, String, String)> {
     let host = daemon.url().trim_start_matches("http://");
     let head = format!(
         "{request} HTTP/1.1\r\nHost: {host}\r\nservice-secret-key: {}\r\ncontent-type: application/json\r\n\
@@ -451,9 +461,10 @@ async fn asked(stream: &mut TcpStream, daemon: &Daemon, request: &str, body: &st
     }
     let head = String::from_utf8(answer)?.to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("a length")?;
-    stream.read_exact(&mut vec![0; length.parse()?]).await?;
+    let mut body = vec![0; length.parse()?];
+    stream.read_exact(&mut body).await?;
     let status = head.split(' ').nth(1).context("a status")?.parse()?;
-    Ok((status, head))
+    Ok((status, head, String::from_utf8(body)?))
 }
 
 async fn descriptors_that_run_out_are_waited_for(_: Stage) -> Result<()> {
@@ -465,7 +476,11 @@ async fn descriptors_that_run_out_are_waited_for(_: Stage) -> Result<()> {
     ensure!(asked(&mut kept, &daemon, "GET /healthz", "").await?.0 == 200);
     daemon.limit_open_files(Some(3)).await?;
     // What it has it keeps; what would take another descriptor is refused, and not for ever.
-    let (status, head) = asked(&mut kept, &daemon, "POST /sessions/create", r#"{"headless":true}"#).await?;
+    let (create, headless) = ("POST /sessions/create", r#"{"headless":true}"#);
+    let (status, _, made) = asked(&mut kept, &daemon, create, headless).await?;
+    ensure!(status < 300, "the worker that waits has its connection: {made}");
+    let made = Session::from_body(&daemon.api(), serde_json::from_str(&made)?)?;
+    let (status, head, _) = asked(&mut kept, &daemon, create, headless).await?;
     ensure!(status == 503 && head.contains("retry-after: "), "{head}");
     ensure!(asked(&mut kept, &daemon, "GET /readyz", "").await?.0 == 503, "it says that it has no worker");
     ensure!(asked(&mut kept, &daemon, "GET /healthz", "").await?.0 == 200, "it is well itself");
@@ -491,6 +506,7 @@ async fn descriptors_that_run_out_are_waited_for(_: Stage) -> Result<()> {
     daemon.ready().await?;
     ensure!(session.status().await? == "running", "{}", session.record().await?);
     session.delete().await?.ok()?;
+    made.delete().await?.ok()?;
     daemon.session(json!({})).await?.delete().await?.ok()?;
     daemon.assert_idle().await
 }

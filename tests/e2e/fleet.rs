@@ -56,10 +56,9 @@ async fn items_succeed_and_fail_each_for_itself(stage: Stage) -> Result<()> {
     );
     let error = &failed["items"][0]["error"];
     ensure!(error["code"].is_string() && error["message"].is_string(), "{failed}");
-    if let Some(name) = error["screenshot"].as_str() {
-        let shot = api.get(&format!("{path}/artifacts/{name}")).await?;
-        ensure!(shot.body.starts_with(b"\x89PNG"), "{shot}");
-    }
+    let name = error["screenshot"].as_str().with_context(|| format!("its picture: {failed}"))?;
+    let shot = api.get(&format!("{path}/artifacts/{name}")).await?;
+    ensure!(shot.body.starts_with(b"\x89PNG"), "{shot}");
     let first = api.get(&format!("{path}/items?limit=2")).await?.ok()?;
     let rest = api.get(&format!("{path}/items?after={}", first["next"])).await?.ok()?;
     ensure!(rest["items"][0]["index"] == 2 && rest["next"].is_null(), "{first} {rest}");

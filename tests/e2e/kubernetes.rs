@@ -95,7 +95,7 @@ impl Placed {
     async fn create(daemon: &Daemon, cluster: &Kubernetes) -> Result<Self> {
         let session = daemon.session(json!({})).await?;
         let cdp = session.cdp().await?;
-        let worker = session.worker_in(&daemon.log_text())?;
+        let worker = eventually!("the log names its worker", 10, session.worker_in(&daemon.log_text()).ok())?;
         let found = pods(cluster, &format!("warmpool.worker={worker}")).await?;
         let pod = found.first().with_context(|| format!("the Pod of {worker}"))?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

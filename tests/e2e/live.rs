@@ -256,7 +256,6 @@ async fn a_stalled_viewer_affects_no_other(stage: Stage) -> Result<()> {
         let session = daemon.session(json!({"url": url, "headless": headless})).await?;
         let mut stalled = socket(&session, "").await?;
         message(&mut stalled, "hello").await?;
-        let mut flood = 0;
         let mut lively = socket(&session, "&enable_actions=true").await?;
         message(&mut lively, "hello").await?;
         if headless {
@@ -266,7 +265,7 @@ async fn a_stalled_viewer_affects_no_other(stage: Stage) -> Result<()> {
             }
             let before = daemon.resident()?;
             for _ in 0..60 {
-                flood += picture(&mut lively).await?;
+                picture(&mut lively).await?;
             }
             ensure!(daemon.resident()? < before + (16 << 20), "pictures wait nowhere: {before}");
         } else {
@@ -278,11 +277,10 @@ async fn a_stalled_viewer_affects_no_other(stage: Stage) -> Result<()> {
             lively.send(Message::binary(&b"RFB 003.008\n\x01\x01"[..])).await?;
             for _ in 0..60 {
                 lively.send(Message::binary(&[3u8, 0, 0, 0, 0, 0, 5, 0, 3, 0x20][..])).await?;
-                flood += picture(&mut lively).await?;
+                picture(&mut lively).await?;
             }
             ensure!(daemon.resident()? < before + (16 << 20), "pictures wait nowhere: {before}");
         }
-        ensure!(flood > 0);
         let mut cdp = session.cdp().await?;
         let page = cdp.first_page().await?;
         let drawn = cdp.evaluate(&page, "window.frames_drawn").await?.as_u64().context("frames")?;

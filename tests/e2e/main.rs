@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use warmpool_tests::{Group, suite};
 
-/// Declares the modules, each of which has a `group()`. The groups begin in this order, and the one that takes longest is the
-/// first. `cargo fmt` does not see modules
+/// Declares the modules, each of which has a `group()`. The groups begin in this order, and those that take longest are
+/// the first: at the end a lane without work waits for the others. `cargo fmt` does not see modules
 /// behind a macro: `scripts/check` names the command that formats them.
 macro_rules! modules {
     ($groups:ident: $($name:ident),* $(,)?) => {
@@ -47,6 +47,13 @@ modules! {
     groups:
     swarm,
     kubernetes,
+    packages,
+    hosts,
+    worlds,
+    world_pages,
+    readme,
+    description,
+    task_faults,
     create,
     settings,
     permissions,
@@ -67,7 +74,6 @@ modules! {
     webhooks,
     logs,
     page_isolation,
-    readme,
     relay,
     live,
     live_input,
@@ -103,7 +109,6 @@ modules! {
     dropin_input,
     dropin_sessions,
     hosted,
-    description,
     agents,
     mcp,
     examples,
@@ -113,7 +118,6 @@ modules! {
     backups,
     steps,
     extracts,
-    task_faults,
     history,
     task_durability,
     fleet,
@@ -124,12 +128,8 @@ modules! {
     recovery,
     webkit,
     world_requests,
-    worlds,
-    world_pages,
-    packages,
     podman,
     scripts,
-    hosts,
     chart,
     model,
     reliability,

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context, Result, ensure};
 use futures_util::future::try_join_all;
 use serde_json::json;
-use warmpool_tests::{Daemon, Docker, Driver, Group, Settings, Stage, docker, eventually, group};
+use warmpool_tests::{Daemon, Docker, Driver, Group, Settings, Stage, docker, eventually, evidence, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -134,6 +134,9 @@ async fn two_networks_of_one_name_are_in_nobodys_way(_: Stage) -> Result<()> {
         .args(["--data", &body.to_string(), "http://docker/networks/create"])
         .output()?;
     let is_twice = made.status.success() && network.ids().await?.len() == 2;
+    if !is_twice {
+        evidence::cannot(format!("the engine makes no second network of a name: {}", made.status));
+    }
     let daemon = Daemon::start(network.settings().set("WORKER_AGENT_TRANSPORT", "tcp")).await?;
     let container = daemon.only_container().await?;
     let format = "{{range .NetworkSettings.Networks}}{{.NetworkID}}{{end}}";

@@ -6,10 +6,7 @@ use tokio::task::JoinHandle;
 use warmpool_tests::{Daemon, Group, Reply, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::new()
-        .set("SESSION_MAX_SESSIONS", "1")
-        .set("SESSION_QUEUE_LENGTH", "2")
-        .set("SESSION_QUEUE_WAIT", "12s");
+    let settings = Settings::new().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_LENGTH", "2");
     group!(Some(settings),
         quick: [the_first_to_come_is_served_first, a_full_queue_says_so],
         full: [
@@ -72,10 +69,11 @@ async fn a_full_queue_says_so(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-async fn waiting_has_an_end(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let held = hold(daemon).await?;
-    let reply = ask(daemon).await??;
+async fn waiting_has_an_end(_: Stage) -> Result<()> {
+    let settings = Settings::new().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_WAIT", "2s");
+    let daemon = Daemon::start(settings).await?;
+    let held = hold(&daemon).await?;
+    let reply = ask(&daemon).await??;
     ensure!(reply.fault(503)?.code == "no_worker", "{reply}");
     ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
     held.delete().await?.ok()?;

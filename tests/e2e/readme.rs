@@ -11,6 +11,8 @@
 //! - `settings`: the daemon takes the block as its configuration file;
 //! - `not run: REASON`: nobody runs it, for a reason.
 
+mod fence;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,6 +21,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tokio::process::Command;
 use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, daemon, group, programs};
+
+use self::fence::tests_of_the_fence_are_there;
 
 /// The folder of the guides.
 const GUIDES: &str = "orchestrator/docs";
@@ -51,6 +55,7 @@ pub(crate) fn group() -> Group {
             examples_are_the_files,
             links_lead_somewhere,
             guides_are_in_the_index,
+            tests_of_the_fence_are_there,
             settings_hold,
         ],
         full: [commands_run, examples_run_on_a_bare_debian],

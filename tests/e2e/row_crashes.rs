@@ -75,6 +75,8 @@ const RECENT: usize = 100;
 /// What the daemon has acknowledged.
 #[derive(Default)]
 pub(crate) struct Acknowledged {
+    /// Whether the daemon is about to end, or has ended, by the test's doing.
+    pub(crate) is_ending: bool,
     pub(crate) sessions: Vec<String>,
     deleted: BTreeSet<String>,
     /// How each session ended, once that was seen.
@@ -85,8 +87,12 @@ pub(crate) struct Acknowledged {
 }
 
 /// What a client hears: an answer, or nothing more once its daemon is gone.
-fn heard(answer: Result<Reply>) -> Option<Reply> {
-    answer.ok()
+/// Errors: there is no answer although nothing ends the daemon.
+fn heard(answer: Result<Reply>, known: &Mutex<Acknowledged>) -> Result<Option<Reply>> {
+    match answer {
+        Err(_) if known.lock().is_ending => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// Whether a daemon may answer so that has just started, or whose places or disk are full.
@@ -98,7 +104,8 @@ fn is_busy(reply: &Reply) -> bool {
 /// Errors: any answer that says something else than that the daemon is not ready or full.
 pub(crate) async fn sessions_come_and_go(api: Api, known: Arc<Mutex<Acknowledged>>) -> Result<()> {
     loop {
-        let Some(reply) = heard(api.post("/sessions/create", &json!({"headless": true})).await) else { return Ok(()) };
+        let asked = api.post("/sessions/create", &json!({"headless": true})).await;
+        let Some(reply) = heard(asked, &known)? else { return Ok(()) };
         if is_busy(&reply) {
             poll().await;
             continue;
@@ -108,10 +115,10 @@ pub(crate) async fn sessions_come_and_go(api: Api, known: Arc<Mutex<Acknowledged
         let used = async { session.cdp().await?.call("Browser.getVersion", json!({})).await };
         if let Err(error) = used.await {
             // Its connection breaks with the daemon. Where that still answers, the session was lost.
-            let Some(reply) = heard(api.get("/healthz").await) else { return Ok(()) };
+            let Some(reply) = heard(api.get("/healthz").await, &known)? else { return Ok(()) };
             return Err(error.context(format!("{reply}, and {} cannot be used", session.id)));
         }
-        let Some(reply) = heard(session.delete().await) else { return Ok(()) };
+        let Some(reply) = heard(session.delete().await, &known)? else { return Ok(()) };
         let ended = reply.ok()?;
         ensure!(ended["status"] == "terminated" && ended["reason"] == "deleted", "{ended}");
         known.lock().deleted.insert(session.id);
@@ -122,7 +129,7 @@ pub(crate) async fn sessions_come_and_go(api: Api, known: Arc<Mutex<Acknowledged
 /// Errors: those of the other client.
 pub(crate) async fn tasks_come_and_go(api: Api, page: String, known: Arc<Mutex<Acknowledged>>) -> Result<()> {
     for number in 0_u64.. {
-        let Some(reply) = heard(api.post("/lam/run", &visit(&page)).await) else { return Ok(()) };
+        let Some(reply) = heard(api.post("/lam/run", &visit(&page)).await, &known)? else { return Ok(()) };
         if is_busy(&reply) {
             poll().await;
             continue;
@@ -130,7 +137,8 @@ pub(crate) async fn tasks_come_and_go(api: Api, page: String, known: Arc<Mutex<A
         let task = id(&reply.ok()?)?;
         known.lock().tasks.insert(task.clone(), None);
         if number % 2 == 0 {
-            let Some(reply) = heard(api.delete(&format!("/lam/tasks/{task}")).await) else { return Ok(()) };
+            let cancelled = api.delete(&format!("/lam/tasks/{task}")).await;
+            let Some(reply) = heard(cancelled, &known)? else { return Ok(()) };
             let ended = reply.ok()?;
             if ended["status"] == "cancelled" {
                 known.lock().cancelled.insert(task);
@@ -252,11 +260,13 @@ async fn kills_at_random_moments(stage: Stage) -> Result<()> {
         while Instant::now() < until {
             poll().await;
         }
+        known.lock().is_ending = true;
         daemon.kill9().await?;
         // They lose their connections, and have heard nothing wrong before.
         while let Some(ended) = clients.join_next().await {
             ended?.with_context(|| format!("round {round}"))?;
         }
+        known.lock().is_ending = false;
         given.with_context(|| format!("round {round}"))?;
         let began = Instant::now();
         daemon.restart().await.with_context(|| format!("round {round}"))?;

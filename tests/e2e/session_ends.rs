@@ -46,7 +46,7 @@ async fn the_idle_timeout_ends_it(stage: Stage) -> Result<()> {
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
     // As long as something is done, it stays.
-    let busy_until = Instant::now() + Duration::from_secs(5);
+    let busy_until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < busy_until {
         cdp.evaluate(&page, "1").await?;
         poll().await;

@@ -79,7 +79,7 @@ impl Placed {
     async fn create(daemon: &Daemon, swarm: &Swarm) -> Result<Self> {
         let session = daemon.session(json!({})).await?;
         let cdp = session.cdp().await?;
-        let worker = session.worker_in(&daemon.log_text())?;
+        let worker = eventually!("the log names its worker", 10, session.worker_in(&daemon.log_text()).ok())?;
         let node = swarm.node_of(&worker).await?.with_context(|| format!("the node of {worker}"))?;
         Ok(Self { session, cdp, node })
     }

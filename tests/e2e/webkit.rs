@@ -167,6 +167,14 @@ async fn only_the_session_itself_lists_its_pages(stage: Stage) -> Result<()> {
     }
     session.delete().await?.ok()?;
     ensure!(get(headers(right)?).await?.status == 404, "an ended session lists nothing");
+    // A driver's session has a websocket as well, which Playwright finds in the same way.
+    let driven = daemon.webdriver(webkit(json!({}))).await?;
+    let record = driven.record().await?;
+    ensure!(record["protocol"] == "webdriver" && record["websocket_url"].is_string(), "{record}");
+    let right = record["connect_headers"]["Authorization"].as_str().context("connect_headers of a driver's session")?;
+    let pages = get(headers(right)?).await?.ok()?;
+    ensure!(pages[0]["webSocketDebuggerUrl"].is_string(), "{pages}");
+    driven.delete().await?.ok()?;
     Ok(())
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use warmpool_api::session::{SessionPage, SessionView};
 use warmpool_api::status::{KindStatus, Status};
+use warmpool_api::task::{Status as TaskStatus, TaskPage};
 
 use crate::api::Api;
 use crate::clock::BootClock;
@@ -308,6 +311,14 @@ impl Daemon {
         Ok(process.try_wait()?)
     }
 
+    /// Whether the process runs. One that has ended by itself is a zombie until somebody waits for it.
+    pub(crate) fn is_running(&self) -> bool {
+        let Some(process) = &self.process else { return false };
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap_or_default();
+        // The name before the last bracket may have brackets, too.
+        stat.rsplit_once(')').is_some_and(|(_, fields)| !fields.trim_start().starts_with(['Z', 'X']))
+    }
+
     /// Waits for the process to end by itself.
     pub async fn wait(&mut self, seconds: u64) -> Result<ExitStatus> {
         let status = eventually!("the daemon ends", seconds, self.exited()?)?;
@@ -516,7 +527,20 @@ impl Daemon {
     pub async fn end_all(&self) -> Result<()> {
         let api = self.api();
         for session in self.live().await? {
-            api.delete(&format!("/sessions/{}", session.session_id)).await?;
+            let reply = api.delete(&format!("/sessions/{}", session.session_id)).await?;
+            // It may have ended since, and be forgotten.
+            ensure!(matches!(reply.status, 200 | 404), "{reply}");
+        }
+        Ok(())
+    }
+
+    /// Cancels the newest tasks that have not ended.
+    pub(crate) async fn cancel_tasks(&self) -> Result<()> {
+        let api = self.api();
+        let listed: TaskPage = api.get("/lam/tasks?limit=100").await?.read()?;
+        for task in listed.tasks.iter().filter(|task| matches!(task.status, TaskStatus::Queued | TaskStatus::Running)) {
+            // It may have ended since.
+            api.delete(&format!("/lam/tasks/{}", task.task_id)).await?;
         }
         Ok(())
     }
@@ -528,6 +552,7 @@ impl Daemon {
 
     /// Waits until everything is given back: no live session, no task, world, viewer, MCP session or message under way, no caller
     /// waiting, the pool full, not one container more than the pool's warm ones, and no folder of a worker without a container.
+    /// Errors: something is not, or the daemon has panicked since its start.
     pub async fn assert_idle(&self) -> Result<()> {
         self.assert_given_back(IDLE_GAUGES).await
     }
@@ -545,16 +570,17 @@ impl Daemon {
             let containers = self.containers().await?;
             let ready: usize = kinds.iter().map(|kind| kind.counts.ready).sum();
             let metrics = self.metrics().await?;
-            // Those of what never happened are not there yet.
-            let busy: Vec<_> =
-                gauges.iter().filter(|(name, labels)| metrics.sum(name, labels).unwrap_or_default() != 0.0).collect();
-            let known = [SESSIONS_LIVE, QUEUE_LENGTH].iter().all(|name| metrics.has(name));
+            let is_busy = |(name, labels): &&(&str, &[(&str, &str)])| match metrics.sum(name, labels) {
+                Some(value) => value != 0.0,
+                // Those of what never happened are not there yet.
+                None => SCRAPED_GAUGES.contains(name),
+            };
+            let busy: Vec<_> = gauges.iter().filter(is_busy).collect();
             let workers: BTreeSet<&str> = containers.iter().filter_map(worker_of).collect();
             let folders = self.worker_folders()?;
             let ownerless: Vec<String> =
                 folders.into_iter().filter(|folder| !workers.contains(folder.as_str())).collect();
             let idle = live == 0
-                && known
                 && busy.is_empty()
                 && kinds.iter().all(full)
                 && containers.len() == ready
@@ -562,11 +588,19 @@ impl Daemon {
                 && ownerless.is_empty()
                 && containers.iter().all(|container| container.state == "running");
             seen = format!(
-                "{live} live; gauges that are not 0: {busy:?}; folders without a container: {ownerless:?}; {kinds:?}; {containers:?}"
+                "{live} live; gauges that are not 0 or are missing: {busy:?}; folders without a container: {ownerless:?}; {kinds:?}; {containers:?}"
             );
             idle
         });
-        idle.with_context(|| seen)
+        idle.with_context(|| seen)?;
+        self.assert_no_panic().await
+    }
+
+    /// The daemon goes on after a panic, and often answers as if there had been none. This metric is there from the start.
+    async fn assert_no_panic(&self) -> Result<()> {
+        let panics = self.metrics().await?.sum("warmpool_panics_total", &[]);
+        ensure!(panics == Some(0.0), "panics: {panics:?}, {:#?}", suite::faults(&self.log));
+        Ok(())
     }
 
     /// The workers that have a folder in the data directory. Those of a swarm have none.
@@ -598,8 +632,22 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Writes down that the process has ended unasked, where the suite looks for it when a case has failed.
+    fn log_end(&self, status: ExitStatus) {
+        if let Ok(mut log) = File::options().append(true).open(&self.log) {
+            let _ = writeln!(log, "{}: {status}", suite::ENDED_BY_ITSELF);
+        }
+    }
+
     fn stop(&mut self) {
         let Some(mut process) = self.process.take() else { return };
+        if let Ok(Some(status)) = process.try_wait() {
+            // A case that ends it by a signal need not wait for that.
+            if !status.success() && status.signal() != Some(Signal::SIGKILL as i32) {
+                self.log_end(status);
+            }
+            return;
+        }
         let pid = i32::try_from(process.id()).map(Pid::from_raw);
         if let Ok(pid) = pid {
             let _ = kill(pid, Signal::SIGTERM);
@@ -634,7 +682,10 @@ pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
 /// Label that names the worker in a container.
 const WORKER_LABEL: &str = "warmpool.worker";
 
-/// The gauges of what is under way, with their labels. The first two are always there.
+/// Gauges that each scrape sets: they are always there.
+const SCRAPED_GAUGES: &[&str] = &[SESSIONS_LIVE, QUEUE_LENGTH, "warmpool_tasks", "warmpool_table_rows"];
+
+/// The gauges of what is under way, with their labels. The first two are those of what needs a worker.
 const IDLE_GAUGES: &[(&str, &[(&str, &str)])] = &[
     (SESSIONS_LIVE, &[]),
     (QUEUE_LENGTH, &[]),
@@ -644,7 +695,7 @@ const IDLE_GAUGES: &[(&str, &[(&str, &str)])] = &[
     ("warmpool_webhooks_pending", &[]),
     ("warmpool_live_viewers", &[]),
     ("warmpool_mcp_sessions", &[]),
-    // Tables of what is under way.
+    // Tables of what is under way. Two others keep what is over until they are used again: `session_names` and `live_views`.
     ("warmpool_table_rows", &[("table", "grid_ids")]),
     ("warmpool_table_rows", &[("table", "held_profiles")]),
     ("warmpool_table_rows", &[("table", "worlds")]),

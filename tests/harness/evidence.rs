@@ -20,7 +20,7 @@ pub struct Evidence {
     pub seed: Option<u64>,
     /// What it measured, in words.
     pub saw: Vec<String>,
-    /// Why it could not make the fault here. It proves nothing then.
+    /// Why it could not do here what it is for. It proves nothing then, or not all.
     pub cannot: Option<String>,
 }
 
@@ -66,7 +66,8 @@ pub fn saw(what: impl Into<String>) {
     note(|evidence| evidence.saw.push(what));
 }
 
-/// Notes that the fault cannot be made on this machine.
+/// Notes that the case cannot do what it is for, or not all of it, and why: on this machine, or with these settings of the run. The run
+/// says so at its end.
 pub fn cannot(why: impl Into<String>) {
     let why = why.into();
     eprintln!("skipped: {why}");

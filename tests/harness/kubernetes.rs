@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::docker::Docker;
-use crate::suite;
+use crate::{evidence, suite};
 
 /// What the script exits with where this machine cannot have a cluster.
 const SKIPPED: i32 = 77;
@@ -51,7 +51,7 @@ impl Kubernetes {
         match output.status.code() {
             Some(0) => Ok(Some(cluster)),
             Some(SKIPPED) => {
-                eprint!("{said}");
+                evidence::cannot(format!("there is no cluster: {}", said.trim()));
                 Ok(None)
             }
             _ => bail!("scripts/kubernetes up: {}\n{said}", output.status),

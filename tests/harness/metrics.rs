@@ -30,12 +30,6 @@ impl Metrics {
         found.peek()?;
         Some(found.sum())
     }
-
-    /// Whether any sample has this name.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.samples.iter().any(|sample| sample.name == name)
-    }
 }
 
 impl Sample {

@@ -1,9 +1,10 @@
 //! Looks for words that a daemon may show nobody: in its log, its metrics and its files.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::Daemon;
 
@@ -17,8 +18,11 @@ impl Daemon {
             ensure!(!metrics.contains(word) && !log.contains(word), "{word} stands in metrics or log");
             for file in &files {
                 ensure!(!file.display().to_string().contains(word), "{}", file.display());
-                // It may be gone by now.
-                let Ok(bytes) = fs::read(file) else { continue };
+                let bytes = match fs::read(file) {
+                    // It is gone by now.
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    read => read.with_context(|| file.display().to_string())?,
+                };
                 ensure!(!contains(&bytes, word), "{word} stands in {}", file.display());
             }
         }

@@ -75,6 +75,12 @@ impl Site {
         format!("http://{host}:{}", self.port)
     }
 
+    /// Forgets all requests and reports: each try of a case begins without any.
+    pub(crate) fn forget(&self) {
+        self.seen.hits.lock().clear();
+        self.seen.reports.lock().clear();
+    }
+
     /// Every request so far for exactly this path.
     #[must_use]
     pub fn hits(&self, path: &str) -> Vec<SeenRequest> {

@@ -7,14 +7,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Runtime;
@@ -35,6 +35,9 @@ const WORTH_A_LINE: Duration = Duration::from_secs(5);
 
 /// The most groups that run side by side.
 const MOST_LANES: usize = 8;
+
+/// The case that a group whose cases share a daemon ends with.
+const LAST_CASE: &str = "everything_is_given_back";
 
 /// What stands before a daemon's log, where a case failed.
 const LOG_HEAD: &str = "--- end of ";
@@ -213,7 +216,7 @@ pub fn run(groups: Vec<Group>) -> Outcomes {
         // Whatever a group's cases did, its daemon gives everything back at the end.
         let group = if group.settings.is_some() {
             let quick = group.cases.iter().any(|case| case.quick);
-            group.case("everything_is_given_back", quick, everything_is_given_back)
+            group.case(LAST_CASE, quick, everything_is_given_back)
         } else {
             group
         };
@@ -262,6 +265,7 @@ pub fn run(groups: Vec<Group>) -> Outcomes {
     print_durations(durations.into_inner());
     print_unsteady();
     let cases = std::mem::take(&mut *ENDED.lock());
+    print_skipped(&cases);
     print_failed(&cases);
     Outcomes { code: conclusion.exit_code(), cases }
 }
@@ -289,11 +293,16 @@ impl TestLane {
             let (title, began) = (format!("{}::{name}", batch.group), Instant::now());
             drop(evidence::take());
             let mut ended = self.try_case(shape, &mut shared, &case);
-            if let (Err(first), true) = (&ended, tries_again()) {
+            // A new daemon has nothing to give back yet.
+            if let (Err(first), true) = (&ended, name != LAST_CASE && tries_again()) {
                 let first = first.clone();
-                // With another daemon: the first one may be what was at fault.
-                shared = None;
-                ended = self.try_case(shape, &mut shared, &case);
+                // With another daemon, which nothing of the first try is in the way of. The first one is looked at before it goes.
+                ended = match self.check(shared.take()) {
+                    Ok(()) => self.try_case(shape, &mut shared, &case),
+                    Err(fault) => {
+                        Err(format!("{}\nso it did not run again; it had failed so:\n{first}", causes(&fault)))
+                    }
+                };
                 if ended.is_ok() {
                     UNSTEADY.lock().push((title.clone(), first));
                 }
@@ -309,7 +318,30 @@ impl TestLane {
         durations
     }
 
+    /// Ends the daemon of a case that failed.
+    /// Errors: what a missed deadline of a browser does not explain: this daemon or one of the case's own has ended by itself or has
+    /// panicked, or this one does not give back what sessions had.
+    fn check(&self, shared: Option<Arc<Daemon>>) -> Result<()> {
+        if let Some(daemon) = shared {
+            daemon.log_is_shown();
+            ensure!(daemon.is_running(), "the group's daemon has ended by itself");
+            let idle = async {
+                // What the case has begun, and may have been stopped before it ended that.
+                daemon.cancel_tasks().await?;
+                daemon.end_all().await?;
+                // What needs no worker, such as a message that nobody takes, may go on for longer.
+                daemon.assert_workers_idle().await
+            };
+            self.runtime.block_on(idle).context("the group's daemon after this case")?;
+        }
+        let faults: Vec<String> = logs().iter().flat_map(|log| faults(log)).collect();
+        ensure!(faults.is_empty(), "a daemon's log has:\n{}", faults.join("\n"));
+        Ok(())
+    }
+
     fn try_case(&self, group: Shape, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
+        // A second try must not find what the first one has left there.
+        self.site.forget();
         let run = AssertUnwindSafe(|| self.run_case(group, shared, run));
         catch_unwind(run).unwrap_or_else(|_| Err(format!("it panicked\n{}", shown_logs())))
     }
@@ -363,6 +395,18 @@ fn tries_again() -> bool {
 fn print_unsteady() {
     for (case, failure) in UNSTEADY.lock().iter() {
         println!("UNSTEADY: {case} passed when it ran again; it had failed so:\n{failure}\n");
+    }
+}
+
+/// Says which cases could not do what they are for, in whole or in part, and why. They count as passed.
+fn print_skipped(cases: &[Ended]) {
+    let skipped = cases.iter().filter(|case| case.failure.is_none());
+    let skipped: Vec<_> = skipped.filter_map(|case| Some((&case.title, case.evidence.cannot.as_ref()?))).collect();
+    for (title, why) in &skipped {
+        println!("SKIPPED: {title}: {why}");
+    }
+    if !skipped.is_empty() {
+        println!("{} of {} cases were skipped, in whole or in part", skipped.len(), cases.len());
     }
 }
 
@@ -420,6 +464,18 @@ pub(crate) fn show_log(path: PathBuf) {
     if !logs.contains(&path) {
         logs.push(path);
     }
+}
+
+/// What stands in a daemon's log where the harness finds that the daemon has ended before anybody asked it to.
+pub(crate) const ENDED_BY_ITSELF: &str = "the daemon has ended by itself";
+
+/// The lines of a daemon's log that tell of its panics and of an end by itself.
+pub(crate) fn faults(log: &Path) -> Vec<String> {
+    let text = std::fs::read(log).unwrap_or_default();
+    let is_fault = |line: &&str| {
+        line.starts_with(ENDED_BY_ITSELF) || (line.contains("telemetry::panics") && line.contains("panic: "))
+    };
+    String::from_utf8_lossy(&text).lines().filter(is_fault).map(str::to_owned).collect()
 }
 
 fn shown_logs() -> String {

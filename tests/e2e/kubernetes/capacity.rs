@@ -34,7 +34,7 @@ async fn medians(daemons: [&Daemon; 2]) -> Result<[Duration; 2]> {
 
 pub(super) async fn scenes_are_rendered_and_creates_are_timed_beside_one_host(stage: Stage) -> Result<()> {
     if !is_long() {
-        eprintln!("left out, because it takes two minutes: set {LONG}");
+        evidence::cannot(format!("it takes two minutes: set {LONG}"));
         return Ok(());
     }
     let Some(cluster) = cluster(&stage).await? else { return Ok(()) };
@@ -80,7 +80,7 @@ const NO_MORE: Duration = Duration::from_secs(30);
 /// Workers without browsers, on one node, until something is used up.
 pub(super) async fn a_node_takes_as_many_workers_as_it_says(_: Stage) -> Result<()> {
     if !is_long() {
-        eprintln!("left out, because it takes minutes: set {LONG}");
+        evidence::cannot(format!("it takes minutes: set {LONG}"));
         return Ok(());
     }
     let built = Command::new(stack::root().join("scripts/bare-worker")).arg(BARE_WORKER).output().await?;

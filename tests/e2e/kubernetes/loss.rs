@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use warmpool_tests::kubernetes::Kubernetes;
-use warmpool_tests::{Daemon, Session, Stage, docker, eventually};
+use warmpool_tests::{Daemon, Session, Stage, docker, eventually, evidence};
 
 use super::{LONG, WORKER, apply, cluster, is_long, leaves_nothing, on_each, pods, running_on, settings};
 
@@ -15,7 +15,7 @@ const AWAY: Duration = Duration::from_secs(60);
 
 pub(super) async fn sessions_end_with_their_pod_or_node_alone_and_none_is_left(stage: Stage) -> Result<()> {
     if !is_long() {
-        eprintln!("left out, because it takes three minutes: set {LONG}");
+        evidence::cannot(format!("it takes three minutes: set {LONG}"));
         return Ok(());
     }
     let Some(cluster) = cluster(&stage).await? else { return Ok(()) };
@@ -173,7 +173,7 @@ spec:
 
 pub(super) async fn what_a_node_takes_back_ends_one_session_with_the_reason(stage: Stage) -> Result<()> {
     if !is_long() {
-        eprintln!("left out, because it takes a minute: set {LONG}");
+        evidence::cannot(format!("it takes a minute: set {LONG}"));
         return Ok(());
     }
     let Some(cluster) = cluster(&stage).await? else { return Ok(()) };

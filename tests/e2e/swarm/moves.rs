@@ -65,8 +65,10 @@ impl Place {
     async fn create(&self, swarm: &Swarm, key: &str) -> Result<Placed> {
         let session = Session::create(&self.api(key), &json!({"headless": true, "url": "about:blank"})).await?;
         session.evaluate("document.title = 'kept'").await?;
-        let log = self.engine.command(&["logs", &self.container().await?]).output().await?.stderr;
-        let worker = session.worker_in(&String::from_utf8_lossy(&log))?;
+        let worker = eventually!("the log names its worker", 10, {
+            let log = self.engine.command(&["logs", &self.container().await?]).output().await?.stderr;
+            session.worker_in(&String::from_utf8_lossy(&log)).ok()
+        })?;
         let node = swarm.node_of(&worker).await?.with_context(|| format!("the node of {worker}"))?;
         Ok(Placed { session, node })
     }
