@@ -94,7 +94,8 @@ pub struct CreatedSession {
     pub session_id: SessionId,
     /// The websocket for Puppeteer, Playwright and their like.
     pub websocket_url: String,
-    /// The page that shows the session. Anyone holding this URL can watch.
+    /// The page that shows the session. Anyone holding this URL has full control of the session (`enable_actions=true`), and can
+    /// watch its recording later. `POST /sessions/{id}/share` makes a link that can do less.
     pub livestream_url: String,
     /// Its status now.
     pub status: Status,
@@ -115,6 +116,7 @@ pub struct CreatedWebDriverSession {
     /// Its id: `ses_` and 128 random bits.
     pub session_id: SessionId,
     /// `running`, `terminated` or `unknown`.
+    #[schemars(with = "String", extend("enum" = ["running", "terminated", "unknown"]))]
     pub status: Status,
     /// The address of the remote WebDriver.
     pub connect_url: String,
@@ -238,7 +240,7 @@ pub struct SessionView {
     /// Those that are over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub captchas: Vec<CaptchaRecord>,
-    /// The end user it was made for.
+    /// The end user it was made for: an id or a name, and no secret. Lists, the console, webhooks and backups show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
     /// Its labels. Absent when it has none.
@@ -289,7 +291,9 @@ pub struct SessionDetail {
     /// The session as lists show it.
     #[serde(flatten)]
     pub session: SessionView,
-    /// What its websocket speaks.
+    /// What its client speaks: at `connect_url` where it is `webdriver`, and at `websocket_url` otherwise. The websocket of a
+    /// WebDriver session speaks what those of its engine do: `cdp` of Chromium, `webdriver-bidi` of Firefox, `webkit-inspector` of
+    /// WebKit.
     #[schemars(extend("enum" = ["cdp", "webdriver-bidi", "webkit-inspector", "webdriver"]))]
     pub protocol: String,
     /// The websocket for Puppeteer, Playwright and their like.
@@ -301,7 +305,8 @@ pub struct SessionDetail {
     /// The address of the remote WebDriver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_url: Option<String>,
-    /// The page that shows the session.
+    /// The page that shows the session. Anyone holding this URL has full control of the session (`enable_actions=true`), and can
+    /// watch its recording later. `POST /sessions/{id}/share` makes a link that can do less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub livestream_url: Option<String>,
     /// Until `session_timeout` is over, in milliseconds.

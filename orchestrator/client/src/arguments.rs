@@ -19,7 +19,7 @@ pub struct Service {
     /// The daemon's address.
     #[arg(long = "service", value_name = "URL", env = "WARMPOOL_URL", default_value = "http://127.0.0.1:4444")]
     pub url: String,
-    /// File that holds the secret key; WARMPOOL_SECRET_KEY holds it otherwise.
+    /// File that holds the service key; WARMPOOL_SECRET_KEY holds it otherwise.
     #[arg(long, value_name = "PATH")]
     pub key_file: Option<PathBuf>,
 }
@@ -99,7 +99,7 @@ pub struct TaskArguments {
     /// Time for the task, or for each item of a fleet, such as 90s.
     #[arg(long, value_parser = humantime::parse_duration)]
     pub timeout: Option<Duration>,
-    /// The end user it is for.
+    /// The end user it is for: an id or a name, and never a secret.
     #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
     pub service_passcode: Option<String>,
     /// A label of the task; may be repeated.

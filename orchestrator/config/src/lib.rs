@@ -174,7 +174,7 @@ impl Config {
         self.server.tls_cert.is_some()
     }
 
-    /// Whether Forwarded headers from this peer are believed.
+    /// Whether `X-Forwarded-*` headers from this peer are believed.
     pub fn trusts_proxy(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.server.trusted_proxies.iter().any(|network| network.contains(&peer))

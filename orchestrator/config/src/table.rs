@@ -42,7 +42,8 @@ settings! {
         allowed_hosts: Vec<String> = Unset("browsers.example.com");
         /// Origins whose pages may call the daemon, such as `https://app.example.com`.
         allowed_origins: Vec<String> = Unset("https://app.example.com");
-        /// Addresses or networks of proxies whose Forwarded headers are trusted.
+        /// Addresses or networks of proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host` are trusted; of the
+        /// first, the last address counts. `Forwarded` is not read.
         trusted_proxies: Vec<IpNet> = Unset("10.0.0.0/8");
         /// Maximum number of open connections, websockets included; more wait in the listen queue.
         max_connections: usize = Computed(default::max_connections, "10000, or 4 for each of session.max_sessions where that is more", "10000"), min "1";
@@ -319,7 +320,7 @@ settings! {
         /// Time that opening the database may take without progress before a start gives up. It reads what was written since the last
         /// start, several gigabytes at worst, so a slow disk needs longer.
         open_timeout: Duration = Is("10m"), min "1s";
-        /// Interval between backups.
+        /// Interval between backups. None is made where nothing was written since the newest one.
         backup_interval: Duration = Is("1h"), min "1m";
         /// Number of backups kept; 0 disables backups. Without them `db.irrevocable` keeps each deletion until the next start.
         backups_kept: usize = Is("24");

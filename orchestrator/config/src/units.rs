@@ -221,7 +221,7 @@ one_of! {
 }
 
 one_of! {
-    /// Who solves the challenges of sessions that ask for it.
+    /// Who solves the CAPTCHAs of sessions that ask for it.
     CaptchaMode: "a way to solve CAPTCHAs", "write off, person or solver";
     /// Nobody: sessions cannot ask for it.
     Off = "off",

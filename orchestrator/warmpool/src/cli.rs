@@ -43,7 +43,7 @@ enum Command {
         #[arg(long)]
         print_config: bool,
     },
-    /// Make, list, rotate, revoke and remove API keys; works while the daemon runs and while it does not.
+    /// Make, list, rotate, revoke and remove service keys; works while the daemon runs and while it does not.
     Key {
         #[command(subcommand)]
         command: key::Command,

@@ -56,7 +56,7 @@ pub struct CreateArguments {
     /// Save the profile, too; one that is not there is made.
     #[arg(long, requires = "profile")]
     pub save_profile: bool,
-    /// The end user it is for.
+    /// The end user it is for: an id or a name, and never a secret.
     #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
     pub service_passcode: Option<String>,
     /// A label of the session; may be repeated.

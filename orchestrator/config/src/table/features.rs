@@ -128,7 +128,7 @@ settings! {
         max_log: usize = Is("1000"), min "1";
     }
 
-    /// Webhooks: messages about ended sessions, ended tasks, and challenges that wait for a person.
+    /// Webhooks: messages about ended sessions, ended tasks, and CAPTCHAs that wait for a person.
     webhooks: Webhooks {
         /// URL that hears of the sessions and tasks of all keys, in addition to the `webhook_url` of each; no policy judges it.
         url: Option<Url> = Unset("https://app.example.com/hooks");
@@ -269,11 +269,11 @@ settings! {
     captcha: Captcha {
         /// Who solves CAPTCHAs: off refuses such sessions, person waits for somebody in the live view, solver uses a service.
         mode: CaptchaMode = Is("off");
-        /// Maximum number of challenges solved for one session; further ones are ignored.
+        /// Maximum number of CAPTCHAs solved for one session; further ones are ignored.
         max_per_session: usize = Is("20"), min "1";
-        /// Timeout for a person to solve a challenge.
+        /// Timeout for a person to solve a CAPTCHA.
         person_timeout: Duration = Is("5m"), min "1s";
-        /// URL of the webhook that is called when a challenge waits for a person, and when that ends.
+        /// URL of the webhook that is called when a CAPTCHA waits for a person, and when that ends.
         webhook_url: Option<Url> = Unset("https://app.example.com/captchas");
         /// File with the secret that signs webhook messages according to Standard Webhooks.
         webhook_secret_file: Option<PathBuf> = Unset("/etc/warmpool/webhook.secret");
@@ -283,7 +283,7 @@ settings! {
         solver_service: SolverService = Is("2captcha");
         /// File with the API key of your account at the solver service.
         solver_key_file: Option<PathBuf> = Unset("/etc/warmpool/solver.key");
-        /// Timeout for the solver service to solve a challenge.
+        /// Timeout for the solver service to solve a CAPTCHA.
         solver_timeout: Duration = Is("2m"), min "1s";
         /// Interval between polls for the solution.
         solver_interval: Duration = Is("3s"), min "100ms";

@@ -16,6 +16,10 @@ macro_rules! codes {
         pub(crate) enum FailureCode { $($(#[$about])* #[serde(rename = $text)] $variant),+ }
 
         impl FailureCode {
+            /// Each of them.
+            #[cfg(test)]
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
             /// The code in JSON.
             pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -171,6 +175,17 @@ mod tests {
     use crate::script::Values;
     use crate::script::selector::Selectors;
     use crate::script::template::Redactor;
+
+    #[test]
+    fn the_guide_lists_every_code() {
+        let guide = include_str!("../../../../examples/tasks/README.md");
+        let list = guide.split("\n\n").find(|part| part.starts_with("The code of a step")).unwrap();
+        let listed: Vec<_> = list.split('`').skip(1).step_by(2).map(|code| (code, FailureCode::parse(code))).collect();
+        for code in FailureCode::ALL {
+            assert!(listed.contains(&(code.as_str(), Some(*code))), "{code:?} is missing in: {list}");
+        }
+        assert!(listed.iter().all(|(_, code)| code.is_some()), "{listed:?}");
+    }
 
     #[test]
     fn a_secret_is_hidden_before_words_are_cut() {

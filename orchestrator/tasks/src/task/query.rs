@@ -40,7 +40,7 @@ pub struct TaskQuery {
     pub end_time: Option<u64>,
     /// Only the task of this id.
     pub task_id: Option<String>,
-    /// Only what this key made; an operator's key may name any.
+    /// Only what this key made. In the console an operator may name any; a key in a header sees its own alone.
     #[schemars(extend("x-problem" = KeyId::PROBLEM))]
     pub key_id: Option<KeyId>,
     /// Only tasks of these types.
