@@ -9,6 +9,7 @@
 //! | [`integration`] | integration keys, and the log of their requests |
 //! | [`list`] | where in a list a page of it is |
 //! | [`log`] | what happened in a session |
+//! | `member` | a member of a body that may be null |
 //! | `object` | a part of a body that is an object and nothing else |
 //! | [`profile`] | profiles, their versions and what these hold |
 //! | [`session`] | sessions: created, listed and one by one |
@@ -31,6 +32,7 @@ pub mod extension;
 pub mod integration;
 pub mod list;
 pub mod log;
+mod member;
 mod object;
 pub mod profile;
 pub mod session;
@@ -39,6 +41,7 @@ pub mod task;
 pub mod webhook;
 pub mod world;
 
+pub use member::null_is_default;
 pub use object::{Members, Object};
 
 use schemars::JsonSchema;

@@ -2,7 +2,7 @@
 //!
 //! `server` accepts connections, as many of one address as `addresses` allows, and `stall` cuts those that do not read;
 //! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id; `cors` tells the pages
-//! of sites that the operator allows that they may call;
+//! of sites that the operator allows that they may call, and lets them read what the guard refuses;
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read; `answer` counts
 //! answers that are in memory as a whole;
@@ -50,7 +50,6 @@ mod graphql;
 mod grid;
 mod guard;
 mod headers;
-mod heads;
 mod health;
 mod hosted;
 mod inspect;
@@ -182,9 +181,6 @@ pub(crate) fn router(app: App) -> Router {
     let routes = routes();
     let table = Arc::new(routes.table());
     let router = routes.into_router().fallback(site::not_found).method_not_allowed_fallback(reply::method_not_allowed);
-    let router = match cors::layer(&app.config) {
-        Some(cors) => router.layer(cors),
-        None => router,
-    };
+    let router = cors::readable(router, &app.config);
     router.layer(middleware::from_fn_with_state((app.clone(), table), guard::guard)).with_state(app)
 }

@@ -19,9 +19,9 @@ const LANGUAGES: [&str; 2] = ["en", "en-US"];
 /// The page that is audited, and how.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["url"]))]
 pub struct PerformanceBody {
     /// The address of the page: `http` or `https`.
-    #[schemars(required)]
     url: String,
     /// Lighthouse's configuration.
     config: Option<Object<AuditConfig>>,

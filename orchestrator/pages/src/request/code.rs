@@ -10,11 +10,11 @@ use warmpool_core::error::FieldFault as _;
 /// The code of a call, and what it is given.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["code"]))]
 pub struct CodeBody {
     /// An ECMAScript module. Its default export is a function, which gets `{page, context}`: a page of Puppeteer's, and `context`
     /// of this body.
     #[serde(default)]
-    #[schemars(required)]
     code: String,
     /// What the function gets as `context`.
     #[serde(default)]

@@ -10,7 +10,7 @@ use serde::de::value::{SeqAccessDeserializer, StrDeserializer};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use warmpool_api::{Members, Object};
+use warmpool_api::{Members, Object, null_is_default};
 
 use super::pdf::PdfOptions;
 use super::robots::Robots;
@@ -266,10 +266,12 @@ pub(crate) struct WaitForSelector {
     /// Its CSS selector.
     pub(crate) selector: String,
     /// Whether it has to be visible.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<bool>")]
     pub(crate) visible: bool,
     /// Whether it has to be absent or invisible.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<bool>")]
     pub(crate) hidden: bool,
     /// How long it may take, in milliseconds: 30000 where it is left out.
     pub(crate) timeout: Option<u64>,
@@ -318,13 +320,16 @@ pub(crate) struct Viewport {
     #[schemars(range(max = 4))]
     pub(crate) device_scale_factor: Option<f64>,
     /// Whether the page's `meta viewport` counts.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<bool>")]
     pub(crate) is_mobile: bool,
     /// Whether there are fingers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<bool>")]
     pub(crate) has_touch: bool,
     /// Whether the screen lies on its side.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<bool>")]
     pub(crate) is_landscape: bool,
 }
 
@@ -378,7 +383,11 @@ pub(crate) struct Interceptor {
 pub(crate) struct InterceptedResponse {
     #[schemars(range(min = 100, max = 599))]
     pub(crate) status: Option<u16>,
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) content_type: Option<String>,
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<String>")]
     pub(crate) body: String,
 }

@@ -2,6 +2,7 @@
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod settings;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,10 +10,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use warmpool_protocol::{
-    self as protocol, CaptchaSolver, ColorScheme, Launch, Permission, ReducedMotion, Size, StorageState, check_locales,
-    check_timezone,
-};
+use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, StorageState, check_locales, check_timezone};
 
 use super::{GivenState, Kind, Options, page_address};
 use crate::Error;
@@ -21,10 +19,12 @@ use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{FieldError, FieldFault as _, read_json};
 use warmpool_core::ids::ExtensionId;
-use warmpool_core::metadata::Metadata;
+use warmpool_core::metadata::{MAX_LABELS, Metadata};
 use warmpool_profiles::{ProfileChoice, check_name};
 use warmpool_webhooks::{MAX_ADDRESS, check_address};
 use warmpool_workers::egress::{Location, Upstreams};
+
+pub use settings::Settings;
 
 /// The field that only one of the two create calls has.
 pub const APP_NAME: &str = "app_name";
@@ -32,24 +32,25 @@ pub const APP_NAME: &str = "app_name";
 const PROXY: &str = "advanced.proxy";
 /// The member that names extensions.
 pub(super) const EXTENSIONS: &str = "advanced.extension_ids";
-/// The longest passcode or app name, in bytes.
+/// The longest passcode or app name, in characters. Their record has room for it in any script: a control character takes six bytes
+/// there, and no other takes more.
 const MAX_TEXT: usize = 1024;
 
 /// The session that is wanted. Every member may be left out or null.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(rename = "CreateWebDriverSession")]
 pub struct CreateRequest {
-    /// The end user on whose behalf the session is made. It stays with the record.
-    #[schemars(length(max = 1024))]
+    /// The end user on whose behalf the session is made: an id or a name, and never a secret. It stays with the record; lists, the
+    /// console, webhooks and backups show it.
+    #[schemars(length(max = MAX_TEXT))]
     pub(super) service_passcode: Option<String>,
-    /// Labels of the session: 16 at most.
-    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    /// Labels of the session. A key has 1 to 64 letters, digits, `-`, `_`, `.` or `/`, and a value has 256 bytes at most.
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = MAX_LABELS))]
     pub(super) metadata: Option<Members>,
     /// The app that the session runs for. It stays with the record.
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = MAX_TEXT))]
     pub app_name: Option<String>,
-    /// The page in the first tab: `http`, `https`, `data:` or `about:blank`.
+    /// The page in the first tab: `http`, `https`, `data:` or `about:blank`, of 16 KiB at most as browsers write it.
     pub(super) url: Option<String>,
     #[schemars(extend("default" = "chromium"))]
     pub(super) browser_type: Option<Engine>,
@@ -83,7 +84,8 @@ pub struct CreateRequest {
     pub(super) state: Option<Object<StorageState>>,
     /// The profile that the browser begins with, and whether it is saved.
     pub(super) profile: Option<Object<ProfileChoice>>,
-    /// Where signed messages go when the session ends, and when a challenge in it waits for a person: see `GET /webhooks/secret`.
+    /// Where signed messages go when the session ends, and when a challenge in it waits for a person: see `GET /webhooks/secret`. It
+    /// has 2048 bytes at most.
     #[schemars(length(max = MAX_ADDRESS))]
     pub(super) webhook_url: Option<String>,
 }
@@ -105,76 +107,45 @@ impl JsonSchema for CreateSession {
     }
 }
 
-/// What pages see of the browser. Overrides of the client's own win. The names that Playwright's options have are taken as well.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Settings {
-    /// Language tags, the preferred one first, for the navigator, `Intl` and `Accept-Language`.
-    #[schemars(length(min = 1), extend("examples" = [["de-DE", "en-US"]]))]
-    pub(super) locales: Option<Vec<String>>,
-    /// The user agent in the request header and in the page.
-    #[serde(alias = "userAgent")]
-    pub(super) user_agent: Option<String>,
-    pub(super) viewport: Option<Object<Viewport>>,
-    /// The time zone of dates and `Intl`, by its name in the IANA database.
-    #[schemars(extend("examples" = ["Europe/Berlin"]))]
-    #[serde(alias = "timezoneId", alias = "timeZone")]
-    pub(super) timezone: Option<String>,
-    /// The media feature `prefers-color-scheme`; browsers take `no-preference` for `light`, as the standard says.
-    #[schemars(with = "Option<String>", extend("enum" = ["light", "dark", "no-preference", null]))]
-    #[serde(alias = "colorScheme")]
-    pub(super) color_scheme: Option<ColorScheme>,
-    /// The media feature `prefers-reduced-motion`.
-    #[schemars(with = "Option<String>", extend("enum" = ["reduce", "no-preference", null]))]
-    #[serde(alias = "reducedMotion")]
-    pub(super) reduced_motion: Option<ReducedMotion>,
-    /// Where pages find themselves, once they may know it: see `permissions`.
-    pub(super) geolocation: Option<Object<Geolocation>>,
-    /// What pages of all origins may do without asking.
-    #[schemars(with = "Option<Vec<PermissionName>>")]
-    pub(super) permissions: Option<Vec<Permission>>,
-}
+/// The body of `POST /sessions/webdriver/create`: all of [`CreateRequest`], with a boolean for `advanced.proxy`.
+pub struct CreateWebDriverSession;
 
-/// Where pages find themselves.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Geolocation {
-    /// Degrees north of the equator.
-    #[schemars(range(min = -90, max = 90))]
-    pub(super) latitude: f64,
-    /// Degrees east of Greenwich.
-    #[schemars(range(min = -180, max = 180))]
-    pub(super) longitude: f64,
-    /// How far off both may be, in metres.
-    #[schemars(range(min = 0), extend("default" = 0))]
-    pub(super) accuracy: Option<f64>,
-}
-
-/// The schema of a permission.
-struct PermissionName;
-
-impl JsonSchema for PermissionName {
+impl JsonSchema for CreateWebDriverSession {
     fn schema_name() -> Cow<'static, str> {
-        "Permission".into()
+        "CreateWebDriverSession".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "What pages may do without asking, as `navigator.permissions` names it.",
-            "type": "string",
-            "enum": Permission::ALL.map(Permission::as_str),
-        })
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = CreateRequest::json_schema(generator);
+        let advanced = generator.subschema_for::<Option<WebDriverAdvanced>>();
+        set_property(&mut schema, "advanced", advanced);
+        schema
     }
 }
 
-/// The size of a page, in CSS pixels.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Viewport {
-    #[schemars(range(min = 1, max = 8192))]
-    pub(super) width: u32,
-    #[schemars(range(min = 1, max = 8192))]
-    pub(super) height: u32,
+/// [`Advanced`] with a boolean for `proxy`.
+struct WebDriverAdvanced;
+
+impl JsonSchema for WebDriverAdvanced {
+    fn schema_name() -> Cow<'static, str> {
+        "WebDriverAdvanced".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Advanced::json_schema(generator);
+        let proxy = json_schema!({
+            "description": "Whether pages go through an upstream proxy.",
+            "type": ["boolean", "null"],
+        });
+        set_property(&mut schema, "proxy", proxy);
+        schema
+    }
+}
+
+fn set_property(schema: &mut Schema, name: &str, property: Schema) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert(name.to_owned(), property.to_value());
+    }
 }
 
 /// Advanced options.
@@ -187,7 +158,7 @@ pub struct Advanced {
     /// Whether CAPTCHAs are found and solved; `true` is refused while `captcha.mode` is off.
     #[schemars(extend("default" = false))]
     pub(super) solve_captchas: Option<bool>,
-    /// The upstream proxy that pages go through: `true` for any, or where it is. WebDriver sessions take a boolean only.
+    /// The upstream proxy that pages go through: `true` for any, or where it is.
     #[schemars(with = "Option<ProxyChoice>")]
     pub(super) proxy: Option<Value>,
     /// The extensions that the browser loads, by their ids from `POST /extensions`. WebKit loads none.
@@ -387,7 +358,9 @@ pub fn check_webhook(address: Option<String>, config: &Config) -> Result<Option<
 /// Errors: `Field` when it is too long.
 pub fn check_text(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
     match text {
-        Some(text) if text.len() > MAX_TEXT => Err(Error::invalid(field, format!("may have {MAX_TEXT} bytes at most"))),
+        Some(text) if text.chars().count() > MAX_TEXT => {
+            Err(Error::invalid(field, format!("may have {MAX_TEXT} characters at most")))
+        }
         text => Ok(text),
     }
 }
@@ -399,6 +372,7 @@ mod tests {
     use super::*;
     use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
+    use warmpool_protocol::ColorScheme;
 
     fn check(body: Value, kind: Kind) -> Result<Options, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
@@ -417,6 +391,35 @@ mod tests {
             assert_eq!(options.session_timeout, 300);
             assert_eq!(options.launch.url.as_deref(), Some("https://www.google.com/"));
         }
+    }
+
+    #[test]
+    fn a_profile_without_a_mode_is_read() {
+        for profile in [json!({"name": "shop"}), json!({"name": "shop", "mode": null, "kind": null})] {
+            let options = check(json!({"profile": profile}), Kind::DevTools).unwrap();
+            assert!(options.profile.is_some_and(|profile| !profile.is_written()), "{profile}");
+        }
+    }
+
+    #[test]
+    fn texts_of_records_are_measured_in_characters() {
+        for (text, fits) in [("я".repeat(MAX_TEXT), true), ("я".repeat(MAX_TEXT + 1), false)] {
+            let made = check(json!({"service_passcode": text, "app_name": text}), Kind::WebDriver);
+            assert_eq!(made.is_ok(), fits);
+        }
+        // Their record has room for them: nothing takes more there than a control character.
+        let widest = |text: &str| json!(text).to_string().len() - 2;
+        assert_eq!(widest("\u{1}"), 6);
+        assert!(["🌸", "\"", "\\", "\u{7f}", "\u{2028}"].into_iter().all(|text| widest(text) <= 6));
+    }
+
+    #[test]
+    fn the_description_has_the_limits_of_texts() {
+        let schema = schemars::schema_for!(CreateRequest).to_value();
+        for member in ["service_passcode", "app_name"] {
+            assert_eq!(schema["properties"][member]["maxLength"], MAX_TEXT, "{member}");
+        }
+        assert_eq!(schema["properties"]["metadata"]["maxProperties"], MAX_LABELS);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::fields::{join, read, wrong};
 use super::selector::Selectors;
 use crate::Error;
 use compiled::check;
+use warmpool_api::null_is_default;
 pub(crate) use compiled::{Check, regex};
 
 /// How deep fields may be nested.
@@ -158,17 +159,17 @@ struct FieldMembers {
     xpath: Option<String>,
     r#type: Option<String>,
     attribute: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     required: bool,
     #[serde(default)]
     default: Value,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     inner: bool,
     decimal: Option<char>,
     format: Option<String>,
     pattern: Option<String>,
     group: Option<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     all: bool,
     item: Option<Value>,
     headers: Option<bool>,
@@ -322,7 +323,8 @@ fn check_members(at: &str, kind: &str, value: &Value) -> Result<(), Error> {
         ("headers", &["table"]),
         ("fields", &["nested", "nested_list"]),
     ];
-    let stray = OWNERS.iter().find(|(member, owners)| value.get(member).is_some() && !owners.contains(&kind));
+    let is_given = |member: &str| value.get(member).is_some_and(|given| !given.is_null());
+    let stray = OWNERS.iter().find(|(member, owners)| is_given(member) && !owners.contains(&kind));
     match stray {
         None => Ok(()),
         Some((member, owners)) => {
@@ -403,6 +405,13 @@ mod tests {
         assert_eq!(field_of(json!({"schema": {"a": "h1"}, "validate": {"type": "nonsense"}})), "validate");
         assert_eq!(field_of(json!({"schema": {"a": "h1"}, "validate": {"$ref": "http://other/schema"}})), "validate");
         assert_eq!(field_of(json!({"schema": {"a": "h1"}, "validate": {"$ref": "file:///etc/passwd"}})), "validate");
+    }
+
+    #[test]
+    fn members_of_a_field_may_be_null() {
+        let field = json!({"selector": "h1", "required": null, "default": null, "inner": null, "all": null});
+        let plan = parse("", &json!({"schema": {"a": field}})).unwrap();
+        assert!(!plan.fields[0].1.required);
     }
 
     #[test]

@@ -172,7 +172,7 @@ const fn is_plain(byte: u8) -> bool {
 }
 
 fn flag(name: &str, value: &str) -> Result<bool, Error> {
-    match value {
+    match value.to_ascii_lowercase().as_str() {
         "" | "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
         _ => Err(Error::invalid(name, "must be true or false")),
@@ -268,10 +268,11 @@ pub(super) fn profile(create_body: &mut CreateBody, place: &str, value: &Value, 
 
 /// `true`, `"new"`, `"shell"` and `"true"` want no display; `false` and `"false"` want one.
 fn headless(create_body: &mut CreateBody, place: &str, value: &Value) -> Result<(), Error> {
-    let wanted = match value {
-        Value::Bool(wanted) => *wanted,
-        Value::String(text) if matches!(text.as_str(), "" | "true" | "1" | "new" | "shell" | "old") => true,
-        Value::String(text) if matches!(text.as_str(), "false" | "0") => false,
+    let word = value.as_str().map(str::to_ascii_lowercase);
+    let wanted = match (value, word.as_deref()) {
+        (Value::Bool(wanted), _) => *wanted,
+        (_, Some("" | "true" | "1" | "new" | "shell" | "old")) => true,
+        (_, Some("false" | "0")) => false,
         _ => return Err(Error::invalid(place, "must be true, false, \"new\" or \"shell\"")),
     };
     create_body.set("headless", place, json!(wanted));
@@ -327,6 +328,15 @@ mod tests {
         let wanted = json!({"session_timeout": 61, "app_name": "job-7", "headless": false,
             "settings": {"locales": ["de-DE", "en"]}, "url": "about:blank", "browser_type": "chromium"});
         assert_eq!(all, wanted);
+    }
+
+    #[test]
+    fn a_truth_value_is_read_in_any_case() {
+        let given = fields("blockAds=True&keep_alive=False&logs=TRUE&headless=False");
+        assert_eq!(given["advanced"]["block_ads"], true);
+        assert_eq!((&given["keep_alive"], &given["logs"]), (&json!(false), &json!(true)));
+        assert_eq!(given["headless"], false);
+        assert_eq!(field_of("logs=Yes"), "logs");
     }
 
     #[test]

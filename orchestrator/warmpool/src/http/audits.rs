@@ -34,7 +34,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         }))
         .writes::<Audited>("The result.")
         .fails(FAILURES)
-        .fails(create::FAILURES);
+        .fails(create::FAILURES)
+        .fails(create::PROFILE_FAILURES);
     let routes = routes.post("/performance", audit, operation);
     PREFIXES
         .into_iter()

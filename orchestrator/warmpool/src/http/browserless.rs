@@ -95,6 +95,7 @@ pub(super) fn routes() -> Routes {
             )
             .upgrades("The websocket is open.")
             .fails(create::FAILURES)
+            .fails(create::PROFILE_FAILURES)
             .fails(devtools::SOCKET_FAILURES)
     };
     let by_key = SOCKET.takes::<KeyToken>();

@@ -20,7 +20,9 @@ use crate::http::error::Error;
 use warmpool_api::session::{CreateNotes, CreatedSession, CreatedWebDriverSession};
 use warmpool_core::error::Code;
 use warmpool_keys::KeyId;
-use warmpool_sessions::session::{APP_NAME, CreateRequest, CreateSession, Kind, Session, Status};
+use warmpool_sessions::session::{
+    APP_NAME, CreateRequest, CreateSession, CreateWebDriverSession, Kind, Session, Status,
+};
 
 /// Why a session may not be made.
 pub(super) const FAILURES: &[Code] = &[
@@ -41,6 +43,10 @@ pub(super) const FAILURES: &[Code] = &[
     Code::WorkerTimeout,
 ];
 
+/// Why its profile may not open, where a call can name one.
+pub(super) const PROFILE_FAILURES: &[Code] =
+    &[Code::UnknownProfile, Code::ProfileInUse, Code::ProfileLimit, Code::Conflict];
+
 const POLICY: Policy = Policy::rest(Access::Key, &[]).of(Traffic::Work).suggested();
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -57,16 +63,18 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 )
                 .reads::<CreateSession>(example.clone())
                 .writes::<CreatedSession>("The session is running.")
-                .fails(FAILURES),
+                .fails(FAILURES)
+                .fails(PROFILE_FAILURES),
         )
         .post(
             "/sessions/webdriver/create",
             webdriver,
             Operation::new("create_webdriver_session", "Create a session for a WebDriver client", POLICY)
                 .about("For Selenium, fantoccini and other clients of WebDriver. Quitting the driver ends the session.")
-                .reads::<CreateRequest>(example)
+                .reads::<CreateWebDriverSession>(example)
                 .writes::<CreatedWebDriverSession>("The session is running.")
-                .fails(FAILURES),
+                .fails(FAILURES)
+                .fails(PROFILE_FAILURES),
         )
 }
 

@@ -42,6 +42,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             .reads_also(SCRIPTS[0])
             .fails(FAILURES)
             .fails(create::FAILURES)
+            .fails(create::PROFILE_FAILURES)
     };
     let routes = routes
         .post(

@@ -114,6 +114,7 @@ fn commands(names: &Names) -> Routes {
                 .reads::<webdriver::NewSessionBody>(webdriver::new_session_example())
                 .writes::<W3cAnswer>("The driver's answer.")
                 .fails(create::FAILURES)
+                .fails(create::PROFILE_FAILURES)
                 .fails(&[Code::CapabilityRefused]),
         )
         .get(

@@ -1,5 +1,8 @@
 //! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query; what
 //! becomes of a handler's panic; and what every answer passes: the question whether its caller may still have it.
+//!
+//! [`guard`] is the outermost layer and sees each request and each answer; [`answer`] is the innermost, so that whatever it answers
+//! passes [`cors`](super::cors), which lies between the two.
 
 use std::net::SocketAddrV4;
 use std::panic::AssertUnwindSafe;
@@ -14,7 +17,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use percent_encoding::percent_decode_str;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
-use url::{Host, Url};
+use url::{Host, Origin, Url};
 
 use super::App;
 use super::console::RequestLine;
@@ -63,13 +66,19 @@ pub(super) async fn guard(
                 _ => Ok(()),
             })
             .and_then(|()| check_phase(app.drain.phase(), route.as_deref()));
-        if let Err(error) = checked {
-            return error.into_response();
+        match checked {
+            // No other page could read it, nor may one learn from its preflight request that it might call.
+            Err(error) if !is_of_allowed_site(&app.config, request.headers()) => return error.into_response(),
+            Err(error) => {
+                request.extensions_mut().insert(Refusal(Arc::new(error)));
+            }
+            Ok(()) => {
+                if let Some(route) = route {
+                    request.extensions_mut().insert(route);
+                }
+            }
         }
-        if let Some(route) = route {
-            request.extensions_mut().insert(route);
-        }
-        unless_it_panics(next.run(request)).await
+        next.run(request).await
     };
     let work = async {
         let response = work.await;
@@ -83,6 +92,18 @@ pub(super) async fn guard(
     }
     line.end(&app, response.status(), &notes);
     response
+}
+
+/// Why a request of an allowed site's page is refused.
+#[derive(Clone)]
+struct Refusal(Arc<Error>);
+
+/// Says why the request is refused, or lets its handler answer.
+pub(super) async fn answer(request: Request, next: Next) -> Response {
+    if let Some(Refusal(error)) = request.extensions().get::<Refusal>() {
+        return error.response();
+    }
+    unless_it_panics(next.run(request)).await
 }
 
 /// Once the daemon leaves its sessions to the next start, it closes the store, and nothing may be told done that the store might not
@@ -181,6 +202,17 @@ fn host_is_ours(config: &Config, host: &str) -> bool {
         || config.server.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
+/// Whether a page of a site in `server.allowed_origins` sent the request, as its browser says.
+fn is_of_allowed_site(config: &Config, headers: &HeaderMap) -> bool {
+    let origin = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+    origin.and_then(|origin| Url::parse(origin).ok()).is_some_and(|url| is_allowed(config, &url.origin()))
+}
+
+fn is_allowed(config: &Config, origin: &Origin) -> bool {
+    let allowed = &config.server.allowed_origins;
+    allowed.iter().any(|allowed| Url::parse(allowed).is_ok_and(|allowed| allowed.origin() == *origin))
+}
+
 fn origin_is_ours(config: &Config, origin: &str, host: &str, secure: bool) -> bool {
     let Ok(url) = Url::parse(origin) else { return false };
     let origin = url.origin();
@@ -191,15 +223,17 @@ fn origin_is_ours(config: &Config, origin: &str, host: &str, secure: bool) -> bo
     let own = Url::parse(&format!("{scheme}://{host}/")).ok();
     own.is_some_and(|own| own.origin() == origin)
         || config.server.public_url.as_ref().is_some_and(|public| public.origin() == origin)
-        || config
-            .server
-            .allowed_origins
-            .iter()
-            .any(|allowed| Url::parse(allowed).is_ok_and(|allowed| allowed.origin() == origin))
+        || is_allowed(config, &origin)
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::routing::get;
+    use tower::ServiceExt as _;
+
+    use super::super::cors;
     use super::*;
     use warmpool_config::{Flags, Host as Machine};
     use warmpool_core::error::Fault as _;
@@ -224,6 +258,33 @@ mod tests {
         assert!(text.contains("internal") && !text.contains("WP-1"), "{text}");
         let whole = unless_it_panics(async { StatusCode::NO_CONTENT.into_response() }).await;
         assert_eq!(whole.status(), StatusCode::NO_CONTENT);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_an_allowed_site_reads_why_it_gets_nothing() {
+        async fn fails() -> StatusCode {
+            assert!(!std::hint::black_box(true), "as it should");
+            StatusCode::OK
+        }
+        let config = config(&[("WARMPOOL_SERVER_ALLOWED_ORIGINS", "https://app.example")]);
+        let app: Router = cors::readable(Router::new().route("/", get(fails)), &config);
+        let refusal = Refusal(Arc::new(Error::invalid("limit", "is given twice")));
+        for (refusal, status) in [(Some(refusal), StatusCode::BAD_REQUEST), (None, StatusCode::INTERNAL_SERVER_ERROR)] {
+            let mut request = Request::new(Body::empty());
+            request.headers_mut().insert(ORIGIN, HeaderValue::from_static("https://app.example"));
+            if let Some(refusal) = refusal {
+                request.extensions_mut().insert(refusal);
+            }
+            let answer = app.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.headers()["access-control-allow-origin"], "https://app.example", "{status}");
+        }
+        let allowed = |origin: &'static str| {
+            is_of_allowed_site(&config, &HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))]))
+        };
+        assert!(allowed("https://app.example"));
+        assert!(!allowed("http://localhost:4444") && !allowed("https://evil.test") && !allowed("null"));
+        assert!(!is_of_allowed_site(&config, &HeaderMap::new()));
     }
 
     #[test]

@@ -149,7 +149,7 @@ async fn create(app: &App, key: KeyId, options: Options) -> Result<Arc<Session>,
 /// The sessions of a key that match, the newest first.
 fn listed(app: &App, key: &KeyId, is_wanted: impl Fn(&SessionView) -> bool) -> Vec<SessionView> {
     let every = SessionQuery { limit: u64::MAX, ..SessionQuery::default() };
-    let (sessions, _) = app.sessions.list(&every, |owner| owner == key);
+    let (sessions, _) = app.sessions.list(&every, Some(key));
     sessions.into_iter().filter(is_wanted).collect()
 }
 

@@ -305,7 +305,8 @@ mod tests {
         let rule = Rule::at_least::<ViewQuery>();
         let view: ViewQuery = read(rule, "token=T&enable_actions=true&theme=dark&utm=x").unwrap();
         assert_eq!(view, ViewQuery { token: "T".into(), theme: Theme::Dark, enable_actions: true, address_bar: false });
-        for query in ["", "theme=", "theme=system", "enable_actions="] {
+        assert!(read::<ViewQuery>(rule, "enable_actions=True").unwrap().enable_actions);
+        for query in ["", "theme=", "theme=system", "enable_actions=", "enable_actions=False"] {
             assert_eq!(read::<ViewQuery>(rule, query).unwrap(), ViewQuery::default());
         }
         for (query, message) in [

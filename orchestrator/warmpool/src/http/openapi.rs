@@ -133,6 +133,8 @@ pub(super) async fn serve(State(app): State<App>, base: PublicUrl) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use warmpool_config::{Flags, Host};
 
@@ -183,10 +185,128 @@ mod tests {
         check("", &description());
     }
 
+    /// Where a reference leads.
+    fn target<'a>(description: &'a Value, reference: &str) -> &'a Value {
+        description.pointer(reference.trim_start_matches('#')).unwrap()
+    }
+
+    fn takes_null(description: &Value, schema: &Value) -> bool {
+        if let Some(reference) = schema["$ref"].as_str() {
+            return takes_null(description, target(description, reference));
+        }
+        if let Some(parts) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
+            return parts.iter().any(|part| takes_null(description, part));
+        }
+        if let Some(names) = schema["enum"].as_array() {
+            return names.contains(&Value::Null);
+        }
+        match &schema["type"] {
+            // It may be anything.
+            Value::Null => true,
+            Value::Array(types) => types.contains(&json!("null")),
+            one => one == "null",
+        }
+    }
+
+    /// The members of a body that may be left out, and that may not be null.
+    fn strict_members(description: &Value, place: &str, schema: &Value, seen: &mut BTreeSet<String>) -> Vec<String> {
+        if let Some(reference) = schema["$ref"].as_str() {
+            return match seen.insert(reference.to_owned()) {
+                true => strict_members(description, reference, target(description, reference), seen),
+                false => Vec::new(),
+            };
+        }
+        if !schema.is_object() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+            let place = format!("{place}/{name}");
+            if !required.contains(&name.as_str()) && !takes_null(description, member) {
+                found.push(place.clone());
+            }
+            found.extend(strict_members(description, &place, member, seen));
+        }
+        for part in ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|keyword| schema[keyword].as_array()).flatten() {
+            found.extend(strict_members(description, place, part, seen));
+        }
+        for keyword in ["items", "additionalProperties"] {
+            found.extend(strict_members(description, place, &schema[keyword], seen));
+        }
+        found
+    }
+
+    /// As the description itself says at its beginning.
+    #[test]
+    fn members_of_bodies_may_be_null_unless_they_are_required() {
+        let description = description();
+        let mut seen = BTreeSet::new();
+        let items = description["paths"].as_object().unwrap().values();
+        let operations = items.flat_map(|item| item.as_object().unwrap().values());
+        let contents = operations.filter_map(|operation| operation["requestBody"]["content"].as_object());
+        let strict: Vec<String> = contents
+            .flat_map(|content| content.values())
+            .flat_map(|content| strict_members(&description, "", &content["schema"], &mut seen))
+            .collect();
+        assert!(seen.len() > 30, "{seen:?}");
+        assert!(strict.is_empty(), "{strict:?}");
+    }
+
+    #[test]
+    fn the_create_calls_differ_as_what_they_take_and_answer_does() {
+        let description = description();
+        let schemas = &description["components"]["schemas"];
+        let advanced = |body: &str| schemas[body]["properties"]["advanced"]["anyOf"][0]["$ref"].clone();
+        assert_eq!(advanced("CreateSession"), "#/components/schemas/Advanced");
+        assert_eq!(advanced("CreateWebDriverSession"), "#/components/schemas/WebDriverAdvanced");
+        let [plain, by_driver] =
+            ["Advanced", "WebDriverAdvanced"].map(|name| schemas[name]["properties"].as_object().unwrap());
+        assert_eq!(by_driver["proxy"]["type"], json!(["boolean", "null"]));
+        assert_ne!(plain["proxy"], by_driver["proxy"]);
+        assert!(plain.keys().eq(by_driver.keys()), "{plain:?}");
+        let status = &schemas["CreatedWebDriverSession"]["properties"]["status"];
+        assert_eq!(status["enum"], json!(["running", "terminated", "unknown"]));
+        let [plain, by_driver] = ["CreateSession", "CreateWebDriverSession"]
+            .map(|name| schemas[name]["properties"].as_object().unwrap().contains_key("app_name"));
+        assert!(!plain && by_driver);
+    }
+
+    #[test]
+    fn calls_that_may_name_a_profile_say_how_that_fails() {
+        let description = description();
+        for (path, method) in [
+            ("/sessions/create", "post"),
+            ("/sessions/webdriver/create", "post"),
+            ("/kernel/browsers", "post"),
+            ("/steel/v1/sessions", "post"),
+            ("/browserbase/v1/sessions", "post"),
+            ("/chromium", "get"),
+            ("/content", "post"),
+            ("/performance", "post"),
+            ("/function", "post"),
+        ] {
+            let responses = &description["paths"][path][method]["responses"];
+            let says = |status: &str, code: &str| {
+                let about = responses[status]["description"].as_str().unwrap_or_default();
+                assert!(about.contains(&format!("`{code}`")), "{method} {path} {status}: {about}");
+            };
+            says("404", "unknown_profile");
+            for code in ["profile_in_use", "profile_limit", "conflict"] {
+                says("409", code);
+            }
+            assert!(responses["409"]["headers"]["retry-after"].is_object(), "{path}");
+        }
+        let in_w3c_form = &description["paths"]["/session"]["post"]["responses"]["500"]["description"];
+        assert!(in_w3c_form.as_str().unwrap().contains("`profile_in_use`"), "{in_w3c_form}");
+        let of_a_look = &description["paths"]["/sessions/{id}"]["get"]["responses"]["404"];
+        assert!(of_a_look["headers"].get("retry-after").is_none(), "{of_a_look}");
+    }
+
     #[test]
     fn every_operation_is_whole() {
         let description = description();
-        let mut ids = std::collections::BTreeSet::new();
+        let mut ids = BTreeSet::new();
         for (path, item) in description["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
                 let at = format!("{method} {path}");
@@ -209,6 +329,31 @@ mod tests {
         assert_eq!((&timeout["maximum"], &timeout["default"]), (&json!(86_400), &json!(300)));
         assert_eq!(schemas["CreateSession"]["properties"]["url"]["default"], "https://www.google.com/");
         assert_eq!(schemas["CreateSession"]["additionalProperties"], false);
+        for advanced in ["Advanced", "WebDriverAdvanced"] {
+            assert_eq!(schemas[advanced]["properties"]["extension_ids"]["maxItems"], 8);
+        }
+    }
+
+    #[test]
+    fn limits_of_places_and_scenes_are_there() {
+        let schemas = &description()["components"]["schemas"];
+        let place = &schemas["ProxyLocation"]["properties"];
+        assert_eq!(place["country"]["pattern"], "^[a-z0-9]{2}$");
+        assert_eq!((&place["city"]["maxLength"], &place["zip"]["maximum"]), (&json!(100), &json!(999_999_999)));
+        let texts = schemas["Variation"]["anyOf"].as_array().unwrap();
+        assert!(texts.iter().any(|text| text["maxLength"] == 64), "{texts:?}");
+    }
+
+    #[test]
+    fn a_task_has_objects_as_results_and_no_member_that_is_null_for_nothing() {
+        let schemas = &description()["components"]["schemas"];
+        for name in ["Task", "TaskItem"] {
+            let result = &schemas[name]["properties"]["output"]["items"];
+            assert_eq!(result["$ref"], "#/components/schemas/AnyObject", "{name}");
+        }
+        assert_eq!(schemas["AnyObject"]["type"], "object");
+        let required = schemas["Task"]["required"].as_array().unwrap();
+        assert!(required.contains(&json!("output")) && !required.contains(&json!("servicePasscode")), "{required:?}");
     }
 
     /// The guide and the description list the same calls.

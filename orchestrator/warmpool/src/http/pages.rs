@@ -136,7 +136,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
                  answer is known, the headers `x-response-code`, `-status`, `-ip`, `-port` and `-url` tell of it. Other \
                  engines than Chromium refuse by name what only DevTools can do.";
     let operation = |id, summary| {
-        Operation::new(id, summary, POLICY.suggested()).about(about).fails(FAILURES).fails(create::FAILURES)
+        Operation::new(id, summary, POLICY.suggested())
+            .about(about)
+            .fails(FAILURES)
+            .fails(create::FAILURES)
+            .fails(create::PROFILE_FAILURES)
     };
     let example = |more: Value| {
         let mut example = json!({"url": "https://example.com/"});

@@ -34,7 +34,7 @@ struct PlaywrightQuery {
     token: Option<String>,
     /// The browser's name: `chromium`.
     browser: Option<String>,
-    /// Playwright's launch options as JSON. `channel`, `headless`, `proxy`, `slowMo` and `timeout` count. The header
+    /// Playwright's launch options as JSON. `args`, `channel`, `headless`, `proxy`, `slowMo` and `timeout` count. The header
     /// `x-playwright-launch-options` says the same.
     #[serde(rename = "launch-options")]
     launch_options: Option<String>,

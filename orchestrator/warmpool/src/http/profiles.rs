@@ -24,7 +24,7 @@ use super::reply::{download, json_reply};
 use super::route::{Policy, Segment};
 use crate::http::error::Error;
 use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileList, ProfileView};
-use warmpool_api::{AnyObject, Object};
+use warmpool_api::{AnyObject, Object, null_is_default};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_keys::KeyId;
 use warmpool_protocol::StorageState;
@@ -51,7 +51,8 @@ struct CreateProfile {
     #[schemars(length(min = 1, max = 64))]
     name: String,
     /// What it keeps: a state that every engine takes, or the folder of one engine's browser.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<ProfileKind>")]
     kind: ProfileKind,
     /// What it holds at first, in the shape of Playwright's `storageState`.
     #[serde(default)]

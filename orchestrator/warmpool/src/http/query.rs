@@ -194,7 +194,8 @@ impl Parameter {
     fn value(&self, name: &str, text: &str) -> Result<Value, Error> {
         let value = match self.schema["type"].as_str() {
             Some("integer") => json!(self.number(name, text)?),
-            Some("boolean") => match text {
+            // Python writes `True`.
+            Some("boolean") => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" => json!(true),
                 "false" | "0" | "" => json!(false),
                 _ => return Err(Error::invalid(name, "must be true or false")),
@@ -459,6 +460,26 @@ mod tests {
         let none = Rule::NONE.parameters().check("x=1").unwrap_err();
         assert_eq!(none.to_string(), "unknown field `x`: this path takes no parameters");
         assert_eq!(session_query("sort_by=execution_time").unwrap().sort_by, SortKey::ExecutionTime);
+    }
+
+    #[test]
+    fn a_truth_value_is_read_in_any_case() {
+        #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+        #[serde(default)]
+        struct Flags {
+            follow: bool,
+            forget: Option<bool>,
+        }
+        let flags = |query: &str| read::<Flags>(Rule::only::<Flags>(), query).map(|it| (it.follow, it.forget));
+        for (query, read) in [
+            ("follow=True&forget=FALSE", (true, Some(false))),
+            ("follow=true&forget=1", (true, Some(true))),
+            ("follow=False&forget=0", (false, Some(false))),
+            ("", (false, None)),
+        ] {
+            assert_eq!(flags(query).unwrap(), read, "{query}");
+        }
+        assert_eq!(flags("follow=yes").unwrap_err().to_string(), "`follow` must be true or false");
     }
 
     #[test]

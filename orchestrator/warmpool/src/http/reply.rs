@@ -220,7 +220,14 @@ pub(super) fn raw_response(error: &dyn Fault) -> Vec<u8> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let error = &self;
+        self.response()
+    }
+}
+
+impl Error {
+    /// The answer that says it.
+    pub(super) fn response(&self) -> Response {
+        let error = self;
         log(error);
         let form = REQUEST.try_with(|asked| asked.form).unwrap_or(Form::Rest);
         let mut response = match form {

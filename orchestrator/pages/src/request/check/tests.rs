@@ -53,6 +53,17 @@ fn faults_name_their_field() {
 }
 
 #[test]
+fn members_may_be_null_unless_they_are_required() {
+    let viewport = json!({"width": 8, "height": 8, "deviceScaleFactor": null, "isMobile": null, "hasTouch": null,
+        "isLandscape": null});
+    let response = json!({"status": null, "headers": null, "contentType": null, "body": null});
+    let body = json!({"url": "https://a.example/", "viewport": viewport,
+        "waitForSelector": {"selector": "a", "visible": null, "hidden": null, "timeout": null},
+        "requestInterceptors": [{"pattern": "a", "response": response}]});
+    check(body, Engine::Chromium).unwrap();
+}
+
+#[test]
 fn what_an_engine_cannot_do_is_refused_by_name() {
     for (more, field) in [
         (json!({"cookies": [{"name": "a", "value": "b"}]}), "cookies"),

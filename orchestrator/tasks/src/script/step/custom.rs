@@ -14,6 +14,7 @@ use super::super::schema::{self, Plan};
 use super::super::selector::Selectors;
 use super::super::template;
 use crate::Error;
+use warmpool_api::null_is_default;
 
 /// The longest pause, in milliseconds.
 const MAX_SLEEP: f64 = 600_000.0;
@@ -73,10 +74,10 @@ pub(crate) struct Pdf {
     /// The artifact's name, without its ending.
     pub(crate) name: Option<String>,
     /// Whether the sheets lie on their side.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub(crate) landscape: bool,
     /// Whether backgrounds are printed.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub(crate) background: bool,
     /// How large, 1 being as large as it is.
     pub(crate) scale: Option<f64>,
@@ -110,7 +111,7 @@ pub(crate) struct File {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ScreenshotParameters {
     name: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     full_page: bool,
     selectors: Option<Value>,
 }
@@ -162,7 +163,7 @@ impl Custom {
                 let mut plan = parameters.clone();
                 let member = plan.as_object_mut().and_then(|members| members.remove("as"));
                 let member = match member {
-                    None => None,
+                    None | Some(Value::Null) => None,
                     Some(Value::String(member)) => Some(member),
                     Some(_) => return Err(wrong(&join(&at, "as"), "must be a string")),
                 };
@@ -301,6 +302,13 @@ mod tests {
             let error = parse(name, parameters.clone()).map(drop).unwrap_err();
             assert_eq!(error.field(), Some(field), "{name} {parameters}");
         }
+    }
+
+    #[test]
+    fn parameters_may_be_null() {
+        assert!(parse("lam:pdf", json!({"landscape": null, "background": null, "scale": null})).is_ok());
+        assert!(parse("lam:screenshot", json!({"fullPage": null, "selectors": null})).is_ok());
+        assert!(parse("lam:extract", json!({"schema": {"a": "h1"}, "as": null})).is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::fields::{join, read, wrong};
 use crate::Error;
+use warmpool_api::null_is_default;
 
 /// The sides of a viewport, in CSS pixels.
 const SIDES: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
@@ -18,16 +19,16 @@ pub(crate) struct Viewport {
     /// In CSS pixels.
     pub(crate) height: f64,
     /// Device pixels for each CSS pixel.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub(crate) device_scale_factor: f64,
     /// Whether the page is laid out as on a phone.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub(crate) is_mobile: bool,
     /// Whether the page may expect touches.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub(crate) has_touch: bool,
     /// Whether a phone lies on its side.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_default")]
     pub(crate) is_landscape: bool,
 }
 

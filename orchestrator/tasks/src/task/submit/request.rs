@@ -11,6 +11,7 @@ use crate::script::{ExtractMembers, RunMembers};
 use crate::task::spec::Isolation;
 use warmpool_api::{Members, Object};
 use warmpool_core::browser::Engine;
+use warmpool_core::metadata::MAX_LABELS;
 use warmpool_profiles::ProfileChoice;
 use warmpool_protocol::StorageState;
 use warmpool_sessions::session::{Advanced, Settings};
@@ -39,16 +40,18 @@ pub(super) struct Common {
     /// The values of `{{secret.name}}`. No record, log or answer holds them.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub(super) secrets: Option<Members>,
-    /// The end user on whose behalf the task is sent.
+    /// The end user on whose behalf the task is sent: an id or a name, and never a secret. Lists, the console, webhooks and backups
+    /// show it.
     #[schemars(length(max = 1024))]
     pub(super) service_passcode: Option<String>,
-    /// Labels of the task: 16 at most.
-    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    /// Labels of the task. A key has 1 to 64 letters, digits, `-`, `_`, `.` or `/`, and a value has 256 bytes at most.
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = MAX_LABELS))]
     pub(super) metadata: Option<Members>,
     /// What to call the task in the history.
     #[schemars(length(max = 1024))]
     pub(super) name: Option<String>,
-    /// Where signed messages go when the task ends, and when a challenge in it waits for a person: see `GET /webhooks/secret`.
+    /// Where signed messages go when the task ends, and when a challenge in it waits for a person: see `GET /webhooks/secret`. It has
+    /// 2048 bytes at most.
     #[schemars(length(max = MAX_ADDRESS))]
     pub(super) webhook_url: Option<String>,
     /// Milliseconds for the task, or for one item of a fleet.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::super::App;
 use super::super::auth::Caller;
-use super::super::create::FAILURES;
+use super::super::create::{FAILURES, PROFILE_FAILURES};
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
 use super::super::query::Query;
@@ -48,8 +48,8 @@ pub(super) fn routes() -> Routes {
             Operation::new("browserbase_create_session", "Create a session", POLICY.of(Traffic::Work))
                 .reads::<CreateSession>(example)
                 .writes::<SessionReply>("The session is running.")
-                .fails(&[Code::UnknownProfile, Code::ProfileInUse])
-                .fails(FAILURES),
+                .fails(FAILURES)
+                .fails(PROFILE_FAILURES),
         )
         .get(
             "/browserbase/v1/sessions",

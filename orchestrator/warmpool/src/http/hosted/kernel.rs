@@ -16,7 +16,7 @@ use url::form_urlencoded;
 
 use super::super::App;
 use super::super::auth::Caller;
-use super::super::create::FAILURES;
+use super::super::create::{FAILURES, PROFILE_FAILURES};
 use super::super::files::{LIMIT, fetched};
 use super::super::forwarded_body::forwarded_body;
 use super::super::openapi::{Operation, Routes};
@@ -62,8 +62,8 @@ pub(super) fn routes() -> Routes {
             Operation::new("kernel_create_browser", "Create a session", POLICY.of(Traffic::Work))
                 .reads::<CreateBrowser>(example)
                 .writes::<BrowserReply>("The session is running.")
-                .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::UnknownExtension, Code::Conflict])
-                .fails(FAILURES),
+                .fails(FAILURES)
+                .fails(PROFILE_FAILURES),
         )
         .get(
             "/kernel/browsers",

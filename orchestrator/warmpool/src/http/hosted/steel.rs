@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::super::App;
 use super::super::auth::Caller;
-use super::super::create::FAILURES;
+use super::super::create::{FAILURES, PROFILE_FAILURES};
 use super::super::files::fetched;
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
@@ -59,8 +59,8 @@ pub(super) fn routes() -> Routes {
             Operation::new("steel_create_session", "Create a session", POLICY.of(Traffic::Work))
                 .reads::<CreateSession>(example)
                 .writes_at::<SessionReply>(201, "The session is running.")
-                .fails(&[Code::UnknownProfile, Code::ProfileInUse, Code::ProfileLimit])
-                .fails(FAILURES),
+                .fails(FAILURES)
+                .fails(PROFILE_FAILURES),
         )
         .get(
             "/steel/v1/sessions",

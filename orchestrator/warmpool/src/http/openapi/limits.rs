@@ -20,6 +20,9 @@ pub(super) fn apply(schemas: &mut Map<String, Value>, config: &Config) {
     ] {
         set(schemas, schema, member, keyword, value);
     }
+    for schema in ["Advanced", "WebDriverAdvanced"] {
+        set(schemas, schema, "extension_ids", "maxItems", json!(config.extensions.max_per_session));
+    }
     for schema in ["SubmitRun", "SubmitExtract", "SubmitFleet"] {
         set(schemas, schema, "timeout", "default", millis(tasks.timeout));
         set(schemas, schema, "timeout", "maximum", millis(tasks.max_timeout));

@@ -229,7 +229,7 @@ impl Operation {
                 Form::Hosted(Service::Kernel) => schemas.written(schema_of::<KernelFailure>),
             };
             // The same request may be worth another try.
-            let retry = matches!(status, 429 | 503 | 507);
+            let retry = codes.iter().any(|code| code.retry_after().is_some());
             let known = responses.entry(status.to_string()).or_insert_with(|| json!({"headers": headers(retry)}));
             known["description"] = json!(lines.join("\n"));
             let media_type = if form == Form::Text { "text/plain" } else { "application/json" };

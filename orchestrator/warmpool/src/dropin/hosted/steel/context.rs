@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use url::Url;
-use warmpool_api::AnyObject;
+use warmpool_api::{AnyObject, null_is_default};
 use warmpool_core::error::FieldFault as _;
 use warmpool_protocol::{Cookie, Item, OriginStorage, StorageState};
 use warmpool_sessions::Error;
@@ -23,15 +23,20 @@ type Items = BTreeMap<String, BTreeMap<String, String>>;
 #[schemars(rename = "SteelSessionContext")]
 pub(crate) struct SessionContext {
     /// Cookies as DevTools has them.
-    #[schemars(with = "Vec<AnyObject>")]
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<Vec<AnyObject>>")]
     cookies: Vec<Map<String, Value>>,
     /// Local storage.
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<Items>")]
     local_storage: Items,
     /// Session storage of the first tab.
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<Items>")]
     session_storage: Items,
     /// Databases, which are not served: Steel's shape has no key paths.
-    #[serde(rename = "indexedDB")]
-    #[schemars(with = "AnyObject")]
+    #[serde(rename = "indexedDB", deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<AnyObject>")]
     indexed_db: Map<String, Value>,
 }
 
@@ -176,6 +181,12 @@ mod tests {
         let state: StorageState = serde_json::from_value(context.into_state()?).unwrap();
         state.check().unwrap();
         Ok(state)
+    }
+
+    #[test]
+    fn what_is_null_is_left_out() {
+        let kept = state(json!({"cookies": null, "localStorage": null, "sessionStorage": null, "indexedDB": null}));
+        assert!(kept.is_ok_and(|kept| kept.cookies.is_empty() && kept.origins.is_empty()));
     }
 
     #[test]
