@@ -52,8 +52,7 @@ settings! {
         max_connections_per_address: usize = Computed(default::connections_per_address, "4000, or four fifths of max_connections where that is more", "8000");
         /// Timeout for receiving a request's headers. It starts with their first byte, and on a new connection at once.
         header_timeout: Duration = Is("10s"), min "1s";
-        /// Idle time after which a connection is closed that is kept open for the next request. It should be longer than that of a
-        /// load balancer in front.
+        /// Idle time after which a kept connection is closed. It should be longer than that of a load balancer in front.
         keep_alive_timeout: Duration = Is("75s"), min "1s";
         /// Timeout for receiving a request's body; for an upload, the longest pause within it.
         body_timeout: Duration = Is("60s"), min "1s";
