@@ -177,9 +177,11 @@ async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
 }
 
 async fn a_stop_that_keeps_sessions_lets_tasks_end(stage: Stage) -> Result<()> {
-    let settings = Settings::on_demand().set("TASKS_WORKERS", "2").set("POOL_MAX_WORKERS", "1");
+    let settings = Settings::on_demand().set("TASKS_WORKERS", "2").set("POOL_MAX_WORKERS", "2");
     let mut daemon = Daemon::start(settings.set("DRAIN_KEEP_SESSIONS", "true").set("DRAIN_TIMEOUT", "1m")).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    // A client has one of the two workers.
+    let held = daemon.session(json!({"keep_alive": true})).await?;
     let pages = stage.site().hits("/").len();
     let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 3_000});
     let steps = json!([{"type": "navigate", "url": format!("{site}/")}, wait]);
@@ -194,6 +196,7 @@ async fn a_stop_that_keeps_sessions_lets_tasks_end(stage: Stage) -> Result<()> {
     let ended = task(&api, &running).await?;
     ensure!(ended["status"] == "failure" && ended["error"]["code"] != "interrupted", "it had its time: {ended}");
     becomes(&api, &asking, "success", 90).await?;
+    held.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 

@@ -79,6 +79,8 @@ impl Settings {
         settings
             .set("EGRESS_ALLOW", host_address())
             .set("SERVER_LISTEN", "127.0.0.1:0")
+            // Cases that write requests by hand read until the daemon closes.
+            .set("SERVER_KEEP_ALIVE_TIMEOUT", "10s")
             .set("POOL_CHROMIUM_HEADED", "0")
             .set("POOL_CHROMIUM_HEADLESS", "1")
             .set("POOL_FIREFOX_HEADED", "0")

@@ -109,6 +109,19 @@ impl<S> HeadGuard<S> {
         self.awaits_head.clone()
     }
 
+    /// Something is written, so the head that was awaited has come.
+    fn answers(&mut self) {
+        if self.wait.as_ref().is_some_and(|wait| wait.begun) {
+            self.wait = None;
+        }
+    }
+
+    /// The present wait, which begins now where there is none.
+    fn wait(&mut self) -> &mut Wait {
+        let idle = self.limits.idle;
+        self.wait.get_or_insert_with(|| Wait { begun: false, timer: idle.map(|idle| Box::pin(sleep(idle))) })
+    }
+
     /// The connection without its guard, for another protocol.
     pub fn into_inner(self) -> S {
         self.stream
@@ -124,9 +137,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
             this.wait = None;
             return outcome;
         }
-        let HeadLimits { head, idle } = this.limits;
-        let wait =
-            this.wait.get_or_insert_with(|| Wait { begun: false, timer: idle.map(|idle| Box::pin(sleep(idle))) });
+        let head = this.limits.head;
+        let wait = this.wait();
         if outcome.is_ready() {
             if !wait.begun && buf.filled().len() > before {
                 wait.begun = true;
@@ -144,6 +156,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.answers();
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -152,6 +165,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.answers();
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
@@ -159,8 +173,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes each answer, but does not read again where nothing had come when it last did: so the wait begins here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let this = &mut *self;
+        if this.awaits_head.get()
+            && let Some(timer) = &mut this.wait().timer
+        {
+            // The next read sees whether the time is over.
+            let _ = timer.as_mut().poll(cx);
+        }
+        Pin::new(&mut this.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -12,8 +12,8 @@ use super::fields::{join, read, wrong};
 use super::selector::Selectors;
 use crate::Error;
 use compiled::check;
-use warmpool_api::null_is_default;
 pub(crate) use compiled::{Check, regex};
+use warmpool_api::null_is_default;
 
 /// How deep fields may be nested.
 const MAX_DEPTH: usize = 10;

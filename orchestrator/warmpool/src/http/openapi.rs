@@ -220,7 +220,8 @@ mod tests {
             return Vec::new();
         }
         let mut found = Vec::new();
-        let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let required: Vec<&str> =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (name, member) in schema["properties"].as_object().into_iter().flatten() {
             let place = format!("{place}/{name}");
             if !required.contains(&name.as_str()) && !takes_null(description, member) {

@@ -315,30 +315,44 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_idle_connection_outlasts_the_time_of_a_head() {
+    /// How long a connection lasts after some requests and most of the time in which it may be idle, and its limits.
+    async fn lasts(begins_another: bool) -> (Duration, (Duration, Duration)) {
         let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
         let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
         let (mut client, stream) = tokio::io::duplex(1 << 10);
         let peer = Peer { address: ([127, 0, 0, 1], 1).into(), secure: false };
-        let router = Router::new().route("/plain", get(async || "plain"));
+        let late = async || {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            "plain"
+        };
+        let router = Router::new().route("/plain", get(async || "plain")).route("/late", get(late));
         let limits = (config.server.header_timeout, config.server.keep_alive_timeout);
         let server = tokio::spawn(async move {
             http(stream, Arc::default(), peer, router, Answers::new(), &config).await;
         });
-        for _ in 0..3 {
-            client.write_all(PLAIN.replace("Connection: close\r\n", "").as_bytes()).await.unwrap();
+        for path in ["/plain", "/late", "/plain", "/late"] {
+            let request = PLAIN.replace("Connection: close\r\n", "").replace("/plain", path);
+            client.write_all(request.as_bytes()).await.unwrap();
             let mut answer = Vec::new();
             while !answer.ends_with(b"plain") {
                 answer.push(client.read_u8().await.unwrap());
             }
             tokio::time::sleep(limits.1.mul_f64(0.9)).await;
         }
-        // The next head begins in time, but never ends.
-        let begun = tokio::time::Instant::now();
-        client.write_all(b"GET ").await.unwrap();
+        if begins_another {
+            client.write_all(b"GET ").await.unwrap();
+        }
+        let waited = tokio::time::Instant::now();
         server.await.unwrap();
-        assert_eq!(begun.elapsed(), limits.0);
+        (waited.elapsed(), limits)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_outlasts_the_time_of_a_head() {
+        let (lasted, (head, _)) = lasts(true).await;
+        assert_eq!(lasted, head, "a head that begins must end");
+        let (lasted, (_, idle)) = lasts(false).await;
+        assert!(lasted.abs_diff(idle.mul_f64(0.1)) < Duration::from_secs(2), "{lasted:?}");
     }
 
     #[test]
