@@ -45,7 +45,7 @@ pub(super) const TARGETS: &[Target] = &[
     ("inputs", "Tables and lines of a fleet's inputs", "nothing"),
     ("world", "Requests for worlds", "nothing"),
     ("extension", "Browser extensions that clients upload", "nothing"),
-    ("picture", "Pictures that clients attach to them", "nothing"),
+    ("picture", "Pictures that clients attach to them", "a JPEG at which its decoder panicked, since contained"),
 ];
 
 /// The section of the page.
