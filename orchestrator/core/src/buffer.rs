@@ -37,7 +37,7 @@ impl BufferFit {
         }
     }
 
-    /// Gives back all that the buffer has beyond the least, for a connection that is silent. What the buffer holds is lost.
+    /// Shrinks the buffer to the least, for a connection that is silent. What the buffer holds is lost.
     pub fn rest(&mut self, buffer: &mut Vec<u8>) {
         self.small_reads = 0;
         resize_down(buffer, self.least);
