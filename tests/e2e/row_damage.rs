@@ -97,10 +97,10 @@ impl Damage {
     }
 }
 
-/// The files of a folder, by their names.
+/// The files of a folder that have something to damage, by their names.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.is_file());
+    files.retain(|path| path.is_file() && fs::metadata(path).is_ok_and(|found| found.len() > 0));
     files.sort();
     Ok(files)
 }
@@ -299,6 +299,7 @@ async fn damage_is_told_or_does_no_harm(stage: Stage) -> Result<()> {
         }
         daemon.kill9().await?;
     }
+    ensure!(slowest < Duration::from_secs(30), "a start took {slowest:?}");
     evidence::saw(format!(
         "in {told} of {rounds} rounds /status told of a recovery, {gone} records in all were newer than the backup and gone, and never more than it said; {deaths} starts died; the slowest took {:.1} s",
         slowest.as_secs_f64()

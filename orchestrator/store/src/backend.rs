@@ -1,11 +1,10 @@
 //! What a place to keep rows must be able to do. Backends see sealed values only.
 
-use std::any::Any;
 use std::io;
 
 use super::batch::Op;
 use super::{KeyRange, StoreError, Table};
-use warmpool_core::panics;
+use warmpool_core::panics::Panicked;
 
 /// A failure of the backend. Every one of them ends the process: none can be repaired while it runs.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +19,8 @@ pub(super) enum BackendError {
 
 impl BackendError {
     /// The error of a thread beside the database that panicked: what the database holds is not to blame.
-    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
-        Self::Io(io::Error::other(format!("panic: {}", panics::said(panic))))
+    pub(super) fn panicked(panicked: Panicked) -> Self {
+        Self::Io(io::Error::other(panicked))
     }
 
     /// The error of a start that could not write the database.
@@ -49,6 +48,17 @@ pub(super) trait Backend: Send {
 
     /// Hands everything applied to the operating system: it survives the death of the process.
     fn flush(&mut self) -> Result<(), BackendError>;
+
+    /// Does what keeps for a moment in which nobody waits, if there is any. Nothing that was flushed relies on it.
+    fn tidy(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// Returns once everything applied survives loss of power, in the place where it stays.
+    fn checkpoint(&mut self) -> Result<(), BackendError> {
+        self.flush()?;
+        self.barrier()?.wait()
+    }
 
     /// A barrier for what has been flushed when it is waited on.
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError>;

@@ -14,11 +14,8 @@ use super::ledger::is_ledger;
 use super::lock::DirLock;
 use super::request::Request;
 use super::unfinished::Room;
-use super::{KeyRange, Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
+use super::{Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
 use warmpool_core::clock::unix_ms;
-
-/// Rows read at a time.
-const PAGE: usize = 256;
 
 /// Runs blocking file work off the async threads.
 async fn off_thread<T: Send + 'static>(
@@ -72,11 +69,8 @@ async fn write_tables(
 }
 
 async fn write_table(store: &Store, mut writer: Writer, table: Table) -> Result<Writer, StoreError> {
-    let mut range = KeyRange::all();
-    loop {
-        let rows = store.scan(table, range.clone(), PAGE).await?;
-        let Some(last) = rows.last() else { return Ok(writer) };
-        range = range.after(&last.key);
+    let mut pages = store.pages(table);
+    while let Some(rows) = pages.next().await? {
         writer = off_thread(move || {
             for Row { key, value } in rows.iter().filter(|row| !is_ledger(table, &row.key)) {
                 writer.change(table, key, Some(value))?;
@@ -85,6 +79,7 @@ async fn write_table(store: &Store, mut writer: Writer, table: Table) -> Result<
         })
         .await?;
     }
+    Ok(writer)
 }
 
 impl Store {

@@ -1,6 +1,5 @@
 //! What a thread of its own looks at every second: how much of the disk is used and free, and whether the backend's own threads work.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use super::StoreError;
 use super::backend::{BackendError, ThreadCheck};
 use super::health::StoreThread;
 use super::request::Context;
+use warmpool_core::panics::caught;
 
 /// Time between two measurements of the disk.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
@@ -38,8 +38,8 @@ pub(super) fn watch(
         .name("store-disk".into())
         .spawn(move || {
             while ended.recv_timeout(MEASURE_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(&mut measure)) {
-                    failing.fatal(&BackendError::panicked(panic.as_ref()));
+                if let Err(panicked) = caught(&mut measure) {
+                    failing.fatal(&BackendError::panicked(panicked));
                     return;
                 }
             }

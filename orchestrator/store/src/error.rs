@@ -135,7 +135,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same call may succeed a little later, and nothing was or will be written by this one.
     #[must_use]
-    pub const fn is_passing(&self) -> bool {
+    pub const fn is_shortage(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::DiskNearlyFull { .. })
     }
 

@@ -208,15 +208,18 @@ impl Executor {
                 }
             }
         }
-        Ok(())
+        self.backend.tidy()
     }
 
     /// Waits for the last barrier, then closes the files.
-    pub(super) fn close(self) {
+    pub(super) fn close(mut self) {
         let (reply, _) = oneshot::channel();
         let _ = self.barrier.commits.send(Flushed { reply, entry: None });
         drop(self.barrier.commits);
         let _ = self.barrier.handle.join();
+        if let Err(error) = self.backend.checkpoint() {
+            tracing::warn!(%error, "the database was closed with commits in its log alone; the next start makes them again");
+        }
         drop(self.backend);
         drop(self.lock);
     }

@@ -37,7 +37,7 @@ pub enum FaultPoint {
 
 /// What happens there.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub enum StoreFault {
     /// The file system fails.
     Error(io::ErrorKind),
     /// The data turns out to be damaged.
@@ -72,8 +72,8 @@ pub struct Faults(Arc<Plan>);
 
 #[derive(Debug)]
 struct Plan {
-    due: Mutex<HashMap<(FaultPoint, u64), Fault>>,
-    always: Mutex<HashMap<FaultPoint, Fault>>,
+    due: Mutex<HashMap<(FaultPoint, u64), StoreFault>>,
+    always: Mutex<HashMap<FaultPoint, StoreFault>>,
     calls: Mutex<HashMap<FaultPoint, u64>>,
     free_bytes: AtomicU64,
     free_gate: Mutex<Option<FaultGate>>,
@@ -94,13 +94,13 @@ impl Default for Faults {
 
 impl Faults {
     /// The next call at the point meets the fault.
-    pub fn next(&self, point: FaultPoint, fault: Fault) {
+    pub fn next(&self, point: FaultPoint, fault: StoreFault) {
         let nth = self.calls(point);
         self.0.due.lock().insert((point, nth), fault);
     }
 
     /// Every call at the point meets the fault.
-    pub fn always(&self, point: FaultPoint, fault: Fault) {
+    pub fn always(&self, point: FaultPoint, fault: StoreFault) {
         self.0.always.lock().insert(point, fault);
     }
 
@@ -124,7 +124,7 @@ impl Faults {
     pub async fn abandon<T: Send + 'static>(&self, change: impl Future<Output = T> + Send + 'static) {
         let gate = FaultGate::default();
         let before = self.calls(FaultPoint::Apply);
-        self.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
+        self.next(FaultPoint::Apply, StoreFault::Hang(gate.clone()));
         let caller = tokio::spawn(change);
         until("it is being written", || self.calls(FaultPoint::Apply) > before).await;
         caller.abort();
@@ -151,11 +151,11 @@ impl Faults {
         let fault = due.or_else(|| self.0.always.lock().get(&point).cloned());
         match fault {
             None => {}
-            Some(Fault::Error(kind)) => return Err(BackendError::Io(kind.into())),
-            Some(Fault::Damage) => return Err(BackendError::Damaged("as planned".into())),
-            Some(Fault::Delay(time)) => std::thread::sleep(time),
-            Some(Fault::Hang(gate)) => gate.pass(),
-            Some(Fault::Panic) => panic!("as planned"),
+            Some(StoreFault::Error(kind)) => return Err(BackendError::Io(kind.into())),
+            Some(StoreFault::Damage) => return Err(BackendError::Damaged("as planned".into())),
+            Some(StoreFault::Delay(time)) => std::thread::sleep(time),
+            Some(StoreFault::Hang(gate)) => gate.pass(),
+            Some(StoreFault::Panic) => panic!("as planned"),
         }
         Ok(())
     }
@@ -175,6 +175,14 @@ impl<B: Backend> Backend for FaultBackend<B> {
     fn flush(&mut self) -> Result<(), BackendError> {
         self.faults.reach(FaultPoint::Flush)?;
         self.inner.flush()
+    }
+
+    fn tidy(&mut self) -> Result<(), BackendError> {
+        self.inner.tidy()
+    }
+
+    fn checkpoint(&mut self) -> Result<(), BackendError> {
+        self.inner.checkpoint()
     }
 
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {

@@ -89,7 +89,7 @@ impl Store {
         let (prepared, lock) = recover::open(dir, &options)?;
         let mut journal = FileJournal::open(dir)?;
         if options.backups_kept == 0 {
-            journal = journal.without_backups(prepared.ledger.commits());
+            journal = journal.without_backups(prepared.backend.found());
         }
         journal.compact().map_err(BackendError::writing)?;
         let place = StoreLocation { dir: dir.to_owned(), history: journal.history().to_owned(), lock };
@@ -160,7 +160,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         loop {
             match self.commit(batch.clone(), durability).await {
-                Err(error) if error.is_passing() => held(&error),
+                Err(error) if error.is_shortage() => held(&error),
                 outcome => return outcome,
             }
             sleep(RETRY_INTERVAL).await;
@@ -179,8 +179,7 @@ impl Store {
         self.call(|reply| Request::Get { table, keys, reply }).await
     }
 
-    /// Up to `limit` rows of a range, in the order of their keys. Ask for the next page with
-    /// [`KeyRange::after`] the last key.
+    /// Up to `limit` rows of a range, in the order of their keys. [`Store::pages_of`] reads all of a range, page by page.
     /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn scan(&self, table: Table, range: KeyRange, limit: usize) -> Result<Vec<Row>, StoreError> {
         self.call(|reply| Request::Scan { table, range, limit, reply }).await

@@ -70,7 +70,7 @@ type Hook = dyn Fn(&str) + Send + Sync;
 pub struct FatalHook(Arc<Hook>);
 
 impl FatalHook {
-    /// A hook that does something else than to abort, for tests.
+    /// A hook of the caller's own, such as one that aborts once the log is written.
     pub fn new(hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }

@@ -17,7 +17,7 @@
 //! that `compaction` says are needed no more. Lines are kept as they are or not at all: those of another release, or damaged ones, stay.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::iter;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,12 @@ use super::compaction::{LineFacts, unneeded};
 use super::disk::free_bytes;
 use super::layout::{JOURNAL, UNFINISHED_JOURNAL, sync_parent};
 use super::ledger::{CommitPoint, Ledger};
+use super::line::{line, lines, parse};
 use super::record::sealed;
 use super::{StoreError, Table, backup_folder};
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::ids::random_bytes;
 
-/// No line is longer: what is irrevocable is small.
-const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 /// A journal that is larger is compacted once it is twice as large as it was after the last time.
 const COMPACT_FROM: u64 = 1024 * 1024;
 /// Compacting takes at most this part of what is free on the disk, for as long as there are two journals.
@@ -146,7 +145,7 @@ impl FileJournal {
         Ok(journal)
     }
 
-    /// Of a store that makes no backups, and whose start has found so many commits. sled writes a snapshot of them while it opens, so
+    /// Of a store that makes no backups, and whose start has found so many commits in sled. It writes a snapshot of them while it opens, so
     /// that the database comes back with at least as many, whatever happens to its end. No dump that is made elsewhere has a row
     /// that was deleted before.
     pub(super) const fn without_backups(mut self, verified: u64) -> Self {
@@ -288,37 +287,6 @@ impl Journal for FileJournal {
         self.compact_from = COMPACT_FROM.max(2 * self.length);
         Ok(())
     }
-}
-
-/// Passes on each whole line with the place where it begins, and returns where the last one ends.
-fn lines(
-    path: &Path,
-    from: impl Read,
-    mut each: impl FnMut(u64, &[u8]) -> Result<(), StoreError>,
-) -> Result<u64, StoreError> {
-    let mut from = BufReader::new(from);
-    let (mut end, mut bytes) = (0, Vec::new());
-    loop {
-        bytes.clear();
-        let read = from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
-        let read = read.map_err(StoreError::io("read", path))?;
-        if bytes.last() != Some(&b'\n') {
-            return Ok(end);
-        }
-        each(end, &bytes)?;
-        end += read as u64;
-    }
-}
-
-fn line(content: &impl Serialize) -> io::Result<Vec<u8>> {
-    let json = serde_json::to_string(content)?;
-    Ok(format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())).into_bytes())
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Option<T> {
-    let (crc, json) = std::str::from_utf8(line).ok()?.trim_end_matches('\n').split_once(' ')?;
-    let whole = u32::from_str_radix(crc, 16).ok()? == crc32fast::hash(json.as_bytes());
-    serde_json::from_str(json).ok().filter(|_| whole)
 }
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 
 pub(super) const DATABASE: &str = "db";
+/// In the directory of the database: the commits that its own files may not have yet.
+pub(super) const WAL: &str = "wal";
+/// Such a log that could not be read to its end, or not be made again.
+pub(super) const UNREAD_WAL: &str = "wal.unread";
 /// How many commits the database must have.
 pub(super) const MARK: &str = "db.mark";
 /// Changes that hold whatever becomes of the database.

@@ -65,11 +65,21 @@ impl Ledger {
     /// The ledger as it was written; none in databases of earlier releases.
     /// Errors: when it cannot be read.
     pub(super) fn read(backend: &dyn Backend) -> Result<Option<Self>, BackendError> {
-        let Some(sealed) = backend.get(Table::Meta, KEY)? else { return Ok(None) };
-        let bytes = record::open(Table::Meta, KEY, &sealed).ok().and_then(|value| <[u8; 24]>::try_from(value).ok());
+        backend.get(Table::Meta, KEY)?.map(|sealed| Self::unseal(&sealed)).transpose()
+    }
+
+    /// The ledger that these changes of a commit write, sealed as a backend gets them; none where they are not of a commit.
+    /// Errors: when it cannot be read.
+    pub(super) fn written_by(ops: &[Op]) -> Result<Option<Self>, BackendError> {
+        let written = ops.iter().rev().find(|op| is_ledger(op.table, &op.key));
+        written.and_then(|op| op.value.as_deref()).map(Self::unseal).transpose()
+    }
+
+    fn unseal(sealed: &[u8]) -> Result<Self, BackendError> {
+        let bytes = record::open(Table::Meta, KEY, sealed).ok().and_then(|value| <[u8; 24]>::try_from(value).ok());
         let bytes = bytes.ok_or_else(|| BackendError::Damaged("the ledger cannot be read".into()))?;
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| bytes[8 * at + byte]));
-        Ok(Some(Self { commits: number(0), tally: Tally { rows: number(1), sum: number(2) } }))
+        Ok(Self { commits: number(0), tally: Tally { rows: number(1), sum: number(2) } })
     }
 
     pub(super) const fn commits(&self) -> u64 {

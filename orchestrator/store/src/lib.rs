@@ -14,7 +14,8 @@
 //! The directory:
 //!
 //! ```text
-//! db/                    the database; only `sled.rs` knows what is in it
+//! db/                    the database; only `sled.rs` knows what is in it, but for `wal`
+//! db/wal                 the write-ahead log: commits that the database may not have yet
 //! db.mark                how many commits the database must have
 //! db.irrevocable         the journal of what must never come back; `db.irrevocable.new` while it is compacted
 //! db.lock                held while a process uses the store
@@ -27,6 +28,7 @@
 //! |--------------|---------------|
 //! | `handle.rs`  | the calls |
 //! | `batch.rs`   | tables, batches, ranges, rows |
+//! | `pages.rs`   | a table that is read from one end to the other |
 //! | `commit.rs`  | a commit on its way; `ticket.rs` says whether it can be withdrawn |
 //! | `options.rs` | how the store behaves |
 //! | `error.rs`   | what can go wrong |
@@ -34,9 +36,11 @@
 //! | `request.rs` | what the storage thread is asked to do |
 //! | `thread.rs`  | the storage thread and the barrier thread; `executor.rs` is the work of the former |
 //! | `backend.rs` | what a place for rows must do; `sled.rs` does it; for tests, `memory.rs` and `fault.rs` do |
+//! | `logged.rs`  | a place for rows behind its write-ahead log; `wal.rs` is the log |
 //! | `record.rs`  | version and checksum of each value |
 //! | `ledger.rs`  | how many commits there were and what all rows amount to, written with each batch |
 //! | `mark.rs`    | how many commits there must be |
+//! | `line.rs`    | lines of JSON with a checksum, of which the log and the journal are made |
 //! | `journal.rs` | irrevocable changes beside the database; `compaction.rs` says which lines of it are needed no more |
 //! | `newborn.rs` | which rows no dump has |
 //! | `provenance.rs` | of which instance the data is, and whether it went back to an older state |
@@ -55,8 +59,11 @@
 //!
 //! - *Only `sled.rs` knows sled*, behind a trait. Tables in memory are the model that property tests compare it with, and the
 //!   third implementation injects faults.
+//! - *Commits wait for the log alone.* sled waits for the device twice for each transaction and wakes its threads for it. So a commit is one
+//!   `write` to the write-ahead log, and sled hears of many commits in one transaction, when nobody waits. It is always in the state after
+//!   some commit, and a start makes again what the log has beyond that.
 //! - *Commits share their disk barrier.* Each says what it must survive: the death of the process takes a flush, loss of power
-//!   one `fdatasync` for all that wait for one.
+//!   one `fdatasync` of the log for all that wait for one.
 //! - *A change is more than its commit.* What follows in memory is [carried out](carry_out()) with it, although the caller may be gone
 //!   by then. Dropping a commit's future alone leaves the two apart.
 //! - *The mark is never ahead.* It holds what was flushed and what a barrier confirmed, with the name of the boot: after the death
@@ -96,13 +103,16 @@ mod health;
 mod journal;
 mod layout;
 mod ledger;
+mod line;
 mod lock;
+mod logged;
 mod mark;
 #[cfg(any(test, feature = "testing"))]
 mod memory;
 mod newborn;
 mod options;
 mod owner_folders;
+mod pages;
 mod provenance;
 mod record;
 mod recover;
@@ -116,6 +126,7 @@ mod thread;
 mod ticket;
 mod unfinished;
 mod verify;
+mod wal;
 mod whole_file;
 
 /// The parsers of this crate, for the fuzzer.

@@ -27,7 +27,7 @@ impl Store {
         let mut batch = Batch::new();
         batch.put(Table::Meta, INSTANCE, instance).essential();
         match self.commit(batch, Durability::Power).await {
-            Err(error) if error.is_passing() => {
+            Err(error) if error.is_shortage() => {
                 tracing::warn!(%error, "the data was not marked as this instance's; the next start does it");
                 Ok(())
             }

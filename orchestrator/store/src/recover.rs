@@ -22,8 +22,7 @@ use super::lock::DirLock;
 use super::mark::Reached;
 use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
-use super::sled::SledBackend;
-use super::verify::{OpenError, Sound, open_and_verify};
+use super::verify::{Database, OpenError, Sound, open_and_verify};
 use super::{StoreError, StoreOptions, Table, backup_folder, provenance};
 use warmpool_core::clock::unix_ms;
 
@@ -90,7 +89,7 @@ impl fmt::Display for Recovery {
 
 /// An open database, and what had to be recovered.
 pub(super) struct OpenedDatabase {
-    pub(super) backend: SledBackend,
+    pub(super) backend: Database,
     pub(super) ledger: Ledger,
     pub(super) recovery: Option<Recovery>,
 }
@@ -163,13 +162,13 @@ fn refuse(dir: &Path, error: OpenError, mut notes: RecoveryNotes, options: &Stor
 }
 
 /// Makes all that was applied to a database durable.
-fn make_durable(backend: &mut SledBackend) -> Result<(), StoreError> {
+fn make_durable(backend: &mut Database) -> Result<(), StoreError> {
     backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)
 }
 
 /// Makes what is irrevocable again where a database that was put here by hand lacks it, and lets no later commit have the number of
 /// one that was lost with the power: a backup may hold that one, and would then count as newer than what is irrevocable.
-fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
+fn make_irrevocable(dir: &Path, backend: &mut Database, ledger: &mut Ledger) -> Result<(), StoreError> {
     let mut journal = FileJournal::open(dir)?;
     let commit_point = CommitPoint { history: journal.history().to_owned(), commits: ledger.commits() };
     let replayed = journal.replay(Some(&commit_point), backend, ledger)?;
@@ -238,7 +237,7 @@ fn try_open(
 }
 
 /// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
-fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), StoreError> {
+fn carry_over(dir: &Path, backend: &Database, commits: u64) -> Result<(), StoreError> {
     let history = FileJournal::open(dir)?.history().to_owned();
     if backup_folder::newest_commits(dir, &history).is_some_and(|newest| newest >= commits) {
         return Ok(());
@@ -247,14 +246,14 @@ fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), Sto
 }
 
 /// Dumps a database into the directory of backups, and what is kept apart into its file.
-fn dump_all(dir: &Path, backend: &SledBackend, commit_point: CommitPoint) -> Result<(), StoreError> {
+fn dump_all(dir: &Path, backend: &Database, commit_point: CommitPoint) -> Result<(), StoreError> {
     let apart = backup_folder::apart_path(dir)?;
     dump::dump_backend(backend, &apart, commit_point.clone(), Table::is_kept_apart)?;
     dump::dump_backend(backend, &backup_folder::next_path(dir)?, commit_point, Table::is_backed_up).map(drop)
 }
 
 /// Brings the data up to this release; the state before is kept as a backup.
-fn migrate(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
+fn migrate(dir: &Path, backend: &mut Database, ledger: &mut Ledger) -> Result<(), StoreError> {
     let before = schema::version(backend).map_err(BackendError::writing)?;
     if before.is_some_and(|version| version < SCHEMA_VERSION) {
         let history = FileJournal::open(dir)?.history().to_owned();

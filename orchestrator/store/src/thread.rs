@@ -6,7 +6,6 @@
 //! for, and many share one.
 
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc as std_mpsc;
 
 use tokio::sync::mpsc;
@@ -19,7 +18,7 @@ use super::journal::Journal;
 use super::ledger::Ledger;
 use super::lock::DirLock;
 use super::request::{Context, Request};
-use warmpool_core::panics;
+use warmpool_core::panics::caught;
 
 /// The most commits that wait for the barrier thread.
 const BARRIER_QUEUE: usize = 1024;
@@ -52,7 +51,7 @@ pub(super) fn spawn(
 }
 
 fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Receiver<Request>) {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = caught(|| {
         while let Some(first) = requests.blocking_recv() {
             let _busy = context.monitor.busy(StoreThread::Storage);
             let mut next = Some(first);
@@ -67,7 +66,7 @@ fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Re
             executor.finish_group()?;
         }
         Ok(None)
-    }));
+    });
     let failure = match outcome {
         Ok(Ok(reply)) => {
             context.monitor.close();
@@ -80,7 +79,7 @@ fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Re
             return;
         }
         Ok(Err(error)) => error,
-        Err(panic) => BackendError::Damaged(format!("panic: {}", panics::said(panic.as_ref()))),
+        Err(panicked) => BackendError::Damaged(panicked.to_string()),
     };
     // Only tests get past the hook. Then the backend is leaked: dropping it could hang or write.
     context.fatal(&failure);
@@ -92,11 +91,11 @@ fn run_barrier(mut durable: Durable, waiting: &std_mpsc::Receiver<Flushed>, cont
     while let Ok(first) = waiting.recv() {
         group.push(first);
         group.extend(waiting.try_iter().take(BARRIER_QUEUE));
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = caught(|| {
             let _busy = context.monitor.busy(StoreThread::Barrier);
             durable.settle(&mut group, context).and_then(|()| context.mark.sync_if_due())
-        }));
-        if let Err(error) = outcome.unwrap_or_else(|panic| Err(BackendError::panicked(panic.as_ref()))) {
+        });
+        if let Err(error) = outcome.unwrap_or_else(|panicked| Err(BackendError::panicked(panicked))) {
             // After a failed sync the kernel may have dropped the pages: only a fresh process can find out.
             context.fatal(&error);
             return;

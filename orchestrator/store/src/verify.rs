@@ -4,7 +4,6 @@
 //! database: sled reads all of its log that is newer than its last snapshot, which a slow disk takes minutes for. Such a thread also
 //! writes when it comes to its end, by the database's path. So the process ends with it, and replaces nothing meanwhile.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use super::backend::{Backend, BackendError};
 use super::ledger::{Ledger, Tally};
+use super::logged::LoggedBackend;
 use super::recovery_file::RecoveryCause;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
+use super::wal::Wal;
 use super::{KeyRange, StoreError, StoreOptions, Table, record};
-use warmpool_core::panics;
+use warmpool_core::panics::caught;
 
 /// Rows checked between two signs of progress.
 const PAGE: usize = 256;
@@ -26,8 +27,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// After how long without progress the operator is told what the start waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
 
+/// The tables of an open store.
+pub(super) type Database = LoggedBackend<SledBackend>;
 /// A database that opened, and what its last commit left in it.
-pub(super) type Sound = (SledBackend, Ledger);
+pub(super) type Sound = (Database, Ledger);
 
 /// Why a database did not open.
 #[derive(Debug)]
@@ -48,12 +51,16 @@ pub(super) fn open_and_verify(database: &Path, options: &StoreOptions) -> Result
         let progress = Arc::clone(&progress);
         let database = database.to_owned();
         move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let backend = SledBackend::open(&database)?;
-                let unknown = backend.unknown_table().map_err(OpenError::from);
+            let outcome = caught(|| {
+                let (wal, commits) = Wal::open(&database).map_err(OpenError::Error)?;
+                let mut backend = LoggedBackend::new(SledBackend::open(&database)?, wal);
+                let unknown = backend.inner().unknown_table().map_err(OpenError::from);
                 let sound = unknown.and_then(|unknown| match unknown {
                     Some(table) => Err(OpenError::Error(StoreError::NewerTable { table })),
-                    None => inspect(&backend, &progress),
+                    None => {
+                        backend.replay(commits)?;
+                        inspect(&backend, &progress)
+                    }
                 });
                 match sound {
                     Ok(ledger) => Ok((backend, ledger)),
@@ -64,11 +71,8 @@ pub(super) fn open_and_verify(database: &Path, options: &StoreOptions) -> Result
                     }
                     Err(error) => Err(error),
                 }
-            }))
-            .unwrap_or_else(|panic| {
-                let reason = format!("panic: {}", panics::said(panic.as_ref()));
-                Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }))
-            });
+            })
+            .unwrap_or_else(|panicked| Err(OpenError::GiveUp(RecoveryCause::Damaged { reason: panicked.to_string() })));
             let _ = done.send(outcome);
         }
     });

@@ -1,7 +1,7 @@
 //! What every kind of store does alike.
 
 use super::super::batch::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use super::super::fault::{Fault, FaultPoint, Faults};
+use super::super::fault::{FaultPoint, Faults, StoreFault};
 use super::*;
 
 async fn conforms(store: &Store) {
@@ -138,7 +138,7 @@ async fn sled() {
 async fn slow_threads() {
     let faults = Faults::default();
     for point in [FaultPoint::Apply, FaultPoint::Flush, FaultPoint::Barrier, FaultPoint::Read] {
-        faults.always(point, Fault::Delay(Duration::from_millis(1)));
+        faults.always(point, StoreFault::Delay(Duration::from_millis(1)));
     }
     conforms(&Store::faulty(&faults, options())).await;
 }

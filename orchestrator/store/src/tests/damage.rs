@@ -31,9 +31,10 @@ async fn sample(dir: &Path, killed: &Path) {
     store.close().await.unwrap();
 }
 
+/// The files that have something to damage.
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    let mut found: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0));
     found.sort();
     found
 }

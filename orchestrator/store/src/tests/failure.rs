@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::fault::{Fault, FaultGate, FaultPoint, Faults, until};
+use super::super::fault::{FaultGate, FaultPoint, Faults, StoreFault, until};
 use super::*;
 use warmpool_core::error::ServiceError;
 
@@ -20,7 +20,7 @@ async fn what_is_queued_is_withdrawn_and_what_is_under_way_stays_open() {
     for point in [FaultPoint::Apply, FaultPoint::Flush, FaultPoint::Barrier] {
         let gate = FaultGate::default();
         let before = faults.calls(point);
-        faults.next(point, Fault::Hang(gate.clone()));
+        faults.next(point, StoreFault::Hang(gate.clone()));
         let mut under_way = store.begin(one(b"under way"), Durability::Power).await.unwrap();
         until("the first is under way", || faults.calls(point) > before).await;
         assert!(under_way.wait().await.is_none(), "{point:?}: nobody knows yet");
@@ -44,7 +44,7 @@ async fn a_commit_waits_until_its_outcome_is_known() {
     let impatient = StoreOptions { call_timeout: Duration::from_millis(50), ..options() };
     let store = Store::faulty(&faults, impatient);
     let gate = FaultGate::default();
-    faults.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Apply, StoreFault::Hang(gate.clone()));
     let commit = tokio::spawn({
         let store = store.clone();
         async move { store.commit(one(b"a"), Durability::Process).await }
@@ -86,7 +86,7 @@ async fn a_full_queue_is_a_timeout() {
     let small = StoreOptions { call_timeout: Duration::from_millis(100), queue: 1, ..options() };
     let store = Store::faulty(&faults, small);
     let gate = FaultGate::default();
-    faults.next(FaultPoint::Read, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Read, StoreFault::Hang(gate.clone()));
     let calls = (0..5).map(|_| store.get(Table::Keys, b"a"));
     let mut waiting = tokio::task::JoinSet::new();
     for _ in calls {
@@ -104,7 +104,7 @@ async fn only_power_waits_for_the_barrier_and_many_share_one() {
     let faults = Faults::default();
     let store = Store::faulty(&faults, options());
     let gate = FaultGate::default();
-    faults.next(FaultPoint::Barrier, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Barrier, StoreFault::Hang(gate.clone()));
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..50_u8 {
         let store = store.clone();
@@ -125,14 +125,14 @@ async fn only_power_waits_for_the_barrier_and_many_share_one() {
 #[tokio::test]
 async fn every_failure_ends_the_process() {
     let cases = [
-        (FaultPoint::Apply, Fault::Error(io::ErrorKind::StorageFull)),
-        (FaultPoint::Flush, Fault::Error(io::ErrorKind::Other)),
-        (FaultPoint::Barrier, Fault::Error(io::ErrorKind::Other)),
-        (FaultPoint::Journal, Fault::Error(io::ErrorKind::Other)),
-        (FaultPoint::Read, Fault::Damage),
-        (FaultPoint::Apply, Fault::Panic),
-        (FaultPoint::Barrier, Fault::Panic),
-        (FaultPoint::Journal, Fault::Panic),
+        (FaultPoint::Apply, StoreFault::Error(io::ErrorKind::StorageFull)),
+        (FaultPoint::Flush, StoreFault::Error(io::ErrorKind::Other)),
+        (FaultPoint::Barrier, StoreFault::Error(io::ErrorKind::Other)),
+        (FaultPoint::Journal, StoreFault::Error(io::ErrorKind::Other)),
+        (FaultPoint::Read, StoreFault::Damage),
+        (FaultPoint::Apply, StoreFault::Panic),
+        (FaultPoint::Barrier, StoreFault::Panic),
+        (FaultPoint::Journal, StoreFault::Panic),
     ];
     for (point, fault) in cases {
         let (faults, fatal) = (Faults::default(), Fatal::default());
@@ -157,7 +157,7 @@ async fn every_failure_ends_the_process() {
 
 #[tokio::test]
 async fn a_thread_of_the_backends_that_ends_is_a_failure_before_anybody_asks() {
-    for fault in [Fault::Damage, Fault::Panic] {
+    for fault in [StoreFault::Damage, StoreFault::Panic] {
         let (faults, fatal) = (Faults::default(), Fatal::default());
         let store = Store::faulty(&faults, StoreOptions { on_fatal: fatal.hook(), ..options() });
         faults.next(FaultPoint::Threads, fault);
@@ -173,7 +173,7 @@ async fn without_a_hook_the_process_aborts() {
     if std::env::var_os(VARIABLE).is_some() {
         let faults = Faults::default();
         let store = Store::faulty(&faults, options());
-        faults.next(FaultPoint::Flush, Fault::Error(io::ErrorKind::StorageFull));
+        faults.next(FaultPoint::Flush, StoreFault::Error(io::ErrorKind::StorageFull));
         let _ = store.commit(one(b"a"), Durability::Process).await;
         return;
     }
@@ -227,7 +227,7 @@ async fn a_close_waits_for_the_disk_for_longer_than_a_call() {
     let impatient = StoreOptions { call_timeout: Duration::from_millis(50), ..options() };
     let store = Store::faulty(&faults, impatient);
     let gate = FaultGate::default();
-    faults.always(FaultPoint::Barrier, Fault::Hang(gate.clone()));
+    faults.always(FaultPoint::Barrier, StoreFault::Hang(gate.clone()));
     let closing = tokio::spawn({
         let store = store.clone();
         async move { store.close().await }

@@ -1,0 +1,144 @@
+//! The write-ahead log: a file in the database's directory with the commits that the database may not have yet.
+//!
+//! ```text
+//! 0a1b2c3d {"after":811,"ops":[{"t":"sessions","k":"…","v":"…"},{"t":"meta","k":"…","v":"…"}]}
+//! ```
+//!
+//! Each commit is a [line](super::line), and says after which commit it comes. Values are sealed, as the database gets them. The log is
+//! emptied once the database has all of it on the medium.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::StoreError;
+use super::backend::{BackendError, Barrier};
+use super::batch::Op;
+use super::change::Change;
+use super::layout::{UNREAD_WAL, WAL, sync_parent};
+use super::line::{line, lines, parse};
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    after: u64,
+    ops: Vec<Change>,
+}
+
+/// A commit as the log has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LoggedCommit {
+    /// The number of the commit before it.
+    pub(super) after: u64,
+    /// Its changes, sealed.
+    pub(super) ops: Vec<Op>,
+}
+
+/// The log of an open database.
+#[derive(Debug)]
+pub(super) struct Wal {
+    file: File,
+    path: PathBuf,
+    /// What was added and not written.
+    buffer: Vec<u8>,
+    /// How many bytes the file has.
+    bytes: u64,
+    /// Whether something in the file is no commit, though it is a whole line.
+    is_damaged: bool,
+}
+
+impl Wal {
+    /// Opens the log in a database's directory, or begins one, and reads the commits that it holds, up to the first that is not whole.
+    /// Errors: `NewerTable`; `Io` when the file system does not open it.
+    pub(super) fn open(database: &Path) -> Result<(Self, Vec<LoggedCommit>), StoreError> {
+        let path = database.join(WAL);
+        let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
+        let file = opened.map_err(StoreError::io("open", &path))?;
+        sync_parent(&path)?;
+        let bytes = file.metadata().map_err(StoreError::io("read", &path))?.len();
+        let (mut commits, mut is_damaged) = (Vec::new(), false);
+        let read = lines(&path, &file, |_, bytes| {
+            match parse::<Line>(bytes).filter(|_| !is_damaged) {
+                Some(Line { after, ops }) => {
+                    let ops = ops.into_iter().map(Change::into_op).collect::<Result<_, _>>()?;
+                    commits.push(LoggedCommit { after, ops });
+                }
+                None => is_damaged = true,
+            }
+            Ok(())
+        });
+        match read {
+            // A bad sector is damage, too.
+            Err(error @ StoreError::Io { .. }) => {
+                tracing::error!(%error, "the write-ahead log cannot be read to its end");
+                is_damaged = true;
+            }
+            read => drop(read?),
+        }
+        Ok((Self { file, path, buffer: Vec::new(), bytes, is_damaged }, commits))
+    }
+
+    /// Adds a commit to what is written next.
+    pub(super) fn add(&mut self, after: u64, ops: &[Op]) -> Result<(), BackendError> {
+        self.buffer.extend(line(&Line { after, ops: ops.iter().map(Change::from).collect() })?);
+        Ok(())
+    }
+
+    /// Hands what was added to the operating system.
+    pub(super) fn write(&mut self) -> Result<(), BackendError> {
+        if !self.buffer.is_empty() {
+            self.file.write_all(&self.buffer)?;
+            self.bytes += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// How many bytes are written.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it held something that is no commit. The half of one at its end is no damage: nobody got an answer to it.
+    pub(super) const fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// Empties the log: the database has all of it on the medium.
+    pub(super) fn clear(&mut self) -> Result<(), BackendError> {
+        self.buffer.clear();
+        self.file.set_len(0)?;
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Begins anew, and keeps the present file beside it for a human: it holds what could not be made again.
+    pub(super) fn set_aside(&mut self) -> Result<(), BackendError> {
+        let unread = self.path.with_file_name(UNREAD_WAL);
+        tracing::warn!(path = %unread.display(), "the write-ahead log has what could not be made again; it is kept there");
+        fs::rename(&self.path, unread)?;
+        let begun = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&self.path);
+        (self.file, self.bytes, self.is_damaged) = (begun?, 0, false);
+        sync_parent(&self.path).map_err(io::Error::other)?;
+        Ok(())
+    }
+
+    /// A barrier for what has been written when it is waited on.
+    pub(super) fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
+        Ok(Box::new(WalBarrier { file: self.file.try_clone()? }))
+    }
+}
+
+/// Syncs the log to the medium.
+struct WalBarrier {
+    file: File,
+}
+
+impl Barrier for WalBarrier {
+    fn wait(&mut self) -> Result<(), BackendError> {
+        self.file.sync_data()?;
+        Ok(())
+    }
+}
