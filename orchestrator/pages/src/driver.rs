@@ -25,14 +25,13 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::json::may_be_read;
+use warmpool_protocol::ELEMENT;
 use warmpool_sessions::session::{Session, Sessions};
 use warmpool_sessions::webdriver::{self, Command};
 use warmpool_workers::worker::full;
 
 /// Between two looks whether HTML has been read.
 const LOOK: Duration = Duration::from_millis(50);
-/// The standard's name of an element's id.
-const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// The longest reason of a driver that an error repeats, in characters.
 const WORDS: usize = 600;
 

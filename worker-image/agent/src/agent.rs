@@ -1,5 +1,7 @@
 //! The agent's life: wait for a claim, boot, wait for a client, end.
 
+mod brought;
+mod launch;
 mod watch;
 
 use std::env;
@@ -14,9 +16,8 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::{FolderManifest, FolderQuery};
-use warmpool_protocol::{CaptchaAction, Claim, Identity, Launch, Launched, Settings, StorageState, WorkerState};
+use warmpool_protocol::{CaptchaAction, Claim, Identity, Settings, WorkerState};
 
-use crate::ads::AdRules;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::egress::Egress;
@@ -31,10 +32,10 @@ use crate::status::Status;
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
+use brought::Brought;
+
 /// The home directory where the environment names none.
 const HOME: &str = "/home/worker";
-/// What the first tab of a warm browser shows.
-const BLANK_PAGE: &str = "about:blank";
 /// Time a warm browser gets to finish what it does after its start, before it is stopped.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -56,16 +57,8 @@ pub(crate) struct Claimed {
     frozen: Mutex<bool>,
     /// The preset's settings once they hold, with what holds only in part.
     preset: OnceLock<(Settings, Vec<String>)>,
-    /// The rules that `PUT /ads` brought.
-    ad_rules: Mutex<Option<AdRules>>,
-    /// The state that `PUT /storage` brought.
-    storage: Mutex<Option<StorageState>>,
-    /// The profile that `PUT /folder` brought.
-    folder: Mutex<Option<PathBuf>>,
-    /// The extensions that `PUT /extensions/{name}` brought, in their order.
-    extensions: Mutex<Vec<PathBuf>>,
-    /// Told of each.
-    extension_came: Notify,
+    /// What calls bring before the launch.
+    pub(crate) brought: Brought,
     /// The challenges of pages, in a session that looks for them.
     captchas: OnceLock<Arc<Captchas>>,
 }
@@ -100,20 +93,7 @@ impl Agent {
             driver: Mutex::default(),
         });
         let engine = Engine::new(Arc::clone(&shared))?;
-        let claimed = Claimed {
-            shared,
-            engine,
-            frozen: Mutex::new(false),
-            preset: OnceLock::new(),
-            ad_rules: Mutex::default(),
-            storage: Mutex::default(),
-            folder: Mutex::default(),
-            extensions: Mutex::default(),
-            extension_came: Notify::new(),
-            captchas: OnceLock::new(),
-        };
-        let claimed = Arc::new(claimed);
-        if self.claimed.set(claimed).is_err() {
+        if self.claimed.set(Arc::new(Claimed::new(shared, engine))).is_err() {
             return self.check_unclaimed();
         }
         self.claim.notify_one();
@@ -146,6 +126,17 @@ impl Agent {
 }
 
 impl Claimed {
+    fn new(shared: Arc<Worker>, engine: Engine) -> Self {
+        Self {
+            shared,
+            engine,
+            frozen: Mutex::new(false),
+            preset: OnceLock::new(),
+            brought: Brought::default(),
+            captchas: OnceLock::new(),
+        }
+    }
+
     async fn boot(self: Arc<Self>) {
         let status = &self.shared.status;
         match self.boot_preset().await {
@@ -165,7 +156,7 @@ impl Claimed {
     async fn boot_preset(&self) -> Result<Identity, BootError> {
         let identity = self.engine.boot().await?;
         if self.waits_with_extensions() {
-            let extensions = self.awaited_extensions().await;
+            let extensions = self.brought.await_extensions(self.shared.claim.extensions.len()).await;
             let loaded = self.engine.load_extensions(extensions).await;
             loaded.map_err(|error| BootError::Undriveable(error.message))?;
         }
@@ -183,19 +174,7 @@ impl Claimed {
         !self.shared.claim.extensions.is_empty()
     }
 
-    /// Waits until every extension of the claim is there.
-    async fn awaited_extensions(&self) -> Vec<PathBuf> {
-        loop {
-            {
-                let mut brought = self.extensions.lock();
-                if brought.len() >= self.shared.claim.extensions.len() {
-                    return std::mem::take(&mut *brought);
-                }
-            }
-            self.extension_came.notified().await;
-        }
-    }
-
+    /// Stops everything, unless a client has the worker already.
     fn freeze(&self) {
         let mut frozen = self.frozen.lock();
         if self.shared.status.state() == WorkerState::Warm {
@@ -203,140 +182,31 @@ impl Claimed {
         }
     }
 
-    /// `POST /launch`: hands the worker to a client.
-    pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads, captchas, kiosk, folder, extensions, log, storage, playwright } = launch;
-        settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
-        if let Some(playwright) = &playwright {
-            self.engine.check_playwright(playwright)?;
-        }
-        let ad_rules = self.ad_rules.lock().take();
-        let ad_rules = if block_ads {
-            Some(ad_rules.ok_or_else(|| ApiError::bad_request("block_ads: PUT /ads brings the rules first"))?)
-        } else {
-            None
-        };
-        let profile = self.folder.lock().take();
-        let profile = if folder {
-            Some(profile.ok_or_else(|| ApiError::bad_request("folder: PUT /folder brings the profile first"))?)
-        } else {
-            None
-        };
-        let brought = std::mem::take(&mut *self.extensions.lock());
-        // Those of the claim are loaded already.
-        let extensions = extensions && !self.waits_with_extensions();
-        if extensions && brought.is_empty() {
-            return Err(ApiError::bad_request("extensions: PUT /extensions/{name} brings them first"));
-        }
-        let state = self.storage.lock().take();
-        let state = if storage {
-            Some(state.ok_or_else(|| ApiError::bad_request("storage: PUT /storage brings the state first"))?)
-        } else {
-            None
-        };
-        let was_frozen = {
-            let mut frozen = self.frozen.lock();
-            if !self.shared.status.activate() {
-                return Err(ApiError::conflict("not_warm", "only a warm worker can be launched"));
-            }
-            std::mem::take(&mut *frozen)
-        };
-        let preset = self.preset.get();
-        let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
-        // The settings of the preset hold already.
-        let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
-        let begins_with_more = extensions || profile.is_some() || state.is_some() || playwright.is_some();
-        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk || log || begins_with_more;
-        if was_frozen && resume_first {
-            freeze::resume();
-        }
-        if log {
-            // Whatever browser comes instead tells as well.
-            self.shared.log.begin();
-        }
-        if let Some(profile) = profile {
-            self.engine.open_folder(profile).await?;
-        }
-        if extensions {
-            self.engine.load_extensions(brought).await?;
-        }
-        if kiosk {
-            self.engine.show_pages_alone(settings.viewport.unwrap_or(self.shared.claim.page)).await?;
-        }
-        if !holds {
-            warnings = self.engine.apply(settings).await?;
-        }
-        if let Some(rules) = ad_rules {
-            self.engine.block_ads(rules).await?;
-        }
-        if let Some(solver) = captchas {
-            let captchas = Arc::new(Captchas::new(solver, Arc::clone(&self.shared.status)));
-            self.engine.watch_captchas(Arc::clone(&captchas)).await?;
-            let _ = self.captchas.set(captchas);
-        }
-        if log {
-            self.engine.keep_log().await?;
-        }
-        if let Some(state) = state {
-            warnings.extend(self.engine.write_storage(state).await?);
-        }
-        if let Some(playwright) = playwright {
-            self.engine.start_playwright(playwright).await?;
-        }
-        if was_frozen && !resume_first {
-            // A dozen processes wake up and compete for the processor, so the answer goes first.
-            tokio::spawn(async {
-                tokio::task::yield_now().await;
-                freeze::resume();
-            });
-        }
-        tokio::spawn(Arc::clone(self).watch_for_hangs());
-        tokio::spawn(Arc::clone(self).watch_memory());
-        // The first tab shows the blank page already.
-        if let Some(url) = url.filter(|url| url != BLANK_PAGE) {
-            let worker = Arc::clone(self);
-            worker.engine.expect_first_page();
-            tokio::spawn(async move {
-                if log && worker.engine.is_listened_to() {
-                    worker.shared.log.wait_for_daemon().await;
-                }
-                let failure = worker.engine.navigate(&url).await.unwrap_or_else(|error| Some(error.to_string()));
-                if let Some(reason) = failure {
-                    tracing::info!(reason, "the first page did not load");
-                    worker.shared.status.report_page_failure(reason);
-                }
-            });
-        }
-        Ok(Launched { warnings })
-    }
-
-    /// `PUT /ads`: the rules by which a launch may block ads, as the daemon made them for this engine.
-    pub(crate) fn take_ad_rules(&self, rules: AdRules) {
-        *self.ad_rules.lock() = Some(rules);
-    }
-
-    /// Wakes the browser for a launch that will need it awake, while what that needs arrives.
+    /// Lets everything go on that is stopped.
     pub(crate) fn wake(&self) {
-        if std::mem::take(&mut *self.frozen.lock()) {
+        let mut frozen = self.frozen.lock();
+        if std::mem::take(&mut *frozen) {
             freeze::resume();
         }
     }
 
-    /// `PUT /storage`: what the browser of a later launch begins with.
-    pub(crate) fn take_storage(&self, state: StorageState) {
-        *self.storage.lock() = Some(state);
+    /// Wakes the browser for a call, where its launch has left it stopped. One that waits for a client stays so.
+    pub(crate) fn wake_if_launched(&self) {
+        if self.shared.status.state() != WorkerState::Warm {
+            self.wake();
+        }
     }
 
     /// `PUT /folder`: the profile of a later launch.
-    pub(crate) async fn take_folder(&self, body: Incoming, query: FolderQuery) -> Result<(), ApiError> {
+    pub(crate) async fn bring_folder(&self, body: Incoming, query: FolderQuery) -> Result<(), ApiError> {
         let (engine, profile) = (self.engine.folder_engine(), self.engine.new_profile()?);
         folder::unpack(engine, profile.clone(), body, query.limit).await?;
-        *self.folder.lock() = Some(profile);
+        self.brought.bring_folder(profile);
         Ok(())
     }
 
     /// `PUT /extensions/{name}`: an extension of a later launch.
-    pub(crate) async fn take_extension(
+    pub(crate) async fn bring_extension(
         &self,
         name: &str,
         body: Incoming,
@@ -347,11 +217,7 @@ impl Claimed {
             self.shared.status.touch();
         }
         let kept = extensions::keep(self.engine.extension_form()?, &self.shared.home, name, body, limits).await?;
-        let mut all = self.extensions.lock();
-        // A daemon whose call was broken off sends it again.
-        all.retain(|place| *place != kept);
-        all.push(kept);
-        self.extension_came.notify_one();
+        self.brought.bring_extension(kept);
         Ok(())
     }
 
@@ -395,5 +261,37 @@ impl Claimed {
                 _ = readers.wait_for(|count| *count > 0) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl Agent {
+    /// The agent of this worker.
+    pub(crate) fn of_tests(claimed: Arc<Claimed>) -> Self {
+        let shared = &claimed.shared;
+        let agent = Self::new(shared.processes.clone(), Arc::clone(&shared.egress));
+        let _ = agent.claimed.set(claimed);
+        agent
+    }
+}
+
+#[cfg(test)]
+impl Claimed {
+    /// A warm worker with this home, which says that its browser is stopped. There is no browser.
+    pub(crate) fn of_tests(home: &std::path::Path) -> Arc<Self> {
+        let shared = Worker::of_tests(home);
+        let engine = Engine::Chromium(Arc::new(crate::chromium::Chromium::new(Arc::clone(&shared))));
+        let claimed = Self::new(shared, engine);
+        claimed.shared.status.report_warm(Identity::default());
+        claimed.pretend_frozen();
+        Arc::new(claimed)
+    }
+
+    pub(crate) fn pretend_frozen(&self) {
+        *self.frozen.lock() = true;
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        *self.frozen.lock()
     }
 }

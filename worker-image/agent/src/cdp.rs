@@ -64,6 +64,20 @@ struct Waiting {
     reply: oneshot::Sender<Reply>,
 }
 
+/// Forgets a call once nobody waits for it: also where its caller has left.
+struct WaitingCall<'a> {
+    pending: &'a Pending,
+    id: u64,
+}
+
+impl Drop for WaitingCall<'_> {
+    fn drop(&mut self) {
+        if let Some(all) = self.pending.lock().as_mut() {
+            all.remove(&self.id);
+        }
+    }
+}
+
 /// A browser-level DevTools connection with flat sessions. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Cdp {
@@ -180,6 +194,7 @@ impl Cdp {
             .as_mut()
             .ok_or(CdpError::Closed)?
             .insert(id, Waiting { session: session.map(str::to_owned), reply: sender });
+        let _waiting = WaitingCall { pending: &self.pending, id };
         self.commands.send(command.to_string()).await.map_err(|_| CdpError::Closed)?;
         reply.await.unwrap_or(Err(CdpError::Closed))
     }
@@ -307,6 +322,14 @@ mod tests {
         drop(guard);
         until_closed(browser).await;
         assert!(matches!(waits.await.unwrap(), Err(CdpError::Closed)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_caller_has_left_is_forgotten() {
+        let (cdp, _browser) = connected().await;
+        let call = cdp.call(None, "Browser.getVersion", json!({}));
+        assert!(timeout(Duration::from_secs(1), call).await.is_err(), "nobody answers");
+        assert!(cdp.pending.lock().as_ref().unwrap().is_empty());
     }
 
     fn incoming(message: Value) -> Incoming {

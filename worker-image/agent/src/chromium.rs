@@ -32,13 +32,12 @@ mod visited;
 mod visitor;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use memchr::memmem;
 use parking_lot::Mutex;
 use serde_json::json;
-use warmpool_protocol::{DEVTOOLS_COMMANDS, Identity, Page, PageAction, Settings, Size, StorageState};
+use warmpool_protocol::{DEVTOOLS_COMMANDS, Identity, Settings, Size};
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
@@ -49,7 +48,9 @@ use crate::engine::CommandVerdict;
 use crate::error::{ApiError, BootError};
 use crate::files::Unfinished;
 use crate::ports::LocalPort;
+use crate::profile_folders::ProfileFolders;
 use crate::shim::{self, Reports};
+use crate::wanted::Wanted;
 use crate::worker::Worker;
 
 use ads::FilteredBy;
@@ -72,23 +73,10 @@ pub(crate) struct Chromium {
     display: OnceLock<Display>,
     driver: OnceLock<Driver>,
     browser: Mutex<Option<Arc<Browser>>>,
-    /// What the client wants pages to see, for a browser that comes later.
-    settings: Mutex<Settings>,
-    /// By what ads are blocked, for a browser that comes later.
-    ad_blocker: OnceLock<(Arc<AdBlocker>, FilteredBy)>,
-    /// The challenges of pages, for a browser that comes later.
-    captchas: OnceLock<Arc<Captchas>>,
-    /// The folders of its extensions, for a browser that comes later.
-    extensions: OnceLock<Vec<PathBuf>>,
-    /// What the session began with, for a browser that comes later.
-    storage: OnceLock<StorageState>,
+    wanted: Wanted<(Arc<AdBlocker>, FilteredBy)>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
     reports: tokio::sync::Mutex<Option<Reports>>,
-    profiles: AtomicU32,
-    /// The present browser's profile.
-    profile: Mutex<PathBuf>,
-    /// Whether the session began with a profile folder, or keeps one.
-    has_folder: AtomicBool,
+    profiles: ProfileFolders,
     /// The size of pages, where they are shown without their windows' bars.
     kiosk: OnceLock<Size>,
     /// The proxies that a client gave to its browser contexts.
@@ -104,20 +92,14 @@ impl Chromium {
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
         Self {
             context_proxies: Arc::new(ContextProxies::new(Arc::clone(&worker.egress))),
+            profiles: ProfileFolders::new(worker.home.clone()),
             worker,
             program: std::env::current_exe().unwrap_or_default(),
             display: OnceLock::new(),
             driver: OnceLock::new(),
             browser: Mutex::default(),
-            settings: Mutex::default(),
-            ad_blocker: OnceLock::new(),
-            captchas: OnceLock::new(),
-            extensions: OnceLock::new(),
-            storage: OnceLock::new(),
+            wanted: Wanted::default(),
             reports: tokio::sync::Mutex::default(),
-            profiles: AtomicU32::new(0),
-            profile: Mutex::default(),
-            has_folder: AtomicBool::new(false),
             kiosk: OnceLock::new(),
             context: tokio::sync::Mutex::default(),
             playwright: OnceLock::new(),
@@ -146,8 +128,8 @@ impl Chromium {
         ca_certificates::trust(&claim.ca_certificates).map_err(|e| undriveable(&e))?;
         let environment = self.environment();
         let switches = switches::base(claim);
-        let profile = self.next_profile();
-        self.profile.lock().clone_from(&profile);
+        let profile = self.profiles.next();
+        self.profiles.set_current(profile.clone());
         let (browser, driver) =
             tokio::try_join!(Browser::start(&self.worker, &switches, &profile, &environment), self.new_driver())?;
         if claim.rehearse {
@@ -199,30 +181,25 @@ impl Chromium {
         self.display.get().map(|display| ("DISPLAY", display.name.clone())).into_iter().collect()
     }
 
-    fn next_profile(&self) -> PathBuf {
-        let number = self.profiles.fetch_add(1, Ordering::Relaxed);
-        self.worker.home.join(format!("profile-{number}"))
-    }
-
     /// Makes a browser the current one, with the client's settings, and watches it.
     async fn install(&self, browser: Browser) -> Result<(), ApiError> {
         let browser = Arc::new(browser);
         *self.browser.lock() = Some(Arc::clone(&browser));
         self.worker.watch_browser(&browser.process);
-        let settings = self.settings.lock().clone();
+        let settings = self.wanted.settings.lock().clone();
         if !settings.is_empty() {
             browser.targets.apply(&browser.cdp, settings).await.map_err(gone)?;
         }
-        if let Some(folders) = self.extensions.get() {
+        if let Some(folders) = self.wanted.extensions.get() {
             extensions::load(&browser, folders).await?;
         }
-        if let Some((blocker, filtered_by)) = self.ad_blocker.get() {
+        if let Some((blocker, filtered_by)) = self.wanted.ad_blocker.get() {
             ads::block(&browser, blocker, *filtered_by).await.map_err(gone)?;
         }
-        if let Some(found) = self.captchas.get() {
+        if let Some(found) = self.wanted.captchas.get() {
             captchas::watch(&browser, found).await.map_err(gone)?;
         }
-        if let Some(state) = self.storage.get() {
+        if let Some(state) = self.wanted.storage.get() {
             browser.write_storage(state).await.map_err(gone)?;
         }
         Ok(())
@@ -235,7 +212,7 @@ impl Chromium {
 
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
-        *self.settings.lock() = settings.clone();
+        *self.wanted.settings.lock() = settings.clone();
         // A kiosk's display has the size already.
         let viewport = settings.viewport.filter(|_| self.kiosk.get().is_none());
         let warnings = browser.targets.apply(&browser.cdp, settings).await.map_err(gone)?;
@@ -270,13 +247,13 @@ impl Chromium {
         };
         let blocker = AdBlocker::new(&rules, &self.worker.status)?;
         ads::block(&self.browser()?, &blocker, filtered_by).await.map_err(gone)?;
-        let _ = self.ad_blocker.set((blocker, filtered_by));
+        let _ = self.wanted.ad_blocker.set((blocker, filtered_by));
         Ok(())
     }
 
     pub(crate) async fn watch_captchas(&self, found: Arc<Captchas>) -> Result<(), ApiError> {
         captchas::watch(&self.browser()?, &found).await.map_err(gone)?;
-        let _ = self.captchas.set(found);
+        let _ = self.wanted.captchas.set(found);
         Ok(())
     }
 
@@ -307,15 +284,6 @@ impl Chromium {
         let browser = self.browser()?;
         let path = path.map_or_else(|| browser.path.clone(), |rest| format!("/devtools/{rest}"));
         Ok(self.endpoint(&browser, browser.port, path))
-    }
-
-    #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
-    pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
-        Err(ApiError::not_found("Chromium reports its pages over DevTools"))
-    }
-
-    pub(crate) async fn act(&self, _page: &str, _action: &PageAction) -> Result<bool, ApiError> {
-        self.pages().await.map(|_| false)
     }
 
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {

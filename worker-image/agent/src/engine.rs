@@ -23,7 +23,7 @@ use crate::chromium::{Chromium, playwright};
 use crate::display::Display;
 use crate::error::{ApiError, BootError};
 use crate::extensions::ExtensionForm;
-use crate::firefox::Firefox;
+use crate::firefox::{self, Firefox};
 use crate::ports::LocalPort;
 use crate::webkit::Webkit;
 use crate::worker::Worker;
@@ -49,6 +49,8 @@ fn check_form(capabilities: &Value) -> Result<(), ApiError> {
 
 /// Names the engine an image is made for; set in its Dockerfile.
 const VARIABLE: &str = "WARMPOOL_ENGINE";
+/// What the agent says of pages that the daemon finds by itself.
+const PAGES_BY_DEVTOOLS: &str = "Chromium reports its pages over DevTools";
 
 /// The engine this image is made for.
 #[derive(Clone)]
@@ -123,11 +125,7 @@ impl Engine {
 
     /// Blocks ads in every page there is and in every later one.
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
-        match self {
-            Self::Chromium(engine) => engine.block_ads(rules).await,
-            Self::Firefox(engine) => engine.block_ads(rules).await,
-            Self::Webkit(engine) => engine.block_ads(rules).await,
-        }
+        each!(self, engine => engine.block_ads(rules).await)
     }
 
     /// The rules of ads as this browser has compiled them, for others of its version: once, since they are large.
@@ -232,12 +230,20 @@ impl Engine {
 
     /// Its pages, the one in front first.
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
-        each!(self, engine => engine.pages().await)
+        match self {
+            Self::Chromium(_) => Err(ApiError::not_found(PAGES_BY_DEVTOOLS)),
+            Self::Firefox(engine) => engine.pages().await,
+            Self::Webkit(engine) => engine.pages().await,
+        }
     }
 
     /// Does something to a page; `false` when there is no such page.
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
-        each!(self, engine => engine.act(page, action).await)
+        match self {
+            Self::Chromium(_) => Err(ApiError::not_found(PAGES_BY_DEVTOOLS)),
+            Self::Firefox(engine) => engine.act(page, action).await,
+            Self::Webkit(engine) => engine.act(page, action).await,
+        }
     }
 
     /// The websocket of that path below `/devtools/`, or the one a client attaches to without a path: DevTools of
@@ -273,7 +279,11 @@ impl Engine {
 
     /// The browser's debugging port.
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
-        each!(self, engine => engine.debugging())
+        match self {
+            Self::Chromium(engine) => engine.debugging(),
+            Self::Firefox(_) => Err(ApiError::not_found(firefox::NO_TARGETS)),
+            Self::Webkit(engine) => engine.debugging(),
+        }
     }
 
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
@@ -282,12 +292,20 @@ impl Engine {
 
     /// The driver's websocket of that path and query.
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
-        each!(self, engine => engine.bidi(path))
+        match self {
+            Self::Chromium(engine) => engine.bidi(path),
+            Self::Firefox(engine) => engine.bidi(path),
+            Self::Webkit(_) => Err(ApiError::not_found("WebKitGTK's driver does not speak WebDriver BiDi")),
+        }
     }
 
     /// Called with path and body of a command that passes the agent, which waits until this is done.
     pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<CommandVerdict, ApiError> {
-        each!(self, engine => engine.before_command(path, body).await)
+        match self {
+            Self::Chromium(engine) => engine.before_command(path, body).await,
+            Self::Firefox(_) => Ok(CommandVerdict::Passes),
+            Self::Webkit(engine) => engine.before_command().await.map(|()| CommandVerdict::Passes),
+        }
     }
 
     /// Opens a window in a browser context of its own, which shares nothing with other windows. Returns its WebDriver handle.

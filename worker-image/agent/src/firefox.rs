@@ -14,30 +14,29 @@ mod profile;
 mod session;
 mod storage;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use warmpool_protocol::{
-    ColorScheme, Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, ReducedMotion, Settings, Size, StorageState,
-};
+use warmpool_protocol::{ColorScheme, Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, ReducedMotion, Settings, Size};
 
 use crate::ads::{AdBlocker, AdRules};
 use crate::attach::Endpoint;
 use crate::captchas::Captchas;
 use crate::display::Display;
-use crate::engine::CommandVerdict;
 use crate::error::{ApiError, BootError};
 use crate::files::Unfinished;
 use crate::ports::LocalPort;
+use crate::profile_folders::ProfileFolders;
+use crate::wanted::Wanted;
 use crate::worker::Worker;
 
 use browser::{Browser, Start};
 use control::ControlError;
 use driver::Driver;
 
+/// What the agent says to who wants Firefox to have DevTools.
+pub(crate) const NO_TARGETS: &str = "Firefox speaks WebDriver BiDi and has no DevTools targets";
 /// Where Firefox takes WebDriver BiDi clients.
 const BIDI: &str = "/session";
 
@@ -47,45 +46,26 @@ pub(crate) struct Firefox {
     display: OnceLock<Display>,
     driver: OnceLock<Driver>,
     browser: Mutex<Option<Arc<Browser>>>,
-    /// What the client wants pages to see, for a browser that comes later.
-    settings: Mutex<Settings>,
-    /// By what ads are blocked, for a browser that comes later.
-    ad_blocker: OnceLock<Arc<AdBlocker>>,
-    /// The challenges of pages, for a browser that comes later.
-    captchas: OnceLock<Arc<Captchas>>,
-    /// The archives of its extensions, for a browser that comes later.
-    extensions: OnceLock<Vec<PathBuf>>,
-    /// What the session began with, for a browser that comes later.
-    storage: OnceLock<StorageState>,
+    wanted: Wanted<Arc<AdBlocker>>,
     /// One state after another goes through the file.
     storage_file: tokio::sync::Mutex<()>,
     /// Keeps new sessions of the driver apart.
     sessions: tokio::sync::Mutex<()>,
-    profiles: AtomicU32,
-    /// The present browser's profile.
-    profile: Mutex<PathBuf>,
-    /// Whether the session began with a profile folder, or keeps one.
-    has_folder: AtomicBool,
+    profiles: ProfileFolders,
 }
 
 impl Firefox {
     /// Nothing runs yet.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
         Self {
+            profiles: ProfileFolders::new(worker.home.clone()),
             worker,
             display: OnceLock::new(),
             driver: OnceLock::new(),
             browser: Mutex::default(),
-            settings: Mutex::default(),
-            ad_blocker: OnceLock::new(),
-            captchas: OnceLock::new(),
-            extensions: OnceLock::new(),
-            storage: OnceLock::new(),
+            wanted: Wanted::default(),
             storage_file: tokio::sync::Mutex::default(),
             sessions: tokio::sync::Mutex::default(),
-            profiles: AtomicU32::new(0),
-            profile: Mutex::default(),
-            has_folder: AtomicBool::new(false),
         }
     }
 
@@ -105,8 +85,8 @@ impl Firefox {
         let display = Display::start(&self.worker.processes, size).await?;
         let _ = self.display.set(display);
         self.worker.files.tell_unfinished(Unfinished::Hidden);
-        let profile = self.next_profile();
-        self.profile.lock().clone_from(&profile);
+        let profile = self.profiles.next();
+        self.profiles.set_current(profile.clone());
         profile::empty(&profile).map_err(|e| undriveable(&e))?;
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args: &[], environment: &[], display };
@@ -129,11 +109,6 @@ impl Firefox {
         Ok(identity)
     }
 
-    fn next_profile(&self) -> PathBuf {
-        let number = self.profiles.fetch_add(1, Ordering::Relaxed);
-        self.worker.home.join(format!("profile-{number}"))
-    }
-
     /// Makes a browser the current one, with the client's settings, and watches it.
     /// Returns what holds only in part.
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
@@ -143,22 +118,22 @@ impl Firefox {
         if !certificates.is_empty() {
             browser.control.call("trust", json!({"certificates": certificates})).await.map_err(gone)?;
         }
-        if let Some(archives) = self.extensions.get() {
+        if let Some(archives) = self.wanted.extensions.get() {
             extensions::load(&browser, archives).await?;
         }
-        if let Some(blocker) = self.ad_blocker.get() {
+        if let Some(blocker) = self.wanted.ad_blocker.get() {
             browser.control.block_ads(Arc::clone(blocker)).await.map_err(gone)?;
         }
-        if let Some(captchas) = self.captchas.get() {
+        if let Some(captchas) = self.wanted.captchas.get() {
             browser.control.watch_captchas(Arc::clone(captchas)).await.map_err(gone)?;
         }
         if self.worker.log.has_begun() {
             browser.control.call("keepLog", Value::Null).await.map_err(gone)?;
         }
-        if let Some(state) = self.storage.get() {
+        if let Some(state) = self.wanted.storage.get() {
             self.give_storage(&browser, state).await?;
         }
-        let settings = self.settings.lock().clone();
+        let settings = self.wanted.settings.lock().clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }
 
@@ -169,7 +144,7 @@ impl Firefox {
 
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
-        *self.settings.lock() = settings.clone();
+        *self.wanted.settings.lock() = settings.clone();
         apply(&browser, &settings).await
     }
 
@@ -183,13 +158,13 @@ impl Firefox {
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
         let blocker = AdBlocker::new(&rules, &self.worker.status)?;
         self.browser()?.control.block_ads(Arc::clone(&blocker)).await.map_err(gone)?;
-        let _ = self.ad_blocker.set(blocker);
+        let _ = self.wanted.ad_blocker.set(blocker);
         Ok(())
     }
 
     pub(crate) async fn watch_captchas(&self, captchas: Arc<Captchas>) -> Result<(), ApiError> {
         self.browser()?.control.watch_captchas(Arc::clone(&captchas)).await.map_err(gone)?;
-        let _ = self.captchas.set(captchas);
+        let _ = self.wanted.captchas.set(captchas);
         Ok(())
     }
 
@@ -224,12 +199,8 @@ impl Firefox {
         let port = self.browser()?.port;
         match path {
             None => Ok(Endpoint { port, path: BIDI.to_owned(), listener: None }),
-            Some(_) => Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets")),
+            Some(_) => Err(ApiError::not_found(NO_TARGETS)),
         }
-    }
-
-    pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
-        Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets"))
     }
 
     /// Starts the driver anew, in place of one that has ended.
@@ -245,10 +216,6 @@ impl Firefox {
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         // A driver's session has its websocket in the browser itself.
         Ok(Endpoint { port: self.browser()?.port, path, listener: None })
-    }
-
-    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<CommandVerdict, ApiError> {
-        Ok(CommandVerdict::Passes)
     }
 }
 

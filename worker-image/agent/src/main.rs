@@ -17,6 +17,7 @@
 //! | `captchas` | challenges that pages put to their visitors |
 //! | `log` | what happens in the browser, kept until the daemon reads it |
 //! | `storage` | what browsers keep for sites, read and written |
+//! | `wanted`, `profile_folders` | what a session's later browsers are to have, and where their profiles are |
 //! | `extensions` | browser extensions, kept until a browser loads them |
 //! | `folder` | a browser's profile folder, unpacked and packed |
 //! | `cdp` | the agent's own DevTools connection |
@@ -32,8 +33,10 @@
 //! - *The secret comes with the first call*, `POST /claim`, and not by the environment, so neither `docker inspect` nor a
 //!   list of processes shows it.
 //! - *Frozen, not paused.* The agent drives the first page until it has painted, reports `warm`, and two seconds later
-//!   stops every other process; `/launch` continues them. `docker pause` takes 25 ms a call and the container engine's
-//!   attention; a signal to all processes of the container's own pid namespace takes microseconds.
+//!   stops every other process. `docker pause` takes 25 ms a call and the container engine's attention; a signal to all
+//!   processes of the container's own pid namespace takes half a millisecond. A launch that needs the browser continues them
+//!   first. Any other answers before that, and they go on with the next call that may need the browser, or two milliseconds
+//!   later: a dozen processes that wake up compete for the processor with the daemon, whose client waits for its answer.
 //! - *Settings are applied here* (locales, user agent, viewport), at run time, without a relaunch, over a channel of the
 //!   agent's own that lives as long as the session. So they survive a restart of the daemon and cost no round trip on the
 //!   network. The agent's connection attaches to each target before it runs; a client's own override wins. Without
@@ -155,6 +158,7 @@ mod plain_file;
 mod ports;
 mod probe;
 mod process;
+mod profile_folders;
 mod program;
 mod recording;
 mod server;
@@ -164,6 +168,7 @@ mod status;
 mod storage;
 mod tunnel;
 mod upstream;
+mod wanted;
 mod webkit;
 mod window_manager;
 mod worker;

@@ -18,6 +18,7 @@ use http::Response;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
+use warmpool_protocol::recording::{FILE_HEADER, MAX_PICTURE, PICTURE_HEADER, RecordingQuery};
 
 use crate::body::{Body, BodyError};
 use crate::display::RFB_SOCKET;
@@ -36,11 +37,6 @@ const KILOBITS: u32 = 1000;
 const WAITING: usize = 8;
 /// The library of coreutils that changes how a program buffers its output.
 const UNBUFFERED: &str = "/usr/libexec/coreutils/libstdbuf.so";
-/// IVF: the file's header and each picture's.
-const FILE_HEADER: usize = 32;
-const PICTURE_HEADER: usize = 12;
-/// The largest picture that an encoder may give.
-const MAX_PICTURE: usize = 16 << 20;
 
 /// The body of `GET /recording`: video from now until the reader goes.
 pub(crate) fn stream(processes: &Processes, query: &str) -> Result<Response<Body>, ApiError> {
@@ -93,8 +89,10 @@ pub(crate) fn stream(processes: &Processes, query: &str) -> Result<Response<Body
 }
 
 fn rate(query: &str) -> Result<u32, ApiError> {
-    let Some(text) = query.strip_prefix("?rate=") else { return Ok(RATE) };
-    let rate = text.parse().ok().filter(|rate| (1..=60).contains(rate));
+    if query.is_empty() {
+        return Ok(RATE);
+    }
+    let rate = RecordingQuery::from_query(query).map(|asked| asked.rate).filter(|rate| (1..=60).contains(rate));
     rate.ok_or_else(|| ApiError::bad_request("rate: 1 to 60 wanted"))
 }
 
@@ -176,8 +174,8 @@ mod tests {
     #[test]
     fn the_rate_is_checked() {
         assert_eq!(rate("").unwrap(), RATE);
-        assert_eq!(rate("?rate=25").unwrap(), 25);
-        for wrong in ["?rate=0", "?rate=61", "?rate=x", "?rate="] {
+        assert_eq!(rate("rate=25").unwrap(), 25);
+        for wrong in ["rate=0", "rate=61", "rate=x", "rate="] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
     }

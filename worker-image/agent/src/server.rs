@@ -12,9 +12,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
+use warmpool_heads::{AnswerBody, HeadCount, HeadGuard, HeadLimits};
 use warmpool_protocol::extension::ExtensionLimits;
 use warmpool_protocol::folder::FolderQuery;
-use warmpool_protocol::heads::{AnswerBody, AwaitsHead, HeadGuard, HeadLimits};
 use warmpool_protocol::{BUILT_IN_LIST, CLAIM_LIMIT, CLIPBOARD_LIMIT, DriverPort, Rename, StorageQuery, Window};
 
 use crate::ads::AdRules;
@@ -44,6 +44,8 @@ const MAX_SESSION_ID: usize = 64;
 const HEAD_LIMITS: HeadLimits = HeadLimits { head: Duration::from_secs(30), idle: None };
 /// How long the events sent to a daemon may stay unacknowledged. A daemon that hears nothing for as long gives its worker up, too.
 const EVENTS_LIMIT: Duration = Duration::from_secs(15);
+/// The first parts of paths whose calls leave a browser stopped that its launch has left so. Any other call wakes it.
+const NEED_NO_BROWSER: [&str; 4] = ["launch", "health", "events", "egress"];
 /// Pause after a failure to accept, which means that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,10 +60,10 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
         tokio::spawn(async move {
             let socket = Socket::of(&stream);
             let stream = HeadGuard::new(stream, HEAD_LIMITS);
-            let awaits_head = stream.awaits_head();
+            let heads = stream.count();
             let service = service_fn(|request| {
-                awaits_head.end();
-                answer(&agent, &socket, awaits_head.clone(), request)
+                heads.came();
+                answer(&agent, &socket, heads.clone(), request)
             });
             let _ = http1::Builder::new()
                 // `HeadGuard` has the limit.
@@ -77,7 +79,7 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
 async fn answer(
     agent: &Arc<Agent>,
     socket: &Socket,
-    awaits_head: AwaitsHead,
+    heads: HeadCount,
     request: Request<Incoming>,
 ) -> Result<Response<AnswerBody<Body>>, Infallible> {
     let authorization = request.headers().get(AUTHORIZATION).cloned();
@@ -90,7 +92,7 @@ async fn answer(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    Ok(response.map(|body| AnswerBody::new(body, (!switches).then_some(awaits_head))))
+    Ok(response.map(|body| AnswerBody::new(body, (!switches).then_some(heads))))
 }
 
 async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
@@ -103,7 +105,11 @@ async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) 
     }
     let worker = agent.open(request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes))?;
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let asked = query.strip_prefix('?').unwrap_or_default();
     let (first, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((&path[1..], ""));
+    if !NEED_NO_BROWSER.contains(&first) {
+        worker.wake_if_launched();
+    }
     let engine = &worker.engine;
     let files = &worker.shared.files;
     let limit = worker.shared.claim.file_limit;
@@ -117,19 +123,19 @@ async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) 
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
         ("PUT", "ads", "") => {
             let rules = collect(request.into_body()).await?;
-            let are_built_in = query.strip_prefix('?') == Some(BUILT_IN_LIST);
-            worker.take_ad_rules(if are_built_in { AdRules::BuiltIn(rules) } else { AdRules::Plain(rules) });
+            let are_built_in = asked == BUILT_IN_LIST;
+            worker.brought.bring_ad_rules(if are_built_in { AdRules::BuiltIn(rules) } else { AdRules::Plain(rules) });
             Ok(nothing())
         }
         ("PUT", "ads", "compiled") => {
-            worker.take_ad_rules(AdRules::Compiled(collect(request.into_body()).await?));
+            worker.brought.bring_ad_rules(AdRules::Compiled(collect(request.into_body()).await?));
             Ok(nothing())
         }
         ("GET", "ads", "compiled") => Ok(Response::new(full(engine.compiled_ads()?))),
         ("PUT", "extensions", name) => {
-            let limits = query.strip_prefix('?').and_then(ExtensionLimits::from_query);
+            let limits = ExtensionLimits::from_query(asked);
             let limits = limits.ok_or_else(|| ApiError::bad_request("unpacked, files: numbers wanted"))?;
-            worker.take_extension(name, request.into_body(), limits).await?;
+            worker.bring_extension(name, request.into_body(), limits).await?;
             Ok(nothing())
         }
         ("POST", "storage", "") => {
@@ -138,16 +144,17 @@ async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) 
         }
         ("PUT", "storage", "") => {
             worker.shared.status.touch();
+            // Its launch needs it awake: it wakes up while the state arrives.
             worker.wake();
-            worker.take_storage(read_json(request.into_body()).await?);
+            worker.brought.bring_storage(read_json(request.into_body()).await?);
             Ok(nothing())
         }
         ("PUT", "folder", "") => {
             worker.shared.status.touch();
-            worker.take_folder(request.into_body(), folder_query(&query)?).await?;
+            worker.bring_folder(request.into_body(), folder_query(asked)?).await?;
             Ok(nothing())
         }
-        ("POST", "folder", "") => worker.give_folder(folder_query(&query)?).await,
+        ("POST", "folder", "") => worker.give_folder(folder_query(asked)?).await,
         ("POST", "captchas", id) => {
             worker.act_on_captcha(id, read_json(request.into_body()).await?).await?;
             Ok(nothing())
@@ -209,7 +216,7 @@ async fn route(agent: &Arc<Agent>, socket: &Socket, request: Request<Incoming>) 
         ("POST", "pages", page) => {
             pages::act(engine, &percent::decode(page)?, read_json(request.into_body()).await?).await
         }
-        ("GET", "recording", "") => recording::stream(&worker.shared.processes, &query),
+        ("GET", "recording", "") => recording::stream(&worker.shared.processes, asked),
         ("POST", "probe", "") => json(&probe::carry_out(&read_json(request.into_body()).await?).await),
         ("POST", "probe", "programs") => {
             let shared = &worker.shared;
@@ -257,8 +264,7 @@ fn display(engine: &Engine) -> Result<&Display, ApiError> {
 }
 
 fn folder_query(query: &str) -> Result<FolderQuery, ApiError> {
-    let limit = query.strip_prefix("?limit=").and_then(|limit| limit.parse().ok());
-    limit.map(|limit| FolderQuery { limit }).ok_or_else(|| ApiError::bad_request("limit: a number of bytes"))
+    FolderQuery::from_query(query).ok_or_else(|| ApiError::bad_request("limit: a number of bytes"))
 }
 
 /// Accepts only commands of a driver's session. Otherwise a path that the agent and the daemon read differently could make
@@ -304,6 +310,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::agent::Claimed;
     use crate::egress::Egress;
     use crate::process::Processes;
 
@@ -320,6 +327,40 @@ mod tests {
             let mut answer = String::new();
             tokio::time::timeout(HEAD_LIMITS.head / 2, stranger.read_to_string(&mut answer)).await.unwrap().unwrap();
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
+        serving.abort();
+    }
+
+    #[tokio::test]
+    async fn a_call_that_needs_a_launched_browser_wakes_it() {
+        let home = tempfile::tempdir().unwrap();
+        let worker = Claimed::of_tests(home.path());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let agent = Arc::new(Agent::of_tests(Arc::clone(&worker)));
+        let serving = tokio::spawn(serve(Listener::Tcp(listener), agent));
+        let secret = "ab".repeat(32);
+        let call = async |request: &str| {
+            let mut daemon = TcpStream::connect(address).await.unwrap();
+            let head = format!("{request} HTTP/1.1\r\nHost: agent\r\nAuthorization: Bearer {secret}\r\n");
+            daemon.write_all(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).await.unwrap();
+            let mut answer = [0; 12];
+            daemon.read_exact(&mut answer).await.unwrap();
+            assert!(answer.starts_with(b"HTTP/1.1 ") && !answer.ends_with(b"401"), "{request}");
+        };
+        for request in ["GET /health", "GET /files", "PUT /ads", "GET /ports/driver"] {
+            call(request).await;
+            assert!(worker.is_frozen(), "{request}: it waits for a client");
+        }
+        assert!(worker.shared.status.activate());
+        for request in ["GET /health", "GET /events", "GET /egress", "POST /launch"] {
+            call(request).await;
+            assert!(worker.is_frozen(), "{request} needs no browser");
+        }
+        for request in ["GET /attach/devtools", "GET /ports/driver", "GET /json/list", "GET /files", "POST /log"] {
+            worker.pretend_frozen();
+            call(request).await;
+            assert!(!worker.is_frozen(), "{request}");
         }
         serving.abort();
     }

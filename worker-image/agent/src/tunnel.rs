@@ -10,7 +10,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt, copy_bidirectional_with_sizes};
 use tokio::net::UnixStream;
-use warmpool_protocol::heads::HeadGuard;
+use warmpool_heads::HeadGuard;
 
 use crate::body::{Body, empty};
 use crate::display::RFB_SOCKET;

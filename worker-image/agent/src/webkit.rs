@@ -33,7 +33,6 @@ use crate::attach::Endpoint;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::display::Display;
-use crate::engine::CommandVerdict;
 use crate::error::{ApiError, BootError};
 use crate::files::Unfinished;
 use crate::ports::LocalPort;
@@ -233,15 +232,10 @@ impl Webkit {
         Ok(self.running()?.driver.port)
     }
 
-    pub(crate) fn bidi(&self, _path: String) -> Result<Endpoint, ApiError> {
-        Err(ApiError::not_found("WebKitGTK's driver does not speak WebDriver BiDi"))
-    }
-
     /// WebKit's driver takes the picture that was painted last, which may
     /// be older than what a script has found in the page already.
-    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<CommandVerdict, ApiError> {
-        self.shell()?.commands.paint().await.map_err(failed)?;
-        Ok(CommandVerdict::Passes)
+    pub(crate) async fn before_command(&self) -> Result<(), ApiError> {
+        self.shell()?.commands.paint().await.map_err(failed)
     }
 
     /// See [`crate::engine::Engine::new_session`]. Every session has the warm browser: what a client may ask of this

@@ -44,6 +44,9 @@ pub fn passes_agent(engine: &str, command: &str) -> bool {
     }
 }
 
+/// The member of an element in WebDriver's JSON that has its id.
+pub const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
 /// Ends of a driver's commands by which a client sends a command of DevTools.
 pub const DEVTOOLS_COMMANDS: [&str; 3] =
     ["/cdp/execute", "chromium/send_command", "chromium/send_command_and_get_result"];

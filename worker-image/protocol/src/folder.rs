@@ -66,10 +66,24 @@ impl FolderEngine {
 }
 
 /// Query of `PUT /folder` and `POST /folder`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderQuery {
     /// The most bytes of its files.
     pub limit: u64,
+}
+
+impl FolderQuery {
+    /// As the query of an address.
+    #[must_use]
+    pub fn query(self) -> String {
+        format!("limit={}", self.limit)
+    }
+
+    /// Reads such a query.
+    #[must_use]
+    pub fn from_query(query: &str) -> Option<Self> {
+        Some(Self { limit: query.strip_prefix("limit=")?.parse().ok()? })
+    }
 }
 
 /// Whose a folder is: the first entry of its archive.

@@ -7,17 +7,13 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use warmpool_protocol::recording::{FILE_HEADER, MAX_PICTURE, PICTURE_HEADER};
 
 use super::error::RecordingError;
 use super::matroska::Codec;
 use crate::live::{Frame, FrontTab};
 use crate::session::Session;
 
-/// IVF: the file's header and each picture's.
-const FILE_HEADER: usize = 32;
-const PICTURE_HEADER: usize = 12;
-/// The largest picture.
-const MAX_PICTURE: usize = 16 << 20;
 /// Time between two checks which tab is in front, while no picture comes.
 const LOOK: Duration = Duration::from_millis(300);
 

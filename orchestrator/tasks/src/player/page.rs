@@ -20,12 +20,10 @@ use crate::script::{FailureCode, StepError};
 pub(crate) use answer::explain;
 pub(super) use answer::{handle, understand};
 use warmpool_core::browser::Engine;
+pub(super) use warmpool_protocol::ELEMENT;
 
 /// The functions that scripts call.
 pub(super) const FUNCTIONS: &str = include_str!("page.js");
-
-/// WebDriver's name for an element in JSON.
-pub(super) const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Which document is there, and how far it is.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -11,7 +11,7 @@ use crate::oom::KillCount;
 
 impl Claimed {
     /// Reports when the browser has stopped answering.
-    pub(super) async fn watch_for_hangs(self: Arc<Self>) {
+    pub(super) async fn watch_for_hangs(&self) {
         let limit = self.shared.claim.unresponsive_timeout();
         while self.shared.status.state() == WorkerState::Active {
             sleep(limit / 4).await;

@@ -15,7 +15,7 @@ impl Chromium {
     /// Loads the extensions in these folders, into this browser and each that comes later.
     pub(crate) async fn load_extensions(&self, folders: Vec<PathBuf>) -> Result<(), ApiError> {
         load(&*self.browser()?, &folders).await?;
-        let _ = self.extensions.set(folders);
+        let _ = self.wanted.extensions.set(folders);
         Ok(())
     }
 }

@@ -8,14 +8,13 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
+use warmpool_protocol::ELEMENT;
 
 use crate::body::{Body, full};
 use crate::error::ApiError;
 
 use super::{Chromium, driver};
 
-/// The member of a WebDriver element reference.
-const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const IS_UPLOAD: &str = "return arguments[0].localName === 'input' && arguments[0].type === 'file'";
 /// What a driver says of a path that does not begin at the root.
 const NOT_ABSOLUTE: &str = "path is not absolute";

@@ -1,7 +1,6 @@
 //! Chromium with a profile folder: started anew with one, and ended so that its files are whole.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -24,7 +23,7 @@ pub(super) const NO_COMPILED_SCRIPTS: &str = "--v8-cache-options=none";
 impl Chromium {
     /// Makes a new profile, over which a folder can be unpacked.
     pub(crate) fn new_profile(&self) -> Result<PathBuf, ApiError> {
-        let profile = self.next_profile();
+        let profile = self.profiles.next();
         profile::make(&profile, &self.worker.files.downloads())?;
         Ok(profile)
     }
@@ -40,8 +39,8 @@ impl Chromium {
         let browser = Browser::start_in(&self.worker, &switches, &profile, &self.environment()).await;
         let browser = browser.map_err(|e| failed(&e))?;
         browser.prepare(self.window()).await.map_err(|e| failed(&e))?;
-        *self.profile.lock() = profile;
-        self.has_folder.store(true, Ordering::Relaxed);
+        self.profiles.set_current(profile);
+        self.profiles.keep_folder();
         self.install(browser).await
     }
 
@@ -52,7 +51,7 @@ impl Chromium {
         let close = browser.cdp.call(None, "Browser.close", json!({}));
         browser.process.end_cleanly(close, END_TIMEOUT).await?;
         last_writes(PROCESS).await;
-        Ok(self.profile.lock().clone())
+        Ok(self.profiles.current())
     }
 }
 

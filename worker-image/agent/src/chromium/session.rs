@@ -1,6 +1,5 @@
 //! New WebDriver sessions, with the warm browser or with one of the driver's own.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -51,13 +50,13 @@ impl Chromium {
         reports: &mut crate::shim::Reports,
     ) -> Result<Response<Body>, ApiError> {
         // A folder goes with its session: the driver's browser has the profile that was unpacked.
-        let folder = self.has_folder.load(Ordering::Relaxed);
+        let folder = self.profiles.has_folder();
         let (profile, allowed_by_visitors) = if folder {
             let profile = self.close_browser().await?;
             let allowed = allowed_by_visitors(&profile);
             (profile, allowed)
         } else {
-            (self.next_profile(), Value::Null)
+            (self.profiles.next(), Value::Null)
         };
         let mut switches = switches::base(&self.worker.claim);
         switches.extend(folder.then(|| NO_COMPILED_SCRIPTS.to_owned()));
@@ -90,7 +89,7 @@ impl Chromium {
             self.hide_bars(switches::BARS).await?;
             return answer;
         }
-        *self.profile.lock() = profile;
+        self.profiles.set_current(profile);
         let (parts, body) = answer?.into_parts();
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let body = body.collect().await.map_err(|e| failed(&e))?.to_bytes();
@@ -132,8 +131,8 @@ impl Chromium {
     async fn restart(&self) -> Result<(), ApiError> {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let switches = switches::base(&self.worker.claim);
-        let profile = self.next_profile();
-        self.profile.lock().clone_from(&profile);
+        let profile = self.profiles.next();
+        self.profiles.set_current(profile.clone());
         let browser =
             Browser::start(&self.worker, &switches, &profile, &self.environment()).await.map_err(|e| failed(&e))?;
         browser.warm_up(self.window()).await.map_err(|e| failed(&e))?;

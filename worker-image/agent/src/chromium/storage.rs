@@ -37,7 +37,7 @@ impl Chromium {
     /// Puts a state into the browser, and into one that comes later. Returns what was left out.
     pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
         let left_out = self.browser()?.write_storage(&state).await.map_err(gone)?;
-        let _ = self.storage.set(state);
+        let _ = self.wanted.storage.set(state);
         Ok(left_out)
     }
 }

@@ -15,7 +15,7 @@ impl Firefox {
     /// Loads the extensions in these archives, into this browser and each that comes later.
     pub(crate) async fn load_extensions(&self, archives: Vec<PathBuf>) -> Result<(), ApiError> {
         load(&*self.browser()?, &archives).await?;
-        let _ = self.extensions.set(archives);
+        let _ = self.wanted.extensions.set(archives);
         Ok(())
     }
 }

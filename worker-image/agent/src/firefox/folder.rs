@@ -1,7 +1,6 @@
 //! Firefox with a profile folder: started anew with one, and ended so that its files are whole.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,7 +15,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 impl Firefox {
     /// Makes a new profile, over which a folder can be unpacked.
     pub(crate) fn new_profile(&self) -> Result<PathBuf, ApiError> {
-        let profile = self.next_profile();
+        let profile = self.profiles.next();
         profile::empty(&profile)?;
         Ok(profile)
     }
@@ -26,7 +25,7 @@ impl Firefox {
         if let Ok(browser) = self.browser() {
             browser.process.retire().await;
         }
-        self.has_folder.store(true, Ordering::Relaxed);
+        self.profiles.keep_folder();
         self.start_in(profile, &[], &[]).await
     }
 
@@ -36,6 +35,6 @@ impl Firefox {
         let browser = self.browser.lock().clone().ok_or_else(|| ApiError::upstream("no browser was started"))?;
         let quit = browser.control.call("quit", Value::Null);
         browser.process.end_cleanly(quit, END_TIMEOUT).await?;
-        Ok(self.profile.lock().clone())
+        Ok(self.profiles.current())
     }
 }

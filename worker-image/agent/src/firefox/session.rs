@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
@@ -51,7 +50,7 @@ impl Firefox {
     async fn replace(&self, options: Options) -> Result<(), ApiError> {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let Options { args, prefs, environment, profile: archive } = options;
-        if self.has_folder.load(Ordering::Relaxed) {
+        if self.profiles.has_folder() {
             // A folder goes with its session.
             if archive.is_some() {
                 return Err(ApiError::bad_request(
@@ -62,7 +61,7 @@ impl Firefox {
             profile::choose(&profile, &prefs)?;
             return self.start_in(profile, &args, &environment).await;
         }
-        let profile = self.next_profile();
+        let profile = self.profiles.next();
         let (place, limit, allowed) =
             (profile.clone(), self.worker.claim.file_limit, self.worker.claim.firefox.clone());
         let open = move || archive.map(|archive| ClientProfile::open(&archive, &allowed)).transpose();
@@ -93,7 +92,7 @@ impl Firefox {
             browser.process.retire().await;
             return Err(unusable(error));
         }
-        *self.profile.lock() = profile;
+        self.profiles.set_current(profile);
         self.install(Arc::new(browser)).await.map(drop)
     }
 

@@ -34,7 +34,7 @@ impl Firefox {
     /// Puts a state into the browser, and into one that comes later. Returns what was left out.
     pub(crate) async fn write_storage(&self, state: StorageState) -> Result<Vec<String>, ApiError> {
         let left_out = self.give_storage(&*self.browser()?, &state).await?;
-        let _ = self.storage.set(state);
+        let _ = self.wanted.storage.set(state);
         Ok(left_out)
     }
 

@@ -228,6 +228,15 @@ fn a_service_worker_is_of_a_site() {
 }
 
 #[test]
+fn a_limit_goes_by_a_query() {
+    let query = FolderQuery { limit: 7 };
+    assert_eq!(FolderQuery::from_query(&query.query()), Some(query));
+    for wrong in ["", "limit", "limit=", "limit=x", "limit=-1", "limit=7&x=1", "most=7"] {
+        assert_eq!(FolderQuery::from_query(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
 fn releases_count() {
     let newer = |had: &str, has: &str| FolderManifest { browser: had.to_owned(), ..manifest() }.is_newer_than(has);
     assert!(newer("Chromium/141.0.1", "Chromium/140.9.9"));
