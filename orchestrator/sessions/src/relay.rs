@@ -25,15 +25,15 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use crate::Error;
-use crate::session::{Attachment, Ending, Kind, Session};
+use crate::session::{Attachment, Ending, Session, SessionKind};
 use browser_messages::BrowserMessages;
 use client_messages::ClientMessages;
-use frames::{Frames, Sender};
+use frames::{FrameError, Frames, Sender};
 use pump::{Pump, PumpEnd};
 use reading::MessageReader;
 use warmpool_config::Config;
 use warmpool_core::trace::TRACES;
-use warmpool_workers::worker::{AgentListener, Attachment as BrowserSide, PortStream};
+use warmpool_workers::worker::{AgentListener, BrowserSide, PortStream};
 
 /// How long an unfinished frame may take before its connection is cut instead of closed.
 const FRAME_GRACE: Duration = Duration::from_secs(2);
@@ -157,11 +157,13 @@ enum Outcome {
     /// The session ended.
     Ended(Ending),
     /// The client broke the protocol or a limit.
-    ClientError { code: u16, reason: &'static str },
+    ClientError(FrameError),
     /// The browser did.
-    BrowserError { code: u16, reason: &'static str },
+    BrowserError(FrameError),
     /// The client does not read.
-    Stalled,
+    ClientStalled,
+    /// The browser does not read.
+    BrowserStalled,
 }
 
 impl Relay {
@@ -209,16 +211,16 @@ impl Relay {
                 biased;
                 stop = down.run(stall, None, moved_down) => match stop {
                     PumpEnd::End { clean } => break Outcome::BrowserLeft { clean },
-                    PumpEnd::FrameError { code, reason } => break Outcome::BrowserError { code, reason },
-                    PumpEnd::Stalled => break Outcome::Stalled,
+                    PumpEnd::FrameError(violation) => break Outcome::BrowserError(violation),
+                    PumpEnd::Stalled => break Outcome::ClientStalled,
                     PumpEnd::PeerGone => break Outcome::ClientLeft { clean: false },
                     // Nobody holds its messages up.
                     PumpEnd::Pinged(_) => continue,
                 },
                 stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
                     PumpEnd::End { clean } => break Outcome::ClientLeft { clean },
-                    PumpEnd::FrameError { code, reason } => break Outcome::ClientError { code, reason },
-                    PumpEnd::Stalled => break Outcome::BrowserError { code: 1011, reason: "the browser stopped reading" },
+                    PumpEnd::FrameError(violation) => break Outcome::ClientError(violation),
+                    PumpEnd::Stalled => break Outcome::BrowserStalled,
                     PumpEnd::PeerGone => break Outcome::BrowserLeft { clean: false },
                     PumpEnd::Pinged(payload) => payload,
                 },
@@ -233,7 +235,7 @@ impl Relay {
                 match timeout(stall, answer).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break Outcome::ClientLeft { clean: false },
-                    Err(_) => break Outcome::Stalled,
+                    Err(_) => break Outcome::ClientStalled,
                 }
             }
         };
@@ -262,7 +264,7 @@ impl Relay {
             Outcome::BrowserLeft { clean: false } if up.has_closed() => None,
             Outcome::BrowserLeft { clean: false } => Some(why_browser_left(&self.session).await),
             Outcome::Ended(ref ending) => Some((ending.close_code(), ending.message())),
-            Outcome::ClientError { code, reason } => {
+            Outcome::ClientError(FrameError { code, reason }) => {
                 // What the browser still answers to came before, and is the client's. The Close is the relay's own.
                 if up.between_frames() && !up.has_closed() {
                     down.withhold_close();
@@ -272,8 +274,9 @@ impl Relay {
                 }
                 Some((code, reason.to_owned()))
             }
-            Outcome::BrowserError { code, reason } => Some((code, reason.to_owned())),
-            Outcome::Stalled => {
+            Outcome::BrowserError(FrameError { code, reason }) => Some((code, reason.to_owned())),
+            Outcome::BrowserStalled => Some((1011, "the browser stopped reading".to_owned())),
+            Outcome::ClientStalled => {
                 metrics::counter!("warmpool_relay_stalled_total").increment(1);
                 tracing::warn!(session = %self.session.id, "a client stopped reading; its socket is cut");
                 None
@@ -297,7 +300,7 @@ impl Relay {
             let _ = timeout(CLOSE_GRACE, read_to_end(&mut up.reader)).await;
         }
         // A WebDriver session ends with its driver, not with its sockets.
-        let by_socket = self.session.options.kind == Kind::DevTools;
+        let by_socket = self.session.options.kind == SessionKind::DevTools;
         if matches!(outcome, Outcome::ClientLeft { clean: true }) && self.client_hangs_up_when_done && by_socket {
             self.session.client_finished();
         }

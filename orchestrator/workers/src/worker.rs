@@ -3,11 +3,12 @@
 //! `agent` speaks with the program inside the container, in the terms of `warmpool_protocol`; `watch` follows its events and
 //! decides when a worker is lost. `attachment` leads a client's websocket to the browser, and `driver` WebDriver's commands to
 //! the driver, both over the sockets of `port`.
-//! `connection` reaches the agent, `upgrade` turns a request into another protocol, `lines` reads the agent's streams, and `idle` limits the
-//! pauses in bodies.
+//! `connection` reaches the agent, `connected` fits streams to pooled clients, `upgrade` turns a request into another protocol, `lines`
+//! reads the agent's streams, and `idle` limits the pauses in bodies.
 
 mod agent;
 mod attachment;
+mod connected;
 mod connection;
 mod driver;
 mod idle;
@@ -22,7 +23,8 @@ use std::sync::Arc;
 use tokio::sync::watch as channel;
 
 pub use agent::{Agent, AgentError, Body, full};
-pub use attachment::{AgentListener, Attachment};
+pub use attachment::{AgentListener, BrowserSide};
+pub use connected::Connected;
 pub use connection::{AgentStream, ReadHalf, WriteHalf};
 pub use driver::Driver;
 pub use idle::{Content, unless_silent};
@@ -35,7 +37,7 @@ use warmpool_protocol::{Secret, Size, Snapshot};
 
 use warmpool_core::browser::PoolKey;
 use warmpool_core::ids::WorkerId;
-use warmpool_runtime::WorkerLocation;
+use warmpool_runtime::{NodeLoss, WorkerLocation};
 
 /// The size of pages that nobody has sized, on every engine, with a display and without.
 pub const PAGE: Size = Size { width: 1280, height: 720 };
@@ -65,23 +67,8 @@ pub enum LossReason {
     EngineStopped,
     /// Somebody else removed the container.
     ContainerGone,
-    /// The node that its container ran on is lost.
-    NodeLost {
-        /// The node's name.
-        node: String,
-    },
-    /// Somebody drained the node that its container ran on.
-    NodeDrained {
-        /// The node's name.
-        node: String,
-    },
-    /// The cluster ended its container for a reason of its own.
-    Evicted {
-        /// The node's name.
-        node: String,
-        /// The cluster's own words.
-        why: String,
-    },
+    /// Its container went with its node, or by the cluster's will.
+    Node(NodeLoss),
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
@@ -105,9 +92,7 @@ impl fmt::Display for LossReason {
             Self::ContainerExited { code } => write!(f, "worker exited with code {code}"),
             Self::EngineStopped => f.write_str("the container engine stopped, and the worker with it"),
             Self::ContainerGone => f.write_str("worker was removed"),
-            Self::NodeLost { node } => write!(f, "node {node} was lost"),
-            Self::NodeDrained { node } => write!(f, "node {node} was drained"),
-            Self::Evicted { node, why } => write!(f, "the cluster ended the worker on node {node}: {why}"),
+            Self::Node(loss) => write!(f, "{loss}"),
             Self::Unresponsive => f.write_str("browser stopped answering"),
             Self::BootFailed { reason } => write!(f, "worker did not start: {reason}"),
         }
@@ -126,9 +111,7 @@ impl LossReason {
             Self::DriverExited => "driver_crashed",
             Self::ContainerExited { .. } | Self::ContainerGone => "worker_exited",
             Self::EngineStopped => "engine_stopped",
-            Self::NodeLost { .. } => "node_lost",
-            Self::NodeDrained { .. } => "node_drained",
-            Self::Evicted { .. } => "evicted",
+            Self::Node(loss) => loss.code(),
             Self::Unresponsive => "unresponsive",
             Self::BootFailed { .. } => "boot_failed",
         }

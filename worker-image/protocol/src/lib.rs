@@ -13,13 +13,14 @@
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | WebDriver sessions, open pages, files |
 //! | `log` | what happens in a browser, for the log of its session |
+//! | [`frame`] | heads of a websocket's frames |
 //! | `overlong` | messages of a browser that are longer than any may be |
 //! | `unicode` | JSON of browsers whose strings may not be Unicode |
 //! | `playwright` | Playwright's own server beside the browser |
 //! | `ports` | connections to browser and driver, and what the agent hears of a client's messages |
-//! | [`heads`] | how long both wait for the requests of their connections |
 //! | [`extension`] | what a browser extension may be, and how its archive is read |
 //! | [`folder`] | a browser's own profile folder, packed, and what may be in it |
+//! | [`recording`] | a video of the display: its query and its form |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
 //! | [`socks`] | the messages by which a browser's connections name their sites |
 //! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
@@ -32,6 +33,7 @@ pub mod extension;
 mod files;
 pub mod firefox;
 pub mod folder;
+pub mod frame;
 /// The parsers of this crate, for the fuzzer.
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -43,7 +45,6 @@ pub mod fuzzing {
     pub use crate::storage::fuzzing as storage;
     pub use crate::switches::fuzzing as switches;
 }
-pub mod heads;
 mod log;
 mod overlong;
 mod pages;
@@ -51,6 +52,7 @@ mod playwright;
 mod ports;
 pub mod preferences;
 mod probe;
+pub mod recording;
 mod settings;
 pub mod socks;
 mod state;
@@ -62,7 +64,7 @@ use serde::{Deserialize, Serialize};
 
 pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL};
 pub use claim::{Allowed, Claim, Secret};
-pub use driver::{DEVTOOLS_COMMANDS, DriverMode, NewDriverSession, Window, passes_agent};
+pub use driver::{DEVTOOLS_COMMANDS, DriverMode, ELEMENT, NewDriverSession, Window, passes_agent};
 pub use files::{File, FileSource, Rename, StoredFile};
 pub use log::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
 pub use overlong::OverlongMessages;

@@ -8,19 +8,12 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::frame::{Head, LengthError, TEXT};
+
 /// How many bytes a string of such a message keeps; a few more where the last character would be torn.
 const KEPT: usize = 64 << 10;
 /// What ends the answer to the request for a websocket.
 const END_OF_ANSWER: &[u8] = b"\r\n\r\n";
-/// The bit of a frame's first byte that says that its message ends with it.
-const FINAL: u8 = 0x80;
-/// The kind of frame that holds text.
-const TEXT: u8 = 1;
-/// The bit of a frame's second byte that says that it is masked.
-const MASKED: u8 = 0x80;
-/// Instead of a length, says that two bytes with it follow, or eight.
-const SHORT: u8 = 126;
-const LONG: u8 = 127;
 
 /// The length of an escape such as `\ud83d`.
 const ESCAPE: usize = 6;
@@ -102,7 +95,8 @@ impl OverlongMessages {
     }
 
     /// Reads what the browser sent next, and returns what is to be read of it. A message that is shortened stays away until all of
-    /// it has come, and is left out where nothing of it can be told. One in several frames, which no browser sends, passes as it is.
+    /// it has come, and is left out where nothing of it can be told. What no browser sends passes as it is: a message in several
+    /// frames, with a mask or with an extension's bits.
     #[must_use]
     pub fn cut(&mut self, mut sent: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(sent.len());
@@ -119,13 +113,20 @@ impl OverlongMessages {
                 }
                 At::Head(head) => {
                     head.push(byte);
-                    let next = payload(head).map(|length| {
-                        if head[0] == FINAL | TEXT && length > self.longest as u64 {
-                            return At::Cut(length, Shortened::default());
+                    let next = match Head::read(head) {
+                        Ok(None) => None,
+                        Ok(Some((read, _)))
+                            if read.payload > self.longest as u64 && read == Head::whole(TEXT, read.payload) =>
+                        {
+                            Some(At::Cut(read.payload, Shortened::default()))
                         }
+                        Ok(Some((read, _))) => Some(At::Whole(read.payload)),
+                        // Whoever reads it goes no further.
+                        Err(LengthError) => Some(At::Whole(u64::MAX)),
+                    };
+                    if let Some(At::Whole(_)) = next {
                         passed.append(head);
-                        if length == 0 { BETWEEN } else { At::Whole(length) }
-                    });
+                    }
                     (next, rest)
                 }
                 At::Whole(left) => {
@@ -138,7 +139,7 @@ impl OverlongMessages {
                     message.read_all(part, self.longest);
                     let is_whole = *left == 0;
                     if is_whole && let Some(text) = std::mem::take(message).text(self.longest) {
-                        passed.extend(head(text.len()));
+                        Head::whole(TEXT, text.len() as u64).write(&mut passed);
                         passed.extend(text);
                     }
                     (is_whole.then_some(BETWEEN), rest)
@@ -158,34 +159,6 @@ fn take<'a>(left: &mut u64, sent: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let part = usize::try_from(*left).unwrap_or(usize::MAX).min(sent.len());
     *left -= part as u64;
     sent.split_at(part)
-}
-
-/// The length of a frame's payload, once its head is whole. A browser masks nothing.
-fn payload(head: &[u8]) -> Option<u64> {
-    let (_, rest) = head.split_first()?;
-    let (length, rest) = rest.split_first()?;
-    match length & !MASKED {
-        SHORT => rest.try_into().ok().map(|length| u64::from(u16::from_be_bytes(length))),
-        LONG => rest.try_into().ok().map(u64::from_be_bytes),
-        length => Some(u64::from(length)),
-    }
-}
-
-/// The head of a frame that is a whole message of text.
-fn head(length: usize) -> Vec<u8> {
-    let mut head = vec![FINAL | TEXT];
-    match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(length), _) if length < SHORT => head.push(length),
-        (_, Ok(length)) => {
-            head.push(SHORT);
-            head.extend(length.to_be_bytes());
-        }
-        _ => {
-            head.push(LONG);
-            head.extend((length as u64).to_be_bytes());
-        }
-    }
-    head
 }
 
 impl Shortened {
@@ -273,28 +246,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::frame::PING;
 
     const LONGEST: usize = 256 << 10;
 
-    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-        let mut frame = vec![first];
-        match payload.len() {
-            length @ 0..=125 => frame.push(length as u8),
-            length @ 126..=0xffff => {
-                frame.push(SHORT);
-                frame.extend((length as u16).to_be_bytes());
-            }
-            length => {
-                frame.push(LONG);
-                frame.extend((length as u64).to_be_bytes());
-            }
-        }
+    /// A frame with this head, but for its length.
+    fn frame(head: Head, payload: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::new();
+        Head { payload: payload.len() as u64, ..head }.write(&mut frame);
         frame.extend(payload);
         frame
     }
 
+    fn whole(opcode: u8, payload: &[u8]) -> Vec<u8> {
+        frame(Head::whole(opcode, 0), payload)
+    }
+
     fn text(message: &Value) -> Vec<u8> {
-        frame(FINAL | TEXT, message.to_string().as_bytes())
+        whole(TEXT, message.to_string().as_bytes())
     }
 
     /// What is read of all this when it comes in parts of this size.
@@ -306,9 +275,9 @@ mod tests {
     /// The message in the one frame that is read.
     fn message(sent: &[u8], part: usize) -> Value {
         let read = cut(sent, part);
-        let head = (2..read.len()).find(|end| payload(&read[..*end]).is_some()).unwrap();
-        assert_eq!((read[0], payload(&read[..head])), (FINAL | TEXT, Some((read.len() - head) as u64)));
-        serde_json::from_slice(&read[head..]).unwrap()
+        let (head, length) = Head::read(&read).unwrap().unwrap();
+        assert_eq!(head, Head::whole(TEXT, (read.len() - length) as u64));
+        serde_json::from_slice(&read[length..]).unwrap()
     }
 
     #[test]
@@ -347,7 +316,7 @@ mod tests {
             format!(r#"{{"sessionId":"s","result":{result},"id":7}}"#),
         ] {
             for part in [1 << 24, 100_000, 1] {
-                let read = message(&frame(FINAL | TEXT, sent.as_bytes()), part);
+                let read = message(&whole(TEXT, sent.as_bytes()), part);
                 assert_eq!((&read["id"], &read["error"]["code"]), (&json!(7), &json!(SERVER_ERROR)));
                 assert!(
                     read["error"]["message"].as_str().unwrap().contains("262144 bytes") && read["result"].is_null()
@@ -365,7 +334,7 @@ mod tests {
             format!("[{}0]", "0,".repeat(LONGEST)),
             "[".repeat(2 * LONGEST),
         ] {
-            let sent = [frame(FINAL | TEXT, sent.as_bytes()), after.clone()].concat();
+            let sent = [whole(TEXT, sent.as_bytes()), after.clone()].concat();
             assert!(cut(&sent, 1000) == after, "the next message is read");
         }
     }
@@ -374,7 +343,7 @@ mod tests {
     fn a_pair_of_halves_stays_together() {
         for shift in 0..12 {
             let title = format!("{}{}", "x".repeat(shift), "\\ud83d\\ude00".repeat(LONGEST / 8));
-            let read = message(&frame(FINAL | TEXT, format!(r#"{{"title":"{title}"}}"#).as_bytes()), 4096);
+            let read = message(&whole(TEXT, format!(r#"{{"title":"{title}"}}"#).as_bytes()), 4096);
             assert!(read["title"].as_str().unwrap().ends_with('\u{1f600}'));
         }
     }
@@ -384,13 +353,13 @@ mod tests {
         let answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\r\n\r\n";
         let long = "x".repeat(LONGEST * 2);
         let frames = [
-            frame(FINAL | TEXT, b""),
+            whole(TEXT, b""),
             text(&json!({"id": 1, "result": {"data": "x".repeat(LONGEST - 100)}})),
             // In parts, and no text.
-            frame(TEXT, long.as_bytes()),
-            frame(FINAL, b"end"),
-            frame(FINAL | 2, long.as_bytes()),
-            frame(FINAL | 9, b"ping"),
+            frame(Head { is_final: false, ..Head::whole(TEXT, 0) }, long.as_bytes()),
+            whole(0, b"end"),
+            whole(2, long.as_bytes()),
+            whole(PING, b"ping"),
         ];
         let sent: Vec<u8> = answer.iter().copied().chain(frames.concat()).collect();
         for part in [1, 10, 100_000, 1 << 24] {
@@ -398,6 +367,24 @@ mod tests {
             let read: Vec<u8> = sent.chunks(part).flat_map(|part| messages.cut(part)).collect();
             assert!(read == sent, "parts of {part}");
         }
+    }
+
+    #[test]
+    fn what_no_browser_sends_passes_as_it_is() {
+        let long = "x".repeat(LONGEST * 2);
+        for head in [
+            Head { mask: Some([1, 2, 3, 4]), ..Head::whole(TEXT, 0) },
+            Head { reserved: 0x40, ..Head::whole(TEXT, 0) },
+            Head { is_final: false, ..Head::whole(TEXT, 0) },
+        ] {
+            let sent = [frame(head, long.as_bytes()), whole(TEXT, b"{}")].concat();
+            for part in [1, 100_000, 1 << 24] {
+                assert!(cut(&sent, part) == sent, "{head:?} in parts of {part}");
+            }
+        }
+        // No frame is so long, and nothing comes behind it.
+        let sent = [&[0x81_u8, 127, 0x80, 0, 0, 0, 0, 0, 0, 0][..], &text(&json!(long))].concat();
+        assert!(cut(&sent, 1000) == sent);
     }
 
     proptest! {
@@ -411,7 +398,7 @@ mod tests {
             let strings: Vec<String> = strings.into_iter().map(|(text, times)| text.repeat(times)).collect();
             let sent = json!(strings).to_string();
             prop_assume!(sent.len() > LONGEST);
-            let read = message(&frame(FINAL | TEXT, sent.as_bytes()), part);
+            let read = message(&whole(TEXT, sent.as_bytes()), part);
             let read = read.as_array().unwrap();
             prop_assert_eq!(read.len(), strings.len());
             for (read, was) in read.iter().zip(&strings) {

@@ -9,7 +9,7 @@ use warmpool_workers::worker::AgentListener;
 
 use super::frames::{self, Sender, Text};
 use super::reading::Verdict;
-use crate::session::Session;
+use crate::session::{Origins, Session};
 use warmpool_core::browser::Mode;
 
 /// The ends of commands' names, in DevTools and in WebDriver BiDi, that set a locale or a time zone.
@@ -96,7 +96,7 @@ impl ClientMessages {
     pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {
         if let Some(session) = &self.saves {
             match std::mem::take(&mut self.closes) {
-                Closes::Browser => session.save_profile(true).await,
+                Closes::Browser => session.save_profile(Origins::All).await,
                 Closes::Tab => session.save_before_close().await,
                 Closes::Nothing => {}
             }

@@ -4,6 +4,8 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 
+use warmpool_protocol::frame::{CLOSE, Head, LONGEST_HEAD, LengthError, PING, PONG, TEXT};
+
 /// The sender of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
@@ -51,15 +53,15 @@ pub(super) struct Text {
     pub(super) is_whole: bool,
 }
 
-/// The opcode of a frame with which a text message begins.
-const TEXT: u8 = 1;
-/// The opcodes of control frames.
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
+impl Text {
+    /// The text message that begins with this head, of so many bytes.
+    fn behind(head: &Head, length: usize) -> Self {
+        Self { header: length, payload: head.payload, mask: head.mask.unwrap_or_default(), is_whole: head.is_final }
+    }
+}
+
 /// The longest payload of a control frame.
 const MAX_CONTROL: usize = 125;
-/// The longest header: two bytes, an eight-byte length, a mask.
-const MAX_HEADER: usize = 14;
 
 /// One direction's position between frames.
 #[derive(Debug)]
@@ -79,21 +81,6 @@ pub(super) struct Frames {
     /// Whether the current frame is of a message, and whether one was since somebody asked.
     is_message: bool,
     had_message: bool,
-}
-
-struct Header {
-    len: usize,
-    payload: u64,
-    fin: bool,
-    opcode: u8,
-    masked: bool,
-    mask: [u8; 4],
-}
-
-impl Header {
-    const fn text(&self) -> Text {
-        Text { header: self.len, payload: self.payload, mask: self.mask, is_whole: self.fin }
-    }
 }
 
 impl Frames {
@@ -151,54 +138,55 @@ impl Frames {
                 self.had_message |= self.is_message;
                 continue;
             }
-            match parse(&piece[at..]) {
-                Ok(Some(header)) => {
-                    if self.stops && header.opcode == TEXT && !std::mem::take(&mut self.passes_next) {
-                        return Scanned { forward: at, violation: None, text: Some(header.text()) };
+            let entered = match Head::read(&piece[at..]) {
+                Ok(Some((head, length))) => {
+                    if self.stops && head.opcode == TEXT && !std::mem::take(&mut self.passes_next) {
+                        return Scanned { forward: at, violation: None, text: Some(Text::behind(&head, length)) };
                     }
-                    match self.enter(&header) {
-                        Ok(()) => at += header.len,
-                        Err(violation) => return Scanned { forward: at, violation: Some(violation), text: None },
-                    }
+                    self.enter(&head).map(|()| length)
                 }
                 Ok(None) => break,
+                Err(LengthError) => Err(protocol("a frame's length has its highest bit set")),
+            };
+            match entered {
+                Ok(length) => at += length,
                 Err(violation) => return Scanned { forward: at, violation: Some(violation), text: None },
             }
         }
         Scanned { forward: at, violation: None, text: None }
     }
 
-    fn enter(&mut self, header: &Header) -> Result<(), FrameError> {
-        if header.masked != (self.sender == Sender::Client) {
+    fn enter(&mut self, head: &Head) -> Result<(), FrameError> {
+        if head.mask.is_some() != (self.sender == Sender::Client) {
             return Err(protocol("a frame is masked that must not be, or is not masked that must be"));
         }
-        match header.opcode {
+        match head.opcode {
             0x0..=0x2 => {
-                let so_far = match (header.opcode, self.message) {
+                let so_far = match (head.opcode, self.message) {
                     (0x0, Some(bytes)) => bytes,
                     (0x0, None) => return Err(protocol("a continuation frame continues nothing")),
                     (_, None) => 0,
                     (_, Some(_)) => return Err(protocol("a message begins inside another")),
                 };
-                let total = so_far.saturating_add(header.payload);
+                let total = so_far.saturating_add(head.payload);
                 if total > self.limit {
                     return Err(FrameError { code: 1009, reason: "a message is longer than relay.max_message allows" });
                 }
-                self.message = if header.fin { None } else { Some(total) };
+                self.message = if head.is_final { None } else { Some(total) };
             }
             0x8..=0xA => {
-                if header.payload > MAX_CONTROL as u64 || !header.fin {
+                if head.payload > MAX_CONTROL as u64 || !head.is_final {
                     return Err(protocol("a control frame is too long or fragmented"));
                 }
-                if header.opcode == CLOSE && self.withholds_close {
+                if head.opcode == CLOSE && self.withholds_close {
                     return Err(protocol("a Close frame comes where the relay says Close itself"));
                 }
-                self.closed |= header.opcode == CLOSE;
+                self.closed |= head.opcode == CLOSE;
             }
             _ => return Err(protocol("a frame has an unknown opcode")),
         }
-        self.payload = header.payload;
-        self.is_message = header.opcode < CLOSE;
+        self.payload = head.payload;
+        self.is_message = head.opcode < CLOSE;
         self.had_message |= self.is_message;
         Ok(())
     }
@@ -212,34 +200,6 @@ impl Frames {
     pub(super) const fn closed(&self) -> bool {
         self.closed
     }
-}
-
-/// The header at the start of `bytes`, or `None` when more bytes are needed.
-fn parse(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
-    let [first, second, ..] = *bytes else { return Ok(None) };
-    let masked = second & 0x80 != 0;
-    let mask_len = if masked { 4 } else { 0 };
-    let (length_len, payload) = match second & 0x7F {
-        126 => match bytes.get(2..4) {
-            Some(&[a, b]) => (2, u64::from(u16::from_be_bytes([a, b]))),
-            _ => return Ok(None),
-        },
-        127 => match bytes.get(2..10).and_then(|length| <[u8; 8]>::try_from(length).ok()) {
-            Some(length) => (8, u64::from_be_bytes(length)),
-            None => return Ok(None),
-        },
-        short => (0, u64::from(short)),
-    };
-    if payload >> 63 != 0 {
-        return Err(protocol("a frame's length has its highest bit set"));
-    }
-    let len = 2 + length_len + mask_len;
-    debug_assert!(len <= MAX_HEADER, "RFC 6455 knows no longer header");
-    if bytes.len() < len {
-        return Ok(None);
-    }
-    let mask = if masked { bytes[len - 4..len].try_into().unwrap_or_default() } else { [0; 4] };
-    Ok(Some(Header { len, payload, fin: first & 0x80 != 0, opcode: first & 0x0F, masked, mask }))
 }
 
 /// Looks for Pings in what a client sends and the relay holds up.
@@ -267,15 +227,16 @@ impl Lookahead {
                 continue;
             }
             // What breaks the protocol is refused once it is its turn.
-            let header = parse(rest).ok().flatten()?;
-            if header.opcode != PING {
-                (self.seen, self.skip) = (self.seen + header.len, header.payload);
+            let (head, before) = Head::read(rest).ok().flatten()?;
+            if head.opcode != PING {
+                (self.seen, self.skip) = (self.seen + before, head.payload);
                 continue;
             }
-            let length = usize::try_from(header.payload).ok().filter(|length| *length <= MAX_CONTROL)?;
-            let payload = rest.get(header.len..header.len + length)?;
-            self.seen += header.len + length;
-            return Some(payload.iter().zip(header.mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect());
+            let length = usize::try_from(head.payload).ok().filter(|length| *length <= MAX_CONTROL)?;
+            let payload = rest.get(before..before + length)?;
+            self.seen += before + length;
+            let mask = head.mask.unwrap_or_default();
+            return Some(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect());
         }
         None
     }
@@ -283,56 +244,37 @@ impl Lookahead {
 
 /// A Pong frame for the client.
 pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
-    let payload = &payload[..payload.len().min(MAX_CONTROL)];
-    #[expect(clippy::cast_possible_truncation, reason = "at most 125")]
-    let mut frame = vec![0x8A, payload.len() as u8];
-    frame.extend_from_slice(payload);
-    frame
+    whole(Sender::Browser, PONG, &payload[..payload.len().min(MAX_CONTROL)])
 }
 
 /// A Close frame for the client.
 pub(super) fn close(code: u16, reason: &str) -> Vec<u8> {
-    // A control frame carries 125 bytes, two of them the code.
-    let mut end = reason.len().min(123);
+    // Two of the bytes are the code.
+    let mut end = reason.len().min(MAX_CONTROL - 2);
     while !reason.is_char_boundary(end) {
         end -= 1;
     }
-    let reason = &reason.as_bytes()[..end];
-    #[expect(clippy::cast_possible_truncation, reason = "at most 125")]
-    let mut frame = vec![0x88, 2 + reason.len() as u8];
-    frame.extend_from_slice(&code.to_be_bytes());
-    frame.extend_from_slice(reason);
-    frame
+    whole(Sender::Browser, CLOSE, &[&code.to_be_bytes()[..], &reason.as_bytes()[..end]].concat())
 }
 
 /// A text message in one frame.
 pub(super) fn text(sender: Sender, text: &[u8]) -> Vec<u8> {
-    let masked = if sender == Sender::Client { 0x80 } else { 0 };
-    let mut frame = Vec::with_capacity(MAX_HEADER + text.len());
-    frame.push(0x80 | TEXT);
-    match (u8::try_from(text.len()), u16::try_from(text.len())) {
-        (Ok(short @ 0..126), _) => frame.push(masked | short),
-        (_, Ok(long)) => {
-            frame.push(masked | 126);
-            frame.extend_from_slice(&long.to_be_bytes());
-        }
-        _ => {
-            frame.push(masked | 127);
-            frame.extend_from_slice(&(text.len() as u64).to_be_bytes());
-        }
-    }
-    if sender == Sender::Client {
-        // The browser takes only masked frames. A mask hides nothing on this machine, so it is zero.
-        frame.extend_from_slice(&[0; 4]);
-    }
-    frame.extend_from_slice(text);
-    frame
+    whole(sender, TEXT, text)
 }
 
-/// A Close frame for the browser, which takes only masked frames, see [`text`].
-pub(super) fn masked_close(code: u16) -> [u8; 8] {
-    let [a, b] = code.to_be_bytes();
-    [0x88, 0x82, 0, 0, 0, 0, a, b]
+/// A Close frame for the browser.
+pub(super) fn masked_close(code: u16) -> Vec<u8> {
+    whole(Sender::Client, CLOSE, &code.to_be_bytes())
+}
+
+/// A control frame, or a message in one frame, as this sender writes it.
+fn whole(sender: Sender, opcode: u8, payload: &[u8]) -> Vec<u8> {
+    // The browser takes only masked frames. A mask hides nothing on this machine, so it is zero.
+    let mask = (sender == Sender::Client).then_some([0; 4]);
+    let mut frame = Vec::with_capacity(LONGEST_HEAD + payload.len());
+    Head { mask, ..Head::whole(opcode, payload.len() as u64) }.write(&mut frame);
+    frame.extend_from_slice(payload);
+    frame
 }
 
 #[cfg(test)]
@@ -344,22 +286,9 @@ mod tests {
 
     /// A frame as its sender would write it.
     fn frame(sender: Sender, fin: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
-        let mask = if sender == Sender::Client { 0x80 } else { 0 };
-        let mut bytes = vec![if fin { 0x80 } else { 0 } | opcode];
-        match payload.len() {
-            short @ 0..=125 => bytes.push(mask | short as u8),
-            middle @ 126..=0xFFFF => {
-                bytes.push(mask | 126);
-                bytes.extend_from_slice(&(middle as u16).to_be_bytes());
-            }
-            long => {
-                bytes.push(mask | 127);
-                bytes.extend_from_slice(&(long as u64).to_be_bytes());
-            }
-        }
-        if sender == Sender::Client {
-            bytes.extend_from_slice(&[1, 2, 3, 4]);
-        }
+        let mask = (sender == Sender::Client).then_some([1, 2, 3, 4]);
+        let mut bytes = Vec::new();
+        Head { is_final: fin, mask, ..Head::whole(opcode, payload.len() as u64) }.write(&mut bytes);
         bytes.extend_from_slice(payload);
         bytes
     }
@@ -422,6 +351,15 @@ mod tests {
             let mut frames = Frames::new(Sender::Client, 1 << 20);
             assert_eq!(frames.feed(&case).violation.map(|violation| violation.code), Some(1002), "{case:?}");
         }
+    }
+
+    #[test]
+    fn the_relays_own_frames_are_masked_for_the_browser_alone() {
+        assert_eq!(close(1000, "bye"), [0x88, 5, 3, 0xE8, b'b', b'y', b'e']);
+        assert_eq!(masked_close(1001), [0x88, 0x82, 0, 0, 0, 0, 3, 0xE9]);
+        assert_eq!(pong(b"p"), [0x8A, 1, b'p']);
+        assert_eq!(text(Sender::Browser, b"t"), [0x81, 1, b't']);
+        assert_eq!(text(Sender::Client, b"t"), [0x81, 0x81, 0, 0, 0, 0, b't']);
     }
 
     #[test]

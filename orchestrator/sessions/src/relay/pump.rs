@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use warmpool_core::buffer::BufferFit;
 use warmpool_protocol::ClientMessage;
 
-use super::frames::{Frames, Lookahead, Text};
+use super::frames::{FrameError, Frames, Lookahead, Text};
 use super::reading::{MessageReader, Verdict};
 use crate::session::Gate;
 
@@ -24,7 +24,7 @@ pub(super) enum PumpEnd {
     /// The reading side ended; `clean` when a Close frame came last.
     End { clean: bool },
     /// The bytes break the protocol or a limit; the offending frame was not forwarded.
-    FrameError { code: u16, reason: &'static str },
+    FrameError(FrameError),
     /// The writing side takes no more bytes.
     Stalled,
     /// The writing side is gone.
@@ -62,7 +62,7 @@ pub(super) struct Pump<R, W> {
     waiting: Option<Lookahead>,
     last_read: usize,
     buffer_fit: BufferFit,
-    violation: Option<(u16, &'static str)>,
+    violation: Option<FrameError>,
     needs_flush: bool,
 }
 
@@ -108,8 +108,8 @@ where
             if piece > 0 {
                 moved(piece, self.frames.take_had_message());
             }
-            if let Some((code, reason)) = self.violation {
-                return PumpEnd::FrameError { code, reason };
+            if let Some(violation) = self.violation {
+                return PumpEnd::FrameError(violation);
             }
             match &self.held {
                 None | Some(Held::Until(_)) => {}
@@ -230,7 +230,7 @@ where
         self.held = loop {
             let fed = self.frames.feed(&self.buffer[self.forward..self.filled]);
             self.forward += fed.forward;
-            self.violation = fed.violation.map(|violation| (violation.code, violation.reason));
+            self.violation = fed.violation;
             let Some(text) = fed.text else { break None };
             match self.judge(&text) {
                 Verdict::Pass => self.frames.let_pass(),
@@ -250,7 +250,7 @@ where
     fn replaced(&mut self, text: &Text, frame: Bytes) -> Option<Held> {
         let message = text.header + usize::try_from(text.payload).unwrap_or(usize::MAX);
         let fed = self.frames.feed(&self.buffer[self.forward..self.forward + message]);
-        self.violation = fed.violation.map(|violation| (violation.code, violation.reason));
+        self.violation = fed.violation;
         self.violation.is_none().then_some(Held::Replaced { frame, written: 0, message })
     }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use http::header::{HOST, ORIGIN};
@@ -16,15 +17,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
 use url::Url;
 
 use super::guard::{check as check_head, check_path};
 use super::peer::SeenAs;
 use super::query::Rule;
-use super::request_target::{WithPath, single_slash};
+use super::request_target::single_slash;
 use crate::http::error::Error;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::{Code, Fault as _};
+use warmpool_heads::{HeadGuard, HeadLimits};
 use warmpool_sessions::session::SessionQuery;
 use warmpool_tasks::task::TaskQuery;
 
@@ -39,6 +42,15 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     Config::resolve(None, env, &Flags::default(), &host)
         .unwrap_or_else(|error| panic!("without settings, there is nothing to check: {error}"))
 });
+
+/// Has the clock that [`HeadGuard`] asks for.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let built = Builder::new_current_thread().enable_time().build();
+    built.unwrap_or_else(|error| panic!("without a runtime, there is nothing to check: {error}"))
+});
+
+/// Longer than any input takes.
+const LIMITS: HeadLimits = HeadLimits { head: Duration::from_secs(3600), idle: None };
 
 /// Connections' first bytes. The first byte of an input is the length of the pieces.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
@@ -66,6 +78,7 @@ pub(crate) fn check(bytes: &[u8]) {
 
 /// The requests that a server makes of these bytes, each with whether it passes.
 fn served(stream: &[u8], step: usize, config: &Config) -> Vec<(String, bool)> {
+    let _inside = RUNTIME.enter();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let service = service_fn(|request: Request<Incoming>| {
         let passes = passes(&request, config);
@@ -80,7 +93,7 @@ fn served(stream: &[u8], step: usize, config: &Config) -> Vec<(String, bool)> {
     let connection = hyper::server::conn::http1::Builder::new()
         .max_headers(100)
         .max_buf_size(16 << 10)
-        .serve_connection(TokioIo::new(WithPath::new(pieces)), service);
+        .serve_connection(TokioIo::new(HeadGuard::new(pieces, LIMITS).adding_path()), service);
     // Hyper yields now and then, so one look may not be enough.
     let mut connection = std::pin::pin!(connection);
     for _ in 0..100 {

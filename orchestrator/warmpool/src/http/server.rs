@@ -23,7 +23,7 @@ use tower::ServiceExt as _;
 use super::addresses::{Addresses, ConnectionPermit};
 use super::peer::Peer;
 use super::reply;
-use super::request_target::{WithPath, single_slash};
+use super::request_target::single_slash;
 use super::stall::{Flow, StallGuard};
 use crate::dropin::hosted::served_path;
 use crate::http::error::Error;
@@ -32,7 +32,7 @@ use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::tcp::TcpTimeouts;
 use warmpool_core::tls::Tls;
-use warmpool_protocol::heads::{AnswerBody, HeadGuard, HeadLimits};
+use warmpool_heads::{AnswerBody, HeadGuard, HeadLimits};
 
 /// The most headers a request may have.
 const MAX_HEADERS: usize = 128;
@@ -198,12 +198,11 @@ async fn http(
     config: &Config,
 ) {
     let limits = HeadLimits { head: config.server.header_timeout, idle: Some(config.server.keep_alive_timeout) };
-    let stream = HeadGuard::new(stream, limits);
-    let awaits_head = stream.awaits_head();
+    let stream = HeadGuard::new(stream, limits).adding_path();
+    let heads = stream.count();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        awaits_head.end();
-        let (router, answers, flow, awaits_head) =
-            (router.clone(), answers.clone(), Arc::clone(&flow), awaits_head.clone());
+        heads.came();
+        let (router, answers, flow, heads) = (router.clone(), answers.clone(), Arc::clone(&flow), heads.clone());
         async move {
             flow.caught_up().await;
             let mut request: Request = request.map(axum::body::Body::new);
@@ -216,7 +215,7 @@ async fn http(
             if switches {
                 flow.hand_over();
             }
-            Ok::<_, Infallible>(response.map(|body| AnswerBody::new(body, (!switches).then_some(awaits_head))))
+            Ok::<_, Infallible>(response.map(|body| AnswerBody::new(body, (!switches).then_some(heads))))
         }
     });
     let result = hyper::server::conn::http1::Builder::new()
@@ -224,7 +223,7 @@ async fn http(
         .header_read_timeout(None)
         .max_buf_size(config.server.max_header_bytes.as_usize())
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(WithPath::new(stream)), service)
+        .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
     if let Err(error) = result {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::folder::FolderQuery;
+use warmpool_protocol::recording::RecordingQuery;
 use warmpool_protocol::{
     BODY_LIMIT, BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, Launch, Launched, NewDriverSession, Probe,
     Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, Window, WorkerEvent, longest_state,
@@ -127,8 +128,8 @@ impl Agent {
         folder: Option<(Body, FolderQuery)>,
     ) -> Result<Vec<String>, AgentError> {
         let mut limit = if launch.extensions { STORAGE_TIMEOUT } else { CALL_TIMEOUT };
-        if let Some((packed, FolderQuery { limit: most })) = folder {
-            let path = format!("/folder?limit={most}");
+        if let Some((packed, query)) = folder {
+            let path = format!("/folder?{}", query.query());
             within(STORAGE_TIMEOUT, self.succeed(Method::PUT, &path, packed)).await?;
             limit = STORAGE_TIMEOUT;
         }
@@ -154,29 +155,22 @@ impl Agent {
     pub async fn read_storage(&self, query: StorageQuery) -> Result<StorageState, AgentError> {
         let request = json_request(Method::POST, Some(&query))?;
         let limit = usize::try_from(longest_state(query.limit)).unwrap_or(usize::MAX);
-        let answered = async {
-            let response = success(self.send("/storage", request).await?).await?;
-            let body = Limited::new(response.into_body(), limit).collect().await;
-            body.map(Collected::to_bytes).map_err(AgentError::Broken)
-        };
+        let answered = async { collect_within(limit, success(self.send("/storage", request).await?).await?).await };
         read(&within(STORAGE_TIMEOUT, answered).await?)
     }
 
     /// Ends the browser, and returns its packed profile folder, as a stream. Fails with `Refused` and 413 where its files have
     /// more than the limit.
-    pub async fn take_folder(&self, FolderQuery { limit }: FolderQuery) -> Result<Content, AgentError> {
-        let path = format!("/folder?limit={limit}");
+    pub async fn take_folder(&self, query: FolderQuery) -> Result<Content, AgentError> {
+        let path = format!("/folder?{}", query.query());
         let response = within(STORAGE_TIMEOUT, self.succeed(Method::POST, &path, full(""))).await?;
         Ok(unless_silent(response.into_body(), STORAGE_TIMEOUT))
     }
 
     /// Returns the rules of ads as this worker's browser has compiled them. The agent has them once.
     pub async fn compiled_ads(&self) -> Result<Bytes, AgentError> {
-        let fetched = async {
-            let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
-            let body = Limited::new(response.into_body(), BODY_LIMIT).collect().await;
-            body.map(Collected::to_bytes).map_err(AgentError::Broken)
-        };
+        let fetched =
+            async { collect_within(BODY_LIMIT, self.succeed(Method::GET, "/ads/compiled", full("")).await?).await };
         within(COMPILE_TIMEOUT, fetched).await
     }
 
@@ -248,7 +242,7 @@ impl Agent {
 
     /// A video of the display from now on, as IVF with VP8. A display that does not change sends nothing, for however long.
     pub async fn recording(&self, rate: u32) -> Result<Incoming, AgentError> {
-        let path = format!("/recording?rate={rate}");
+        let path = format!("/recording?{}", RecordingQuery { rate }.query());
         within(ASK_TIMEOUT, self.succeed(Method::GET, &path, full(""))).await.map(Response::into_body)
     }
 

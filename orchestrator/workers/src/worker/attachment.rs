@@ -17,13 +17,14 @@ use warmpool_protocol::{
 };
 
 use super::agent::{Agent, AgentError, CALL_TIMEOUT, within};
+use super::connected::Connected;
 use super::connection::AgentStream;
 use super::port::{HandedSocket, PortStream};
 use super::upgrade::{Upgrade, upgrade};
 
 /// What became of a client's websocket.
 #[derive(Debug)]
-pub enum Attachment {
+pub enum BrowserSide {
     /// The browser speaks websocket from here.
     Open {
         /// The headers of the browser's reply.
@@ -41,16 +42,16 @@ pub enum Attachment {
 
 impl Agent {
     /// Opens the websocket at `path` of the agent, below `/devtools` or `/bidi`, with the client's own handshake headers.
-    pub async fn attach(&self, path: &str, headers: HeaderMap) -> Result<Attachment, AgentError> {
+    pub async fn attach(&self, path: &str, headers: HeaderMap) -> Result<BrowserSide, AgentError> {
         within(CALL_TIMEOUT, self.attach_in_time(path, headers)).await
     }
 
-    async fn attach_in_time(&self, path: &str, mut headers: HeaderMap) -> Result<Attachment, AgentError> {
+    async fn attach_in_time(&self, path: &str, mut headers: HeaderMap) -> Result<BrowserSide, AgentError> {
         let (stream, early) = match self.upgrade(&format!("/attach{path}"), protocol(ATTACH_PROTOCOL)).await? {
             Upgrade::Switched { stream, early, .. } => (stream, early),
             // An agent of an earlier release carries the messages itself.
             Upgrade::Declined(StatusCode::NOT_FOUND) => return self.attach_carried(path, headers).await,
-            Upgrade::Declined(status) => return Ok(Attachment::Declined(status)),
+            Upgrade::Declined(status) => return Ok(BrowserSide::Declined(status)),
         };
         let mut lines = AgentLines::new(stream, &early);
         let Attached { port, path, listen_rules } = lines.next().await?;
@@ -65,17 +66,17 @@ impl Agent {
         headers.insert(HOST, host.map_err(|error| AgentError::Unreadable(error.into()))?);
         let stream = self.connect_port(port).await.map_err(|error| AgentError::Connect(error.into()))?;
         Ok(match upgrade(stream, &path, headers).await? {
-            Upgrade::Switched { headers, stream, early } => Attachment::Open { headers, stream, early, listener },
-            Upgrade::Declined(status) => Attachment::Declined(status),
+            Upgrade::Switched { headers, stream, early } => BrowserSide::Open { headers, stream, early, listener },
+            Upgrade::Declined(status) => BrowserSide::Declined(status),
         })
     }
 
-    async fn attach_carried(&self, path: &str, headers: HeaderMap) -> Result<Attachment, AgentError> {
+    async fn attach_carried(&self, path: &str, headers: HeaderMap) -> Result<BrowserSide, AgentError> {
         Ok(match self.upgrade(path, headers).await? {
             Upgrade::Switched { headers, stream, early } => {
-                Attachment::Open { headers, stream: PortStream(Either::Right(stream)), early, listener: None }
+                BrowserSide::Open { headers, stream: Connected(Either::Right(stream)), early, listener: None }
             }
-            Upgrade::Declined(status) => Attachment::Declined(status),
+            Upgrade::Declined(status) => BrowserSide::Declined(status),
         })
     }
 
@@ -84,8 +85,8 @@ impl Agent {
         let upgraded = self.upgrade(&format!("/ports/{port}"), protocol(PORT_PROTOCOL)).await;
         match upgraded.map_err(io::Error::other)? {
             Upgrade::Switched { stream, .. } => match stream.into_unix() {
-                Ok(unix) => Ok(PortStream(Either::Left(HandedSocket::receive(unix).await?))),
-                Err(stream) => Ok(PortStream(Either::Right(stream))),
+                Ok(unix) => Ok(Connected(Either::Left(HandedSocket::receive(unix).await?))),
+                Err(stream) => Ok(Connected(Either::Right(stream))),
             },
             Upgrade::Declined(status) => Err(io::Error::other(format!("the agent answered {status}"))),
         }

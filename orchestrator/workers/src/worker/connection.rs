@@ -10,13 +10,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, tcp, unix};
 use tokio::time::timeout;
 use tokio_util::either::Either;
 
+use super::connected::Connected;
 use warmpool_core::tcp::TcpTimeouts;
 use warmpool_runtime::AgentAddress;
 
@@ -24,8 +23,7 @@ use warmpool_runtime::AgentAddress;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection to an agent.
-#[derive(Debug)]
-pub struct AgentStream(Either<UnixStream, TcpStream>);
+pub type AgentStream = Connected<Either<UnixStream, TcpStream>>;
 
 /// The reading direction of an [`AgentStream`].
 pub type ReadHalf = Either<unix::OwnedReadHalf, tcp::OwnedReadHalf>;
@@ -87,44 +85,6 @@ async fn connect_unix(socket: &Path) -> io::Result<UnixStream> {
     }
     // The name of an open file is short, too: that of a socket may have 107 bytes at most.
     UnixStream::connect(format!("/proc/self/fd/{}", file.as_raw_fd())).await
-}
-
-impl AsyncRead for AgentStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for AgentStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
-    }
-}
-
-impl Connection for AgentStream {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
 }
 
 /// Connects to one agent, whatever URI is asked for, in the form the pooled client wants.

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, Interest, ReadBuf};
 use tokio::net::UnixStream;
 use tokio_util::either::Either;
 
+use super::connected::Connected;
 use super::connection::{AgentStream, ReadHalf, WriteHalf};
 
 /// A connected socket of the browser or the driver, which the agent has handed over.
@@ -113,8 +114,7 @@ impl AsyncWrite for HandedSocket {
 }
 
 /// A connection to the browser or the driver: its own socket, or one that the agent carries.
-#[derive(Debug)]
-pub struct PortStream(pub(super) Either<HandedSocket, AgentStream>);
+pub type PortStream = Connected<Either<HandedSocket, AgentStream>>;
 
 /// The reading direction of a [`PortStream`].
 pub type PortReadHalf = Either<HandedSocket, ReadHalf>;
@@ -131,32 +131,6 @@ impl PortStream {
                 (Either::Right(reader), Either::Right(writer))
             }
         }
-    }
-}
-
-impl AsyncRead for PortStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for PortStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-impl hyper_util::client::legacy::connect::Connection for PortStream {
-    fn connected(&self) -> hyper_util::client::legacy::connect::Connected {
-        hyper_util::client::legacy::connect::Connected::new()
     }
 }
 

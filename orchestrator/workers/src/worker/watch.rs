@@ -86,9 +86,7 @@ fn ended(state: ContainerState) -> Option<LossReason> {
         ContainerState::Exited { oom: true, .. } => Some(LossReason::OutOfMemory),
         ContainerState::Exited { code, .. } => Some(LossReason::ContainerExited { code }),
         ContainerState::Missing => Some(LossReason::ContainerGone),
-        ContainerState::NodeLost { node } => Some(LossReason::NodeLost { node }),
-        ContainerState::NodeDrained { node } => Some(LossReason::NodeDrained { node }),
-        ContainerState::Evicted { node, why } => Some(LossReason::Evicted { node, why }),
+        ContainerState::Node(loss) => Some(LossReason::Node(loss)),
     }
 }
 

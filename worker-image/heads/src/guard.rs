@@ -1,76 +1,15 @@
-//! How long a connection waits for a request, and how long the request's head may take once it has begun. hyper has one
-//! limit for both. But an idle connection of the daemon's clients must outlast a load balancer's patience, or the balancer sends a
-//! request into a connection that is just being closed, and one of the daemon's with an agent is there for the launch, however late
-//! that comes. A client that sends its head byte by byte, however, only holds a place.
+//! A connection that ends when a head does not come in time.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::body::{Body, Bytes, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// Whether a connection waits for a request's head: from its start, and again after each answer.
-#[derive(Clone, Debug)]
-pub struct AwaitsHead(Arc<AtomicBool>);
-
-impl AwaitsHead {
-    fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// A head has come: what follows belongs to the request, or to the protocol that it switches to.
-    pub fn end(&self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The body of an answer. When it has been sent, the connection waits for the next head.
-pub struct AnswerBody<B> {
-    body: B,
-    awaits_head: Option<AwaitsHead>,
-}
-
-impl<B> AnswerBody<B> {
-    /// The body of an answer on this connection; `None` where the connection has another protocol from now on.
-    pub const fn new(body: B, awaits_head: Option<AwaitsHead>) -> Self {
-        Self { body, awaits_head }
-    }
-}
-
-/// hyper drops a body as soon as it has passed all of it on.
-impl<B> Drop for AnswerBody<B> {
-    fn drop(&mut self) {
-        if let Some(awaits_head) = &self.awaits_head {
-            awaits_head.begin();
-        }
-    }
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Body for AnswerBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+use crate::bare_target;
+use crate::count::HeadCount;
 
 /// How long a connection may wait.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +22,8 @@ pub struct HeadLimits {
 
 /// What a connection waits for, and until when.
 struct Wait {
+    /// The number of the head.
+    number: usize,
     /// The client has sent some of the head.
     begun: bool,
     timer: Option<Pin<Box<Sleep>>>,
@@ -92,34 +33,42 @@ struct Wait {
 pub struct HeadGuard<S> {
     stream: S,
     limits: HeadLimits,
-    awaits_head: AwaitsHead,
+    count: HeadCount,
     /// Only while a head is awaited.
     wait: Option<Wait>,
+    /// Whether what comes first gets a path where it lacks one.
+    adds_path: bool,
 }
 
 impl<S> HeadGuard<S> {
     /// Guards a new connection. To be called within a runtime with a clock.
     pub fn new(stream: S, limits: HeadLimits) -> Self {
-        let wait = Wait { begun: true, timer: Some(Box::pin(sleep(limits.head))) };
-        Self { stream, limits, awaits_head: AwaitsHead(Arc::new(AtomicBool::new(true))), wait: Some(wait) }
+        let wait = Wait { number: 0, begun: true, timer: Some(Box::pin(sleep(limits.head))) };
+        Self { stream, limits, count: HeadCount::default(), wait: Some(wait), adds_path: false }
+    }
+
+    /// Gives the connection's first request a path where its target is a query alone, which hyper would refuse.
+    #[must_use]
+    pub fn adding_path(mut self) -> Self {
+        self.adds_path = true;
+        self
     }
 
     /// What tells it of heads and answers.
-    pub fn awaits_head(&self) -> AwaitsHead {
-        self.awaits_head.clone()
+    pub fn count(&self) -> HeadCount {
+        self.count.clone()
     }
 
-    /// Something is written, so the head that was awaited has come.
-    fn answers(&mut self) {
-        if self.wait.as_ref().is_some_and(|wait| wait.begun) {
-            self.wait = None;
-        }
-    }
-
-    /// The present wait, which begins now where there is none.
-    fn wait(&mut self) -> &mut Wait {
+    /// The wait for the head of this number, which begins now unless it has. One for an earlier head is over: it came and was
+    /// answered before anything else was read.
+    fn wait(&mut self, number: usize) -> &mut Wait {
         let idle = self.limits.idle;
-        self.wait.get_or_insert_with(|| Wait { begun: false, timer: idle.map(|idle| Box::pin(sleep(idle))) })
+        let wait = self.wait.take().filter(|wait| wait.number == number);
+        self.wait.insert(wait.unwrap_or_else(|| Wait {
+            number,
+            begun: false,
+            timer: idle.map(|idle| Box::pin(sleep(idle))),
+        }))
     }
 
     /// The connection without its guard, for another protocol.
@@ -133,12 +82,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
         let this = &mut *self;
         let before = buf.filled().len();
         let outcome = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if !this.awaits_head.get() {
+        if outcome.is_ready() && std::mem::take(&mut this.adds_path) {
+            bare_target::add_path(buf, before);
+        }
+        let Some(number) = this.count.awaited() else {
             this.wait = None;
             return outcome;
-        }
+        };
         let head = this.limits.head;
-        let wait = this.wait();
+        let wait = this.wait(number);
         if outcome.is_ready() {
             if !wait.begun && buf.filled().len() > before {
                 wait.begun = true;
@@ -156,7 +108,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadGuard<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.answers();
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -165,7 +116,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.answers();
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
@@ -176,8 +126,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
     /// hyper flushes each answer, but does not read again where nothing had come when it last did: so the wait begins here.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.awaits_head.get()
-            && let Some(timer) = &mut this.wait().timer
+        if let Some(number) = this.count.awaited()
+            && let Some(timer) = &mut this.wait(number).timer
         {
             // The next read sees whether the time is over.
             let _ = timer.as_mut().poll(cx);
@@ -193,6 +143,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadGuard<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AnswerBody;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
     use tokio::time::timeout;
 
@@ -238,12 +189,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_head_may_be_long_in_coming_but_must_come_whole() {
         let (mut client, mut server) = connection();
-        let awaits_head = server.awaits_head();
-        awaits_head.end();
+        let count = server.count();
+        count.came();
         let mut byte = [0];
         // A request takes as long as it takes.
         assert!(timeout(IDLE * 9, server.read(&mut byte)).await.is_err());
-        drop(AnswerBody::new((), Some(awaits_head)));
+        drop(AnswerBody::new((), Some(count)));
         assert!(timeout(IDLE.mul_f64(0.9), server.read(&mut byte)).await.is_err());
         client.write_all(b"G").await.unwrap();
         server.read_exact(&mut byte).await.unwrap();
@@ -253,11 +204,35 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_asks_for_nothing_more_is_let_go() {
         let (_client, mut server) = connection();
-        let awaits_head = server.awaits_head();
-        awaits_head.end();
+        let count = server.count();
+        count.came();
         assert!(timeout(HEAD, server.read(&mut [0])).await.is_err());
-        drop(AnswerBody::new((), Some(awaits_head)));
+        drop(AnswerBody::new((), Some(count)));
         assert_eq!(closed_after(&mut server).await, IDLE.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_without_a_read_before_it_ends_the_wait_for_its_head() {
+        let (mut client, mut server) = connection();
+        client.write_all(b"G").await.unwrap();
+        server.read_exact(&mut [0]).await.unwrap();
+        let count = server.count();
+        count.came();
+        drop(AnswerBody::new((), Some(count)));
+        assert_eq!(closed_after(&mut server).await, IDLE.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_still_written_of_an_answer_gives_the_next_head_no_more_time() {
+        let (mut client, mut server) = connection();
+        let count = server.count();
+        count.came();
+        drop(AnswerBody::new((), Some(count)));
+        client.write_all(b"G").await.unwrap();
+        server.read_exact(&mut [0]).await.unwrap();
+        tokio::time::sleep(HEAD / 2).await;
+        server.write_all(b"the rest").await.unwrap();
+        assert_eq!(closed_after(&mut server).await, (HEAD / 2).as_secs());
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,11 +240,11 @@ mod tests {
         let (_client, mut new) = limited(None);
         assert_eq!(closed_after(&mut new).await, HEAD.as_secs(), "it has asked for nothing yet");
         let (mut client, mut server) = limited(None);
-        let awaits_head = server.awaits_head();
+        let count = server.count();
         for _ in 0..2 {
-            awaits_head.end();
+            count.came();
             assert!(timeout(HEAD * 2, server.read(&mut [0])).await.is_err(), "a request takes as long as it takes");
-            drop(AnswerBody::new((), Some(awaits_head.clone())));
+            drop(AnswerBody::new((), Some(count.clone())));
             assert!(timeout(IDLE * 1000, server.read(&mut [0])).await.is_err());
             client.write_all(b"G").await.unwrap();
             server.read_exact(&mut [0]).await.unwrap();
@@ -280,7 +255,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn another_protocol_has_no_heads() {
         let (_client, mut server) = connection();
-        server.awaits_head().end();
+        server.count().came();
         drop(AnswerBody::new((), None));
         assert!(timeout(IDLE * 9, server.read(&mut [0])).await.is_err());
     }
