@@ -84,7 +84,7 @@ async fn probes_take_the_key_as_their_clients_send_it(_: Stage) -> Result<()> {
     ensure!(api.get(&format!("/pressure?token={}", daemon.key())).await?.status == 200);
     api.get("/pressure?token=wp_0_x").await?.fault(401)?;
     ensure!(api.get(&format!("/status?token={}", daemon.key())).await?.fault(400)?.field == "token");
-    Ok(())
+    daemon.assert_idle().await
 }
 
 async fn a_wrong_token_opens_nothing(stage: Stage) -> Result<()> {

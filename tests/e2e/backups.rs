@@ -60,10 +60,11 @@ async fn a_restored_task_has_its_files(stage: Stage) -> Result<()> {
     ensure!(!refused.status.success(), "a daemon that runs is not restored under");
     for (backup, has_recording) in [(&without, false), (&with, true)] {
         there.signal(Signal::SIGTERM)?;
-        there.wait(60).await?;
+        ensure!(there.wait(60).await?.success());
         there.cli_ok(&["restore", backup]).await?;
         there.restart().await?;
-        let (old, new) = (here.api(), there.api().with_key(here.key()));
+        there.take_key_of(here);
+        let (old, new) = (here.api(), there.api());
         let path = format!("/lam/tasks/{}", id(&task)?);
         ensure!(new.get(&path).await?.ok()? == old.get(&path).await?.ok()?, "the record and its whole output");
         for name in ["view.png", "file.bin"] {
@@ -77,5 +78,5 @@ async fn a_restored_task_has_its_files(stage: Stage) -> Result<()> {
             found.fault(404)?;
         }
     }
-    Ok(())
+    there.assert_idle().await
 }

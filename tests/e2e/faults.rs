@@ -1,5 +1,6 @@
 //! Faults of the daemon, of a worker, of its browser and of the container engine; and how the daemon shuts down.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ pub(crate) fn group() -> Group {
             a_page_that_takes_all_memory_leaves_its_reason,
             half_an_answer_of_the_engine_stops_nothing,
             sigterm_drains,
+            sigterm_keeps_sessions_where_that_is_set,
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
             an_end_in_the_middle_of_a_start_leaves_nothing,
@@ -125,13 +127,13 @@ async fn a_worker_lost_with_the_daemon_is_a_failure(_: Stage) -> Result<()> {
 }
 
 async fn a_killed_worker_is_a_failure(_: Stage) -> Result<()> {
-    let (daemon, container, session, mut cdp) = attached(Settings::new()).await?;
+    let (daemon, container, session, mut cdp) = attached(long_patience()).await?;
     daemon.docker().run(&["kill", &container]).await?;
     fails(&daemon, &session, &mut cdp, "worker_exited").await
 }
 
 async fn a_killed_browser_is_a_failure(_: Stage) -> Result<()> {
-    let (daemon, container, session, mut cdp) = attached(Settings::new()).await?;
+    let (daemon, container, session, mut cdp) = attached(long_patience()).await?;
     daemon.docker().signal_browser(&container, Signal::SIGKILL).await?;
     fails(&daemon, &session, &mut cdp, "browser_crashed").await
 }
@@ -146,6 +148,11 @@ async fn a_frozen_browser_is_a_failure(_: Stage) -> Result<()> {
     let (daemon, container, session, mut cdp) = attached(short_patience()).await?;
     daemon.docker().signal_browser(&container, Signal::SIGSTOP).await?;
     fails(&daemon, &session, &mut cdp, "unresponsive").await
+}
+
+/// A daemon that would miss the end of a worker does not find out within a case that the worker is silent.
+fn long_patience() -> Settings {
+    Settings::new().set("WORKER_UNRESPONSIVE_TIMEOUT", "10m")
 }
 
 fn short_patience() -> Settings {
@@ -310,6 +317,30 @@ async fn sigterm_drains(_: Stage) -> Result<()> {
     daemon.restart().await?;
     daemon.warm().await?;
     ensure!(session.record().await?["reason"] == "deleted", "{}", session.record().await?);
+    daemon.assert_idle().await
+}
+
+async fn ids(daemon: &Daemon) -> Result<BTreeSet<String>> {
+    Ok(daemon.containers().await?.into_iter().map(|container| container.id).collect())
+}
+
+async fn sigterm_keeps_sessions_where_that_is_set(_: Stage) -> Result<()> {
+    let settings = Settings::new().set("DRAIN_KEEP_SESSIONS", "true").set("SESSION_RECONNECT_WINDOW", "60s");
+    let (mut daemon, _, session, mut cdp) = attached(settings).await?;
+    let page = cdp.first_page().await?;
+    cdp.evaluate(&page, "window.name = 'kept'").await?;
+    daemon.warm().await?;
+    let before = ids(&daemon).await?;
+    ensure!(before.len() == 2, "the session's and a warm one: {before:?}");
+    daemon.signal(Signal::SIGTERM)?;
+    ensure!(daemon.wait(30).await?.success(), "what is left is left on purpose");
+    ensure!(ids(&daemon).await? == before, "{:?}", ids(&daemon).await?);
+    daemon.restart().await?;
+    eventually!("the session is there again", 30, matches!(session.status().await.as_deref(), Ok("running")))?;
+    ensure!(session.evaluate("window.name").await? == "kept", "it is the same browser");
+    daemon.warm().await?;
+    ensure!(ids(&daemon).await? == before, "the warm one is kept as well: {:?}", ids(&daemon).await?);
+    session.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn group() -> Group {
             downloads_of_one_name_are_all_kept,
             what_a_client_forbids_is_not_stored,
             long_strings_of_a_page_end_nothing,
+            many_frames_and_cookies_end_nothing,
         ],
     )
 }
@@ -332,6 +333,49 @@ async fn long_strings_of_a_page_end_nothing(stage: Stage) -> Result<()> {
     })?;
     let tab = cdp.open("about:blank").await?;
     ensure!(cdp.evaluate(&tab, "navigator.userAgent").await? == "long/1", "later tabs have the settings");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// In one message, all frames of a page or all cookies of a browser would be longer than the agent takes.
+async fn many_frames_and_cookies_end_nothing(stage: Stage) -> Result<()> {
+    const FRAMES: usize = 40;
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let profile = json!({"name": "many-frames", "mode": "write"});
+    let session = daemon.session(json!({"url": format!("{site}/form"), "profile": profile})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    eventually!("the page is there", 20, cdp.evaluate(&page, "location.pathname").await? == "/form")?;
+    let frames = format!(
+        "(() => {{ localStorage.kept = 'whatever the frames are';
+                   for (let at = 0; at < {FRAMES}; at++) {{
+                     const frame = document.createElement('iframe');
+                     frame.src = 'about:blank#' + 'x'.repeat(1 << 20);
+                     document.body.append(frame);
+                   }} }})()"
+    );
+    cdp.evaluate(&page, &frames).await?;
+    eventually!("the frames are there", 60, cdp.evaluate(&page, "window.frames.length").await? == FRAMES)?;
+    session.delete().await?.ok()?;
+    let ended = session.becomes("terminated", 60).await?;
+    ensure!(ended["reason"] == "deleted" && ended["profile"]["saved_at"].is_u64(), "{ended}");
+    let state = daemon.api().get("/profiles/many-frames/state").await?.ok()?.to_string();
+    ensure!(state.contains("whatever the frames are"), "{state}");
+
+    // One site may have 180 cookies, and JSON may write each of these letters as six.
+    let session = daemon.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    for site in 0..29 {
+        let domain = format!("shop{site}.example");
+        let cookie = |at| json!({"name": format!("c{at}"), "value": "é".repeat(2000), "domain": domain, "path": "/"});
+        let cookies: Vec<Value> = (0..100).map(cookie).collect();
+        cdp.call("Storage.setCookies", json!({"cookies": cookies})).await?;
+    }
+    // They are too many to be told, or are told.
+    daemon.api().get(&format!("/sessions/{}/state", session.id)).await?;
+    cdp.call("Browser.getVersion", json!({})).await.context("the browser goes on")?;
+    ensure!(session.status().await? == "running", "{}", session.record().await?);
     session.delete().await?.ok()?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Keys by command line, with the daemon running and stopped.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use http::{HeaderMap, HeaderName};
 use nix::sys::signal::Signal;
@@ -54,7 +56,8 @@ async fn are_created_rotated_and_revoked(_: Stage) -> Result<()> {
     let session = Session::create(&api, &json!({"headless": true})).await?;
     let mut cdp = session.cdp().await?;
     daemon.cli_ok(&["key", "revoke", "press"]).await?;
-    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
+    // The session itself would last for minutes.
+    let (code, reason) = cdp.ended_within(Duration::from_secs(10)).await?.context("a Close frame")?;
     ensure!(code == 1008 && reason.contains("revoked"), "{code} {reason}");
     ensure!(!works(&daemon, &rotated).await?, "a revoked key is refused");
     ensure!(works(&daemon, daemon.key()).await?, "the others stay");

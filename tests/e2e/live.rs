@@ -23,6 +23,7 @@ pub(crate) fn group() -> Group {
             a_person_takes_a_headed_session_over,
             one_viewer_at_a_time_has_the_control,
             a_pause_holds_the_client,
+            a_pause_answers_pings,
             a_viewer_may_choose_a_tab,
             the_page_shows_the_state,
             a_link_can_be_taken_back,
@@ -164,6 +165,38 @@ async fn a_pause_holds_the_client(stage: Stage) -> Result<()> {
     flow(&stage, "pause", true).await.map(drop)
 }
 
+/// A client whose pings stay without an answer gives its connection up.
+async fn a_pause_answers_pings(stage: Stage) -> Result<()> {
+    let session = turning(&stage, stage.daemon()?, true).await?;
+    let mut client = wire::websocket(session.websocket_url()?, &HeaderMap::new(), None).await?;
+    let mut viewer = socket(&session, "&enable_actions=true").await?;
+    message(&mut viewer, "hello").await?;
+    say(&mut viewer, json!({"type": "control", "take": true})).await?;
+    say(&mut viewer, json!({"type": "pause", "on": true})).await?;
+    eventually!("the client is paused", 20, message(&mut viewer, "state").await?["paused"] == true)?;
+    say(&mut client, json!({"id": 1, "method": "Browser.getVersion"})).await?;
+    for number in 0..3_u8 {
+        client.send(Message::Ping(vec![number].into())).await?;
+        let answer = next(&mut client).await?;
+        let is_its_pong = matches!(&answer, Message::Pong(payload) if payload[..] == [number]);
+        ensure!(is_its_pong, "the command is held, and ping {number} is answered: {answer:?}");
+    }
+    say(&mut viewer, json!({"type": "pause", "on": false})).await?;
+    // The browser has the pings then, and answers them as well.
+    let mut answer = next(&mut client).await?;
+    while answer.is_pong() {
+        answer = next(&mut client).await?;
+    }
+    ensure!(answer.to_text()?.contains("protocolVersion"), "the command is carried out: {answer:?}");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn next(socket: &mut Socket) -> Result<Message> {
+    let message = tokio::time::timeout(Duration::from_secs(20), socket.next()).await.context("no message")?;
+    Ok(message.context("the socket ended")??)
+}
+
 async fn a_viewer_may_choose_a_tab(stage: Stage) -> Result<()> {
     flow(&stage, "tabs", true).await.map(drop)
 }
@@ -194,7 +227,7 @@ async fn a_link_can_be_taken_back(stage: Stage) -> Result<()> {
     viewer(&stage, &session, "share").await?.env("SHARE_URL", url).env("UNSHARE_URL", unshare).results().await?;
     ensure!(daemon.api().get(&path).await?.ok()?["shares"] == json!([]));
     // A link that expires.
-    let short = daemon.api().post(&path, &json!({"ttl": 1, "enable_actions": true})).await?.ok()?;
+    let short = daemon.api().post(&path, &json!({"ttl": 3, "enable_actions": true})).await?.ok()?;
     let url =
         short["url"].as_str().context("url")?.replacen("http", "ws", 1).replacen("/stream?", "/stream/socket?", 1);
     let mut socket = wire::websocket(&url, &HeaderMap::new(), None).await?;
@@ -275,11 +308,18 @@ async fn a_stalled_viewer_affects_no_other(stage: Stage) -> Result<()> {
             let ask = [3u8, 0, 0, 0, 0, 0, 5, 0, 3, 0x20].repeat(500);
             let _ = tokio::time::timeout(Duration::from_secs(2), stalled.send(Message::binary(ask))).await;
             lively.send(Message::binary(&b"RFB 003.008\n\x01\x01"[..])).await?;
+            let another = Message::binary(&[3u8, 0, 0, 0, 0, 0, 5, 0, 3, 0x20][..]);
             for _ in 0..60 {
-                lively.send(Message::binary(&[3u8, 0, 0, 0, 0, 0, 5, 0, 3, 0x20][..])).await?;
+                lively.send(another.clone()).await?;
                 picture(&mut lively).await?;
             }
             ensure!(daemon.resident()? < before + (16 << 20), "pictures wait nowhere: {before}");
+            // What is sent to it does not get through, nor does a ping.
+            eventually!("the stalled viewer is cut, and not the lively one", 60, {
+                lively.send(another.clone()).await?;
+                picture(&mut lively).await?;
+                daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(1.0)
+            })?;
         }
         let mut cdp = session.cdp().await?;
         let page = cdp.first_page().await?;

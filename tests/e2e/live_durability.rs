@@ -189,7 +189,7 @@ async fn views_and_recordings_outlive_a_killed_daemon(stage: Stage) -> Result<()
             parts(&daemon, session).await?.iter().all(|part| part["complete"] == true)
         })?;
     }
-    Ok(())
+    daemon.assert_idle().await
 }
 
 async fn a_proxy_may_stand_in_front(stage: Stage) -> Result<()> {

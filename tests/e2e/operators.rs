@@ -249,6 +249,7 @@ async fn tls_serves_https_and_wss(stage: Stage) -> Result<()> {
     let example = Program::node(&programs::examples(), "puppeteer.mjs").await?.of(&daemon).arg(&page);
     let example = example.env("NODE_EXTRA_CA_CERTS", certificate.to_string_lossy());
     ensure!(example.run().await?.contains("title: Test site"));
+    daemon.assert_idle().await?;
 
     // A new certificate is taken up without a restart.
     let renewed = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])?;

@@ -126,7 +126,7 @@ async fn calls_end_in_time(stage: Stage) -> Result<()> {
         ensure!(fault.code == "page_timeout", "{body}: {fault:?}");
     }
     let rested =
-        json!({"url": restless, "gotoOptions": {"waitUntil": "networkidle0", "timeout": 800}, "bestAttempt": true});
+        json!({"url": restless, "gotoOptions": {"waitUntil": "networkidle0", "timeout": 3000}, "bestAttempt": true});
     ensure!(call(daemon, "/content", rested).await?.text().contains("Restless"));
     // A document of more sheets than can be printed in the time.
     let many = "<p style='break-after:page'>tea</p>".repeat(100_000);

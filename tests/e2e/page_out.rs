@@ -28,8 +28,9 @@ async fn waiting_workers_go_to_swap_and_serve_all_the_same(stage: Stage) -> Resu
         None
     } else {
         eventually!("each is tried in vain", 30, page_outs(&daemon, "failed").await? >= 3.0)?;
-        let log = daemon.log_text();
-        ensure!(log.matches("worker.page_out_after lacks here").count() == 1, "said once: {log}");
+        let said = || daemon.log_text().matches("worker.page_out_after lacks here").count();
+        eventually!("it says what is missing", 10, said() > 0)?;
+        ensure!(said() == 1, "said once: {}", daemon.log_text());
         let doctor = daemon.cli(&["doctor"]).await?;
         let said = String::from_utf8_lossy(&doctor.stdout);
         ensure!(doctor.status.success() && said.contains("this host has no swap"), "{said}");

@@ -2,7 +2,7 @@
 //! is made of two.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -56,9 +56,9 @@ fn number_of(state: &Value) -> Result<u64> {
     Ok(number)
 }
 
-/// Saves one state after another until the daemon is gone.
-/// Errors: a save that is refused.
-async fn write(api: Api, profile: usize, progress: Arc<Progress>) -> Result<()> {
+/// Saves one state after another until the daemon is gone, which `is_ending` says before.
+/// Errors: a save that is refused, or that has no answer although nothing ends the daemon.
+async fn write(api: Api, profile: usize, progress: Arc<Progress>, is_ending: Arc<AtomicBool>) -> Result<()> {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     loop {
@@ -68,7 +68,8 @@ async fn write(api: Api, profile: usize, progress: Arc<Progress>) -> Result<()> 
         match api.send(Method::PUT, &path, headers.clone(), body.into()).await {
             Ok(reply) if reply.status == 200 => progress.saved.store(number, Ordering::Relaxed),
             Ok(reply) => bail!("{reply}"),
-            Err(_) => return Ok(()),
+            Err(_) if is_ending.load(Ordering::SeqCst) => return Ok(()),
+            Err(error) => return Err(error),
         }
     }
 }
@@ -91,11 +92,15 @@ async fn saves_outlive_random_kills(_: Stage) -> Result<()> {
         ensure!(made.status == 201, "{}", made.text());
     }
     let rounds = given("WARMPOOL_TEST_ROUNDS").unwrap_or(ROUNDS);
+    let is_ending = Arc::new(AtomicBool::new(false));
     for round in 0..rounds {
+        is_ending.store(false, Ordering::SeqCst);
         let writers: Vec<_> = progress
             .iter()
             .enumerate()
-            .map(|(profile, progress)| tokio::spawn(write(daemon.api(), profile, Arc::clone(progress))))
+            .map(|(profile, progress)| {
+                tokio::spawn(write(daemon.api(), profile, Arc::clone(progress), Arc::clone(&is_ending)))
+            })
             .collect();
         // The fault itself is a moment.
         tokio::time::sleep(Duration::from_millis(20 + next() % 400)).await;
@@ -106,6 +111,7 @@ async fn saves_outlive_random_kills(_: Stage) -> Result<()> {
         } else {
             Ok(())
         };
+        is_ending.store(true, Ordering::SeqCst);
         daemon.kill9().await?;
         for writer in writers {
             writer.await?.with_context(|| format!("round {round}, seed {seed}"))?;

@@ -40,9 +40,10 @@ pub(crate) fn run(rows: &[&'static Row], groups: Vec<Group>) -> Result<ExitCode>
     let outcomes = suite::run(groups);
     let mut page = Page::read()?;
     for row in rows {
-        let cases: Vec<&Ended> = outcomes.cases.iter().filter(|case| row.cases.contains(&&*case.title)).collect();
+        let cases: Vec<&Ended> = outcomes.cases.iter().filter(|case| row.tells_of(&case.title)).collect();
+        let own = cases.iter().filter(|case| row.cases.contains(&&*case.title)).count();
         // A filter among the arguments may leave some out.
-        if cases.len() == row.cases.len() && !cases.is_empty() {
+        if own == row.cases.len() && own > 0 {
             page.ran(row, Run::of(&cases));
         }
     }
@@ -73,7 +74,11 @@ async fn the_page_and_the_rows_agree(_: Stage) -> Result<()> {
         ensure!(row.falls_short.is_some() || !row.cases.is_empty(), "row {} has no case and no reason", row.number);
         for case in row.cases {
             ensure!(titles.contains(*case), "row {} names {case}, which is no case", row.number);
+            let group = case.split("::").next().unwrap_or_default();
+            let is_told = row.tells_of(case) && row.tells_of(&format!("{group}::everything_is_given_back"));
+            ensure!(is_told, "row {}: the line tells neither of {case} nor of what {group} leaves", row.number);
         }
+        ensure!(!row.tells_of("no_group::everything_is_given_back"), "row {} tells of other groups", row.number);
     }
     let named = rows::INCIDENTS.iter().map(|(incident, _, cases)| (*incident, *cases));
     for (what, cases) in named.chain(rows::ON_SWARM.iter().map(|(_, fault, cases)| (*fault, *cases))) {

@@ -126,11 +126,14 @@ async fn clients_vanish_in_seven_phases(stage: Stage) -> Result<()> {
     let held = daemon.session(json!({"keep_alive": true})).await?;
     let client = Client::start(&daemon, &create(&daemon)).await?;
     waiting(&daemon, 1).await?;
+    let ends = ended(&daemon).await?;
     client.vanishes(&daemon).await?;
     waiting(&daemon, 0).await?;
     client.remove(&daemon).await?;
+    ensure!(ended(&daemon).await? == ends, "queued: what had not begun has ended");
     held.delete().await?.ok()?;
     daemon.assert_idle().await?;
+    ensure!(ended(&daemon).await? == ends + 1.0, "queued: the other one's ended more than once");
 
     // Being served: there is no worker yet.
     daemon.kill9().await?;
@@ -141,9 +144,12 @@ async fn clients_vanish_in_seven_phases(stage: Stage) -> Result<()> {
     eventually!("no worker is warm", 30, daemon.containers().await?.is_empty())?;
     let client = Client::start(&daemon, &create(&daemon)).await?;
     eventually!("a worker is being started", 30, !daemon.containers().await?.is_empty())?;
+    let ends = ended(&daemon).await?;
     client.vanishes(&daemon).await?;
     daemon.assert_idle().await?;
     client.remove(&daemon).await?;
+    // It may have got its worker before anybody knew that it is gone.
+    ensure!(ended(&daemon).await? <= ends + 1.0, "being served: it ended more than once");
     daemon.kill9().await?;
     daemon.set("POOL_CHROMIUM_HEADLESS", "1");
     daemon.set("SERVER_LISTEN", &listen);
@@ -153,9 +159,11 @@ async fn clients_vanish_in_seven_phases(stage: Stage) -> Result<()> {
     // Served, and not attached.
     let client = Client::start(&daemon, &create(&daemon)).await?;
     eventually!("it has its session", 30, client.said(&daemon).await?.contains("session_id"))?;
+    let ends = ended(&daemon).await?;
     client.vanishes(&daemon).await?;
     daemon.assert_idle().await?;
     client.remove(&daemon).await?;
+    ensure!(ended(&daemon).await? == ends + 1.0, "not attached: it ended more than once, or not at all");
     let listed = daemon.api().get("/sessions?limit=1").await?.ok()?;
     ensure!(listed["sessions"][0]["reason"] == "attach_timeout", "{listed}");
 

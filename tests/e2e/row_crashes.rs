@@ -46,6 +46,7 @@ async fn one_kill_with_everything_going_on(stage: Stage) -> Result<()> {
     let back = Instant::now();
     daemon.ready().await?;
     let ready = back.elapsed();
+    ensure!(ready < Duration::from_secs(5), "it is ready {ready:?} after its start");
     for (number, session) in sessions.iter().enumerate() {
         eventually!("the session goes on", 10, session.status().await? == "running")?;
         ensure!(session.evaluate("window.name").await? == format!("kept {number}"), "it is the same browser");

@@ -39,9 +39,10 @@ async fn sessions_outlive_an_engine_with_live_restore(_: Stage) -> Result<()> {
             messages += 1;
         }
         ensure!(driver.execute("return 6 * 7").await? == 42);
+        eventually!("readiness says so", 30, daemon.api().get("/readyz").await?.status == 503)?;
         engine.run().await?;
         let back = Instant::now();
-        eventually!("the daemon is ready again", 10, daemon.api().get("/readyz").await?.status == 200)
+        eventually!("the daemon is ready again", 30, daemon.api().get("/readyz").await?.status == 200)
             .with_context(|| format!("{:?}", back.elapsed()))?;
         ensure!(cdp.evaluate(&page, "6 * 7").await? == 42 && driver.execute("return 6 * 7").await? == 42);
         ensure!(session.status().await? == "running" && driven.status().await? == "running", "no session is lost");

@@ -27,7 +27,7 @@ fn counts(known: &Mutex<Acknowledged>) -> (usize, usize) {
 }
 
 /// A daemon that has met a full disk and does not say so ends in this time, or hangs.
-const HUNG: Duration = Duration::from_secs(60);
+const HUNG: Duration = Duration::from_secs(20);
 
 /// The daemon that runs has no guard: it writes until the system refuses it, and ends. Then there is room, and it is compared.
 async fn a_disk_without_a_byte_loses_nothing(stage: Stage) -> Result<()> {

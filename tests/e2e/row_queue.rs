@@ -60,7 +60,8 @@ async fn five_hundred_requests_for_ten_places(_: Stage) -> Result<()> {
     let waited = count(503);
     ensure!(waited <= QUEUE && waited + PLACES >= QUEUE, "{counts:?}");
     ensure!(count(429) == REQUESTS - PLACES - waited, "{counts:?}");
-    ensure!(slowest < Duration::from_secs(5), "{slowest:?}");
+    // Nobody is refused only after a wait.
+    ensure!(slowest < Duration::from_secs(2), "{slowest:?}");
     // Nobody waits any more, so a free place stays free.
     waiting(&daemon, 0).await?;
     let first = sessions.pop().context("a session")?;

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, Method};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use warmpool_tests::{Group, Settings, Stage, group, poll};
+use tokio_tungstenite::tungstenite::Message;
+use warmpool_tests::{Cdp, Group, Settings, Stage, eventually, group, poll, wire};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new()
@@ -19,10 +21,12 @@ pub(crate) fn group() -> Group {
         quick: [the_hard_timeout_ends_it, a_client_may_come_back, delete_may_be_repeated],
         full: [
             the_idle_timeout_ends_it,
+            pings_are_no_use,
             a_session_nobody_attaches_to_ends,
             keep_alive_outlasts_the_window,
             a_file_on_its_way_is_use,
             closing_the_browser_completes_it,
+            playwrights_close_leaves_it_to_the_others,
             a_killed_client_is_waited_for,
             sdk_paths_work,
         ],
@@ -42,11 +46,11 @@ async fn the_hard_timeout_ends_it(stage: Stage) -> Result<()> {
 }
 
 async fn the_idle_timeout_ends_it(stage: Stage) -> Result<()> {
-    let session = stage.daemon()?.session(json!({"idle_timeout": 2})).await?;
+    let session = stage.daemon()?.session(json!({"idle_timeout": 4})).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
     // As long as something is done, it stays.
-    let busy_until = Instant::now() + Duration::from_secs(3);
+    let busy_until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < busy_until {
         cdp.evaluate(&page, "1").await?;
         poll().await;
@@ -54,6 +58,24 @@ async fn the_idle_timeout_ends_it(stage: Stage) -> Result<()> {
     ensure!(session.status().await? == "running");
     let (code, reason) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1001 && reason.contains("idle_timeout"), "{code} {reason}");
+    let record = session.becomes("terminated", 10).await?;
+    ensure!(record["reason"] == "idle_timeout", "{record}");
+    Ok(())
+}
+
+/// A client that only keeps its connection alive leaves the session to itself.
+async fn pings_are_no_use(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({"idle_timeout": 4})).await?;
+    let mut socket = wire::websocket(session.websocket_url()?, &HeaderMap::new(), None).await?;
+    let close = eventually!("the session ends", 60, {
+        // What ends the connection is read.
+        let _ = socket.send(Message::Ping(Bytes::new())).await;
+        match tokio::time::timeout(Duration::from_millis(200), socket.next()).await {
+            Ok(Some(Ok(Message::Close(frame)))) => frame,
+            _ => None,
+        }
+    })?;
+    ensure!(u16::from(close.code) == 1001 && close.reason.contains("idle_timeout"), "{close:?}");
     let record = session.becomes("terminated", 10).await?;
     ensure!(record["reason"] == "idle_timeout", "{record}");
     Ok(())
@@ -149,6 +171,27 @@ async fn closing_the_browser_completes_it(stage: Stage) -> Result<()> {
     ensure!(end.as_ref().is_none_or(|(code, _)| *code == 1000 || *code == 1005), "{end:?}");
     let record = session.becomes("completed", 15).await?;
     ensure!(record["reason"] == "browser_closed", "{record}");
+    Ok(())
+}
+
+/// Its `close` says that it is done with the browser, for itself.
+async fn playwrights_close_leaves_it_to_the_others(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({})).await?;
+    let mut other = session.cdp().await?;
+    let page = other.first_page().await?;
+    Cdp::connect_as_playwright(session.websocket_url()?).await?.disconnect().await?;
+    ensure!(other.evaluate(&page, "6 * 7").await? == 42, "another client is connected");
+    ensure!(session.status().await? == "running");
+    other.disconnect().await?;
+    let record = eventually!("the close of the last one ends it", 20, {
+        // A connection that has ended may count for a moment; and once the session has ended there is none.
+        if let Ok(last) = Cdp::connect_as_playwright(session.websocket_url()?).await {
+            let _ = last.disconnect().await;
+        }
+        let record = session.record().await?;
+        (record["status"] != "running").then_some(record)
+    })?;
+    ensure!(record["status"] == "completed" && record["reason"] == "client_finished", "{record}");
     Ok(())
 }
 

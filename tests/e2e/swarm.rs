@@ -218,10 +218,9 @@ async fn nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns(st
     let site = stage.site_for(&daemon).await?;
     let [first, second, third] = [1, 2, 3].map(|number| swarm.name(number));
     for (node, words) in [(&second, "no_new_privs is off"), (&third, "No such image")] {
-        let log = daemon.log_text();
-        let told =
-            log.lines().any(|line| line.contains("gets no workers") && line.contains(node) && line.contains(words));
-        ensure!(told, "the log says of {node} what is missing there: {words}");
+        let is_told = |line: &str| line.contains("gets no workers") && line.contains(node) && line.contains(words);
+        let what = format!("the log says of {node} what is missing there: {words}");
+        eventually!(what, 10, daemon.log_text().lines().any(is_told))?;
         let left_out = listed(&daemon, node).await?["left_out"].to_string();
         ensure!(left_out.contains(words), "{left_out}");
     }

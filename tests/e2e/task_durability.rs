@@ -17,6 +17,7 @@ pub(crate) fn group() -> Group {
             the_queue_has_an_end,
             kill_9_in_each_state,
             a_drain_interrupts_and_keeps_the_queue,
+            a_second_sigterm_keeps_the_queue,
             a_stop_that_keeps_sessions_lets_tasks_end,
             secrets_are_not_stored_in_the_clear,
             the_command_line_runs_tasks,
@@ -173,6 +174,40 @@ async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
     ensure!(interrupted["error"]["code"] == "interrupted", "{interrupted}");
     becomes(&api, &queued, "success", 90).await?;
     daemon.warm().await?;
+    daemon.assert_idle().await
+}
+
+/// After the first signal the daemon would wait for its sessions and for the task that runs.
+async fn a_second_sigterm_keeps_the_queue(stage: Stage) -> Result<()> {
+    let settings = Settings::on_demand().set("TASKS_WORKERS", "1").set("DRAIN_TIMEOUT", "10m");
+    let mut daemon = Daemon::start(settings).await?;
+    let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    let kept = json!({"keep_alive": true});
+    let live = [daemon.session(kept.clone()).await?, daemon.session(kept).await?];
+    let pages = stage.site().hits("/").len();
+    let running = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
+    eventually!("the task has its page", 60, stage.site().hits("/").len() > pages)?;
+    let mut queued = Vec::new();
+    for _ in 0..4 {
+        queued.push(id(&api.post("/lam/run", &visit(&format!("{site}/form"))).await?.ok()?)?);
+    }
+    daemon.signal(Signal::SIGTERM)?;
+    eventually!("the first is taken", 10, api.get("/readyz").await?.status == 503)?;
+    daemon.signal(Signal::SIGTERM)?;
+    // On a busy machine the three browsers may take longer than it has for them: then it says that they are left.
+    let status = daemon.wait(30).await?;
+    ensure!(matches!(status.code(), Some(0 | 74)), "{status}");
+    daemon.set("TASKS_WORKERS", "3");
+    daemon.restart().await?;
+    for session in live {
+        let record = session.becomes("terminated", 30).await?;
+        ensure!(record["reason"] == "drained", "{record}");
+    }
+    let interrupted = becomes(&api, &running, "failure", 60).await?;
+    ensure!(interrupted["error"]["code"] == "interrupted", "{interrupted}");
+    for task in &queued {
+        becomes(&api, task, "success", 120).await?;
+    }
     daemon.assert_idle().await
 }
 

@@ -256,5 +256,5 @@ async fn a_killed_browser_is_a_failure(stage: Stage) -> Result<()> {
     let (code, said) = socket.ended().await?.context("a Close frame")?;
     ensure!(code == 1011 && !said.is_empty(), "{code} {said}");
     session.becomes("failure", 15).await?;
-    daemon.warm().await.context("the pool is filled again")
+    daemon.assert_idle().await.context("the pool is filled again")
 }

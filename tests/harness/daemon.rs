@@ -1,6 +1,7 @@
 //! The daemon as a process: starts, kills and restarts it, and checks that it has given everything back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,6 +34,9 @@ const WARM_WITHIN: u64 = 150;
 
 /// Seconds within which everything must be given back after a test.
 const IDLE_WITHIN: u64 = 120;
+
+/// Seconds within which a daemon ends after SIGTERM, where nothing runs for longer.
+const ENDS_WITHIN: u64 = 30;
 
 /// Settings of one daemon, as environment variables without their `WARMPOOL_`.
 #[derive(Clone, Debug)]
@@ -154,7 +158,8 @@ impl Settings {
     }
 }
 
-/// A running `warmpool serve`. Dropping it ends the process and removes what it may have left.
+/// A running `warmpool serve`. Dropping it ends the process and removes what it may have left; a case fails that drops one which does
+/// not end well.
 pub struct Daemon {
     settings: Settings,
     data: TempDir,
@@ -433,6 +438,11 @@ impl Daemon {
         &self.key
     }
 
+    /// Uses the first key of another daemon, whose backup has been restored here.
+    pub fn take_key_of(&mut self, other: &Self) {
+        self.key.clone_from(&other.key);
+    }
+
     /// Where this daemon keeps its data.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
@@ -634,43 +644,70 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Writes down that the process has ended unasked, where the suite looks for it when a case has failed.
-    fn log_end(&self, status: ExitStatus) {
+    /// Ends the process by SIGTERM.
+    /// Errors: it does not end well, or leaves something.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        self.signal(Signal::SIGTERM)?;
+        let status = self.wait(ENDS_WITHIN).await?;
+        ensure!(status.success(), "it ended with {status}");
+        self.assert_nothing_left().await
+    }
+
+    /// Writes down that the process has not ended as it should, where the suite looks for it.
+    fn log_end(&self, how: &str, what: impl fmt::Display) {
         if let Ok(mut log) = File::options().append(true).open(&self.log) {
-            let _ = writeln!(log, "{}: {status}", suite::ENDED_BY_ITSELF);
+            let _ = writeln!(log, "{how}: {what}");
         }
     }
 
-    fn stop(&mut self) {
-        let Some(mut process) = self.process.take() else { return };
+    /// Ends the process, unless it has ended. Returns whether it has ended well by this.
+    fn stop(&mut self) -> bool {
+        let Some(mut process) = self.process.take() else { return false };
         if let Ok(Some(status)) = process.try_wait() {
             // A case that ends it by a signal need not wait for that.
             if !status.success() && status.signal() != Some(Signal::SIGKILL as i32) {
-                self.log_end(status);
+                self.log_end(suite::ENDED_BY_ITSELF, status);
             }
-            return;
+            return false;
         }
         let pid = i32::try_from(process.id()).map(Pid::from_raw);
         if let Ok(pid) = pid {
             let _ = kill(pid, Signal::SIGTERM);
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while matches!(process.try_wait(), Ok(None)) {
+        let deadline = Instant::now() + Duration::from_secs(ENDS_WITHIN);
+        let status = loop {
+            match process.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => break status,
+                Err(_) => return false,
+            }
             if Instant::now() > deadline {
                 let _ = process.kill();
             }
             std::thread::yield_now();
             std::thread::park_timeout(Duration::from_millis(20));
+        };
+        if !status.success() {
+            self.log_end(suite::ENDED_BADLY, status);
         }
+        status.success()
+    }
+
+    /// Whether containers may be there for a while after its end: the nodes of a swarm remove them later.
+    fn may_leave_containers(&self) -> bool {
+        let keeps_sessions = self.settings.values.get("DRAIN_KEEP_SESSIONS").is_some_and(|keeps| keeps == "true");
+        keeps_sessions || !self.settings.nodes.is_empty()
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.stop();
+        let has_ended_well = self.stop();
         // Whatever the test did, no container outlives it.
-        if let Ok(instance) = self.instance() {
-            self.settings.docker.remove_containers(&instance);
+        let Ok(instance) = self.instance() else { return };
+        let left = self.settings.docker.remove_containers(&instance);
+        if has_ended_well && !left.is_empty() && !self.may_leave_containers() {
+            self.log_end(suite::ENDED_BADLY, format_args!("the containers {left:?} are left"));
         }
     }
 }

@@ -145,15 +145,17 @@ impl Docker {
         Ok(())
     }
 
-    /// Removes the containers of one daemon, in any state. It blocks, so that `drop` may call it.
-    pub fn remove_containers(&self, instance: &str) {
+    /// Removes the containers of one daemon, in any state, and returns their ids. It blocks, so that `drop` may call it.
+    pub fn remove_containers(&self, instance: &str) -> Vec<String> {
         let docker = |arguments: &[&str]| self.command(arguments).as_std_mut().stderr(Stdio::null()).output();
         let filter = format!("label={INSTANCE_LABEL}={instance}");
-        if let Ok(listed) = docker(&["ps", "--all", "--quiet", "--filter", &filter]) {
-            for id in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
-                let _ = docker(&["rm", "--force", "--volumes", id]);
-            }
+        let listed = docker(&["ps", "--all", "--quiet", "--filter", &filter]).map(|listed| listed.stdout);
+        let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
+        let ids: Vec<String> = listed.split_whitespace().map(str::to_owned).collect();
+        for id in &ids {
+            let _ = docker(&["rm", "--force", "--volumes", id]);
         }
+        ids
     }
 
     /// The containers of one daemon, in any state. Many cases wait for what it returns, so it asks the engine itself: the

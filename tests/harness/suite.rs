@@ -39,6 +39,9 @@ const MOST_LANES: usize = 8;
 /// The case that a group whose cases share a daemon ends with.
 const LAST_CASE: &str = "everything_is_given_back";
 
+/// What the reason of a failure begins with that only a daemon's log tells: no missed deadline of a browser explains it.
+const IN_A_LOG: &str = "a daemon's log has:";
+
 /// What stands before a daemon's log, where a case failed.
 const LOG_HEAD: &str = "--- end of ";
 
@@ -173,6 +176,12 @@ macro_rules! group {
     };
 }
 
+/// The group whose daemon this case checks at the end, if it is such a case.
+#[must_use]
+pub fn checks_group(title: &str) -> Option<&str> {
+    title.strip_suffix(LAST_CASE)?.strip_suffix("::")
+}
+
 async fn everything_is_given_back(stage: Stage) -> Result<()> {
     stage.daemon()?.assert_idle().await
 }
@@ -294,7 +303,9 @@ impl TestLane {
             drop(evidence::take());
             let mut ended = self.try_case(shape, &mut shared, &case);
             // A new daemon has nothing to give back yet.
-            if let (Err(first), true) = (&ended, name != LAST_CASE && tries_again()) {
+            if let (Err(first), true) = (&ended, name != LAST_CASE && tries_again())
+                && !first.starts_with(IN_A_LOG)
+            {
                 let first = first.clone();
                 // With another daemon, which nothing of the first try is in the way of. The first one is looked at before it goes.
                 ended = match self.check(shared.take()) {
@@ -306,6 +317,9 @@ impl TestLane {
                 if ended.is_ok() {
                     UNSTEADY.lock().push((title.clone(), first));
                 }
+            }
+            if name == LAST_CASE && ended.is_ok() {
+                ended = self.end(shared.take());
             }
             let reason = |error: &String| error.split(LOG_HEAD).next().unwrap_or_default().trim_end().to_owned();
             let failure = ended.as_ref().err().map(reason);
@@ -334,9 +348,19 @@ impl TestLane {
             };
             self.runtime.block_on(idle).context("the group's daemon after this case")?;
         }
-        let faults: Vec<String> = logs().iter().flat_map(|log| faults(log)).collect();
-        ensure!(faults.is_empty(), "a daemon's log has:\n{}", faults.join("\n"));
-        Ok(())
+        logs_have_no(is_fault)
+    }
+
+    /// Ends a group's daemon, which has given everything back.
+    /// Errors: it does not end well, or leaves something.
+    fn end(&self, shared: Option<Arc<Daemon>>) -> Result<(), String> {
+        let Some(daemon) = shared else { return Ok(()) };
+        let ended = self.runtime.block_on(async {
+            let daemon = Arc::into_inner(daemon).context("a case has kept it")?;
+            daemon.end().await
+        });
+        let ended = ended.context("the end of the group's daemon");
+        ended.map_err(|error| format!("{}\n{}", causes(&error), shown_logs()))
     }
 
     fn try_case(&self, group: Shape, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
@@ -360,6 +384,8 @@ impl TestLane {
             }
             let stage = Stage { site: Arc::clone(&self.site), daemon: shared.clone(), kept: Arc::clone(kept) };
             let outcome = tokio::time::timeout(limit, run(stage)).await.context("the case hung")?;
+            // Its own daemons have ended by now.
+            let outcome = outcome.and_then(|()| logs_have_no(|line| is_fault(line) || line.starts_with(ENDED_BADLY)));
             if let Some(daemon) = shared {
                 daemon.log_is_shown();
                 let tidied = daemon.end_all().await;
@@ -468,14 +494,29 @@ pub(crate) fn show_log(path: PathBuf) {
 
 /// What stands in a daemon's log where the harness finds that the daemon has ended before anybody asked it to.
 pub(crate) const ENDED_BY_ITSELF: &str = "the daemon has ended by itself";
+/// The same where it has not ended well when it was asked to. In a case that has failed, the case's own fault may be the reason.
+pub(crate) const ENDED_BADLY: &str = "the daemon has not ended well";
+
+/// Whether a line of a daemon's log tells of its panic or of an end by itself.
+fn is_fault(line: &str) -> bool {
+    line.starts_with(ENDED_BY_ITSELF) || (line.contains("telemetry::panics") && line.contains("panic: "))
+}
 
 /// The lines of a daemon's log that tell of its panics and of an end by itself.
 pub(crate) fn faults(log: &Path) -> Vec<String> {
+    lines_of(log, is_fault)
+}
+
+fn lines_of(log: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let text = std::fs::read(log).unwrap_or_default();
-    let is_fault = |line: &&str| {
-        line.starts_with(ENDED_BY_ITSELF) || (line.contains("telemetry::panics") && line.contains("panic: "))
-    };
-    String::from_utf8_lossy(&text).lines().filter(is_fault).map(str::to_owned).collect()
+    String::from_utf8_lossy(&text).lines().filter(|line| is_wanted(line)).map(str::to_owned).collect()
+}
+
+/// Errors: the log of one of this case's daemons has such a line.
+fn logs_have_no(is_bad: impl Fn(&str) -> bool) -> Result<()> {
+    let lines: Vec<String> = logs().iter().flat_map(|log| lines_of(log, &is_bad)).collect();
+    ensure!(lines.is_empty(), "{IN_A_LOG}\n{}", lines.join("\n"));
+    Ok(())
 }
 
 fn shown_logs() -> String {

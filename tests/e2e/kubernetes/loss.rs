@@ -138,9 +138,10 @@ async fn is_evicted(daemon: &Daemon, session: &Session, node: &str, why: &str) -
     let record = session.becomes("failure", 30).await?;
     let message = record["message"].to_string();
     ensure!(record["reason"] == "evicted" && message.contains(node) && message.contains(why), "{record}");
-    let log = daemon.log_text();
-    let ends = log.lines().filter(|line| line.contains("session ended") && line.contains(&session.id)).count();
-    ensure!(ends == 1, "it ended {ends} times");
+    let is_end = |line: &&str| line.contains("session ended") && line.contains(&session.id);
+    let ends = || daemon.log_text().lines().filter(is_end).count();
+    eventually!("the log says so", 10, ends() > 0)?;
+    ensure!(ends() == 1, "it ended {} times", ends());
     Ok(())
 }
 

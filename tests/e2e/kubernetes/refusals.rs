@@ -114,7 +114,7 @@ pub(super) async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: S
     )?;
     let why = refusal(&daemon, "chromium").await?;
     ensure!(why.contains("quota"), "{why}");
-    ensure!(daemon.log_text().contains("the quota of the namespace `refusals` is used up"), "the log says so");
+    eventually!("the log says so", 10, daemon.log_text().contains("the quota of the namespace `refusals` is used up"))?;
     let wrong = found(&daemon, None).await?;
     ensure!(wrong.contains("the quota of the namespace `refusals` is used up"), "{wrong}");
     within(&["delete", "quota", "few"]).await?;
@@ -128,7 +128,7 @@ pub(super) async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: S
     // For a moment the last reason is the answer.
     let refused = async || Ok::<_, anyhow::Error>(refusal(&daemon, "chromium").await?.contains("admission refuses"));
     eventually!("the caller is told", 60, refused().await?)?;
-    ensure!(daemon.log_text().contains("nobody.warmpool.example"), "the log says so");
+    eventually!("the log says so", 10, daemon.log_text().contains("nobody.warmpool.example"))?;
     let wrong = found(&daemon, None).await?;
     ensure!(wrong.contains("nobody.warmpool.example") && wrong.contains("exempt the namespace"), "{wrong}");
     cluster.kubectl(&["delete", "validatingwebhookconfiguration", "nobody"]).await?;
@@ -139,7 +139,7 @@ pub(super) async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: S
     let why = refusal(&daemon, "firefox").await?;
     ensure!(why.contains("left out for now") && why.contains("ErrImagePull"), "{why}");
     let is_told = |line: &str| line.contains("a node gets no workers") && line.contains("ErrImagePull");
-    ensure!(daemon.log_text().lines().any(is_told), "the log says so");
+    eventually!("the log says so", 10, daemon.log_text().lines().any(is_told))?;
     let wrong = found_by(daemon.command(&["doctor", "--nodes", "--json"])).await?;
     let is_told = |line: &str| line.contains(", firefox was not looked at") && line.contains("ErrImagePull");
     ensure!(wrong.lines().filter(|line| is_told(line)).count() == 2, "on each node: {wrong}");
@@ -210,7 +210,7 @@ pub(super) async fn what_a_cluster_refuses_is_named_and_ends_no_session(stage: S
     // Of a kind that was never tried, so that no pause between two tries has grown.
     let fault = daemon.api().post("/sessions/create", &json!({ "headless": false })).await?.fault(503)?;
     ensure!(fault.message.contains("namespace for workers is gone"), "{}: {}", fault.code, fault.message);
-    ensure!(daemon.log_text().lines().any(named), "the log says so");
+    eventually!("the log says so", 10, daemon.log_text().lines().any(named))?;
     let wrong = found(&daemon, None).await?;
     ensure!(named(&wrong), "{wrong}");
     // With the namespace its lease is gone, so that it may own nothing any more.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context, Result};
-use warmpool_tests::suite::Ended;
+use warmpool_tests::suite::{Ended, checks_group};
 
 use super::fuzzed;
 use super::rows::{INCIDENTS, ON_SWARM, ROWS, Row};
@@ -15,8 +15,9 @@ use super::rows::{INCIDENTS, ON_SWARM, ROWS, Row};
 const HEAD: &str = "# Reliability
 
 `scripts/faults` makes each of these faults: in the real daemon, with real containers and browsers. After each, the cases check that
-the gauges are idle, that no container and no folder of a worker is left that the daemon does not own, and that the pool is full
-again. `scripts/faults --row N` repeats a row; `--rounds` and `--seed` set what it prints. A line says what its last run saw, and
+the daemon has not panicked, that the gauges are idle, that no container and no folder of a worker is left that the daemon does not own,
+and that the pool is full again; where cases share a daemon, that is checked once behind them, and counts for the rows of each.
+`scripts/faults --row N` repeats a row; `--rounds` and `--seed` set what it prints. A line says what its last run saw, and
 with which commit and build: it stays while the row does, and later changes of the daemon are not in it. A row without a run says so, and
 what a machine cannot do is not counted. Many runs are of debug builds,
 which are slower and larger: [Performance](orchestrator/docs/performance.md) has the figures of the optimised one.
@@ -69,7 +70,7 @@ pub(super) struct Page {
 }
 
 impl Run {
-    /// What these cases of one row came to.
+    /// What came of these cases, of which one row's line tells.
     pub(super) fn of(cases: &[&Ended]) -> Self {
         let failed: Vec<&&Ended> = cases.iter().filter(|case| case.failure.is_some()).collect();
         let skipped: Vec<&str> = cases.iter().filter_map(|case| case.evidence.cannot.as_deref()).collect();
@@ -79,7 +80,11 @@ impl Run {
                 format!("not counted: {} of {} cases could not run here: {why}", skipped.len(), cases.len())
             }
             (failed, _) => {
-                let name = |case: &&&Ended| case.title.rsplit("::").next().unwrap_or_default().to_owned();
+                let name = |case: &&&Ended| match checks_group(&case.title) {
+                    // There may be several of one name.
+                    Some(_) => case.title.clone(),
+                    None => case.title.rsplit("::").next().unwrap_or_default().to_owned(),
+                };
                 format!("FAILED: {}", failed.iter().map(name).collect::<Vec<_>>().join(", "))
             }
         };
@@ -90,10 +95,12 @@ impl Run {
             let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
             if numbers.is_empty() { "-".to_owned() } else { numbers.join(", ") }
         };
+        // What a group's daemon has given back is looked at once, and is no fault.
+        let faults = cases.iter().filter(|case| checks_group(&case.title).is_none());
         let took: f64 = cases.iter().map(|case| case.took.as_secs_f64()).sum();
         Self {
             seen: seen.replace(['|', '\n'], " "),
-            rounds: cases.iter().map(|case| case.evidence.rounds.unwrap_or(1)).sum::<u64>().to_string(),
+            rounds: faults.map(|case| case.evidence.rounds.unwrap_or(1)).sum::<u64>().to_string(),
             seed: joined(cases.iter().filter_map(|case| case.evidence.seed).collect()),
             took: format!("{took:.0} s"),
             commit: commit(),
