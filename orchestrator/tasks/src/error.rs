@@ -97,12 +97,12 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
-            Self::Session(error) => error.code(),
-            Self::Key(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
+            Self::Session(error) => return Ok(error),
+            Self::Key(error) => return Ok(error),
             Self::UnknownTask { .. } => Code::UnknownTask,
             Self::UnknownArtifact { .. } => Code::UnknownArtifact,
             Self::KeyReused => Code::IdempotencyKeyReused,
@@ -112,26 +112,11 @@ impl Fault for Error {
             Self::TaskStopping { .. } => Code::TaskStopping,
             Self::Conflict { .. } => Code::Conflict,
             Self::BodyTooLarge { .. } => Code::BodyTooLarge,
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => error.field(),
-            Self::Service(error) => error.field(),
-            Self::Session(error) => error.field(),
-            _ => None,
-        }
+        })
     }
 }
 
 impl Error {
-    /// Whether the store did not take something that it may take a little later, and has nothing of it.
-    #[must_use]
-    pub fn is_passing(&self) -> bool {
-        matches!(self.code(), Code::StoreBusy | Code::DiskNearlyFull)
-    }
-
     /// No such artifact.
     #[must_use]
     pub fn unknown_artifact(name: &str) -> Self {
@@ -151,5 +136,16 @@ impl Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         Self::Service(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_told_whichever_crate_names_it() {
+        let error = Error::from(warmpool_keys::Error::from(FieldError::invalid("name", "is taken")));
+        assert_eq!((error.code(), error.field()), (Code::InvalidField, Some("name")));
     }
 }

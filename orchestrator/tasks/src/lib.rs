@@ -71,10 +71,10 @@
 //! 1024 rows counts its tasks by type and status. Adding these counts up answers orders by time, id, type and status, and
 //! only the blocks in which a range or a page ends are looked at row by row. Orders by duration within a time range ask
 //! about two orders at once, which no single sorted list answers. So each full block, and each full group of 32 blocks,
-//! also has its rows sorted by duration, and a page is cut out of a few dozen such lists by bisection. The tasks of each
-//! end user are a list of their own. The slowest page of a million tasks takes some 70 microseconds, that of a thousand
-//! some 10. A property test compares all of it with a plain list. One request to the store then reads the records of the
-//! page.
+//! also has its rows sorted by duration, and a page is cut out of a few dozen such lists by bisection. Each key has a list of its own, and
+//! so has each of its end users; all keys together have the same, for operators. The slowest page of a million tasks takes some 70
+//! microseconds, that of a thousand some 10. A property test compares all of it with a plain list. One request to the store then reads
+//! the records of the page.
 //!
 //! # The player
 //!

@@ -71,5 +71,5 @@ pub use storage::FOLDER;
 pub use submit::{RetryRequest, SubmitExtract, SubmitFleet, SubmitRequest, SubmitRun};
 pub use tasks::{Task, Tasks};
 pub use view::{artifacts as artifacts_view, item as item_view, record as record_view};
-pub use warmpool_api::task::{Kind, Status, TaskError};
+pub use warmpool_api::task::{Status, TaskError, TaskKind};
 pub use warmpool_core::ids::TaskId;

@@ -19,6 +19,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::control::{self, ControlReply, ControlRequest, ControlRequestError, DaemonHealth, Starting};
 use crate::doctor::{self, Facts, RuntimeFacts, Style, Subject};
 use crate::http;
+use crate::telemetry::flush_log;
 use warmpool_client::exit::Exit;
 use warmpool_client::{ClientCommand, ClientError, note, write_bytes, write_line};
 use warmpool_config::{Config, Flags, HiddenFlags};
@@ -150,7 +151,10 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
         }
     };
-    let exit = run(cli.command).unwrap_or_else(|error| {
+    let ended = run(cli.command);
+    // A daemon's last lines come before what is said of its end.
+    flush_log();
+    let exit = ended.unwrap_or_else(|error| {
         note(format_args!("warmpool: {}", with_causes(&error)));
         exit_of(&error)
     });

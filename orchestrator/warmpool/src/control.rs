@@ -24,6 +24,7 @@ use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::panics::keep_running;
 use warmpool_keys::{IntegrationKey, IntegrationKeys, IntegrationKind};
 use warmpool_keys::{KeyId, KeyKind, KeyRecord, KeyRole, Keys, NewKey};
+use warmpool_runtime::NodeOrder;
 use warmpool_sessions::video;
 use warmpool_store::{Folder, Store};
 use warmpool_tasks::task;
@@ -246,7 +247,8 @@ async fn try_carry_out(
         }
         ControlRequest::ListNodes => ControlReply::Nodes(pool?.list_nodes().await.map_err(message)?),
         ControlRequest::DrainNode { node, undo } => {
-            ControlReply::Node(pool?.drain_node(&node, undo).await.map_err(message)?)
+            let order = if undo { NodeOrder::Use } else { NodeOrder::Drain };
+            ControlReply::Node(pool?.order_node(&node, order).await.map_err(message)?)
         }
         ControlRequest::Backup { file, recordings } => {
             let folders = if recordings { &FOLDERS[..] } else { &FOLDERS[..FOLDERS.len() - 1] };

@@ -6,8 +6,9 @@ mod process;
 mod recent;
 mod table;
 mod traces;
+mod writer;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use metrics::gauge;
@@ -26,6 +27,7 @@ pub(crate) use traces::{Traces, continue_trace};
 use warmpool_api::status::KindStatus;
 use warmpool_config::{Config, LogFormat};
 use warmpool_core::trace::TRACES;
+pub(crate) use writer::flush_log;
 
 /// Histograms keep what was recorded until it is folded into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -39,6 +41,9 @@ pub(crate) enum TelemetryError {
     /// This process has a log already.
     #[error("the log does not start: {0}")]
     Log(#[from] TryInitError),
+    /// The log has no thread to be written by.
+    #[error("the log does not start: {0}")]
+    Writer(#[from] io::Error),
     /// The exporter of traces cannot be built.
     #[error("the traces do not start: {0}")]
     Traces(#[from] ExporterBuildError),
@@ -48,15 +53,15 @@ pub(crate) enum TelemetryError {
 }
 
 /// Starts the log on standard error, in the form that the settings name, and the traces where they are wanted. Needs a
-/// runtime of tokio.
-/// Errors: when the filter cannot be parsed, or a log is running already.
+/// runtime of tokio. The last lines are lost where the process ends without [`flush_log`].
+/// Errors: when the filter cannot be parsed, there is no thread for the log, or one is running already.
 pub(crate) fn start_log(config: &Config) -> Result<Traces, TelemetryError> {
     let filter = EnvFilter::try_new(&config.log.filter)?.add_directive(format!("{TRACES}=off").parse()?);
     // The library tells of each MCP session and of what its client says; whoever looks for that names it.
     let filter = if config.log.filter.contains("rmcp") { filter } else { filter.add_directive("rmcp=warn".parse()?) };
     // Colour codes are for people at a terminal who have not switched them off, and not for files.
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let text = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let text = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(writer::start()?);
     // It would tell of a log that it cannot write by `eprintln!`, which panics of the same pipe that nobody reads any more.
     let text = text.log_internal_errors(false);
     let written = match config.log.format {
@@ -148,29 +153,68 @@ pub(crate) fn gauge_tasks((queued, running, kept): (usize, usize, usize)) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::{Command, Stdio};
 
     use super::*;
     use warmpool_config::{Flags, Host};
 
-    /// Set in the process whose log goes into a pipe that nobody reads.
-    const UNHEARD: &str = "LOG_THAT_NOBODY_READS";
+    /// Set in a process of a test's own: each has one log.
+    const OTHER: &str = "PROCESS_WITH_A_LOG";
     const WENT_ON: i32 = 7;
 
-    /// A process has one log, so this test runs itself in another one.
+    fn is_other() -> bool {
+        std::env::var_os(OTHER).is_some()
+    }
+
+    /// Has this program do the test of this name in another process.
+    fn other(test: &str) -> Command {
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args(["--exact", &format!("telemetry::tests::{test}"), "--nocapture"]).env(OTHER, "1");
+        other
+    }
+
+    fn start() -> Traces {
+        let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
+        start_log(&Config::resolve(None, [], &Flags::default(), &host).unwrap()).unwrap()
+    }
+
     #[tokio::test]
     async fn a_log_that_nobody_reads_ends_nothing() {
-        if std::env::var_os(UNHEARD).is_some() {
-            let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
-            let _traces = start_log(&Config::resolve(None, [], &Flags::default(), &host).unwrap()).unwrap();
+        if is_other() {
+            let _traces = start();
             tracing::error!("nobody reads this");
+            flush_log();
             std::process::exit(WENT_ON);
         }
         let (reader, pipe) = std::io::pipe().unwrap();
         drop(reader);
-        let name = "telemetry::tests::a_log_that_nobody_reads_ends_nothing";
-        let mut other = Command::new(std::env::current_exe().unwrap());
-        other.args(["--exact", name, "--nocapture"]).env(UNHEARD, "1").stdout(Stdio::null()).stderr(pipe);
+        let mut other = other("a_log_that_nobody_reads_ends_nothing");
+        other.stdout(Stdio::null()).stderr(pipe);
         assert_eq!(other.status().unwrap().code(), Some(WENT_ON));
+    }
+
+    #[tokio::test]
+    async fn a_log_that_is_read_late_has_its_last_lines_and_says_what_it_dropped() {
+        const LINES: usize = 4000;
+        if is_other() {
+            let _traces = start();
+            let text = "x".repeat(1000);
+            (0..LINES).for_each(|_| tracing::error!(text, "a line"));
+            writeln!(io::stdout(), "went on").unwrap();
+            // Each one waits for a short time, and returns at once where everything is written.
+            (0..30).for_each(|_| flush_log());
+            std::process::exit(WENT_ON);
+        }
+        let mut other = other("a_log_that_is_read_late_has_its_last_lines_and_says_what_it_dropped");
+        let mut other = other.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("went on")), "no line waits for a reader");
+        let log = io::read_to_string(other.stderr.take().unwrap()).unwrap();
+        let told = log.lines().filter(|line| line.contains("lines of the log were dropped"));
+        let dropped: usize = told.map(|line| line.rsplit_once("lines=").unwrap().1.parse::<usize>().unwrap()).sum();
+        assert!(dropped > 0);
+        assert_eq!(log.matches("a line").count() + dropped, LINES);
+        assert_eq!(other.wait().unwrap().code(), Some(WENT_ON));
     }
 }

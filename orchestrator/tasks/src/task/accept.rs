@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
 use super::active::ActiveTask;
-use super::idempotency::IdempotencyKey;
 use super::record::{Output, Record};
 use super::secrets::TaskSecrets;
 use super::spec::TaskSpec;
@@ -23,6 +22,8 @@ use warmpool_store::{Commit, StoreError};
 
 /// The most characters of a title or an address in a record.
 const MAX_TEXT: usize = 500;
+/// Stands in a record for the id that the table gives it.
+const WITHOUT_ID: TaskId = TaskId::from_number(0);
 
 /// What comes with a specification and is not stored as it is.
 #[derive(Debug, Default)]
@@ -48,58 +49,56 @@ impl Tasks {
         }
         self.inner.keys.require(&owner)?;
         // A body may be large, and a fleet have many items.
-        let most = self.inner.config.tasks.max_body.bytes();
-        let checked = tokio::task::spawn_blocking(move || {
-            check_values(&spec, &options.secrets.values, most).map(|()| (spec, options))
-        });
-        let (spec, options) = checked.await.map_err(Error::internal)??;
-        if spec.launch.storage && options.secrets.state.is_none() {
-            let problem = "must be sent again: nothing of the state that the task began with is kept";
-            return Err(Error::invalid("state", problem));
-        }
-        if options.secrets.state.is_some() && !spec.launch.storage {
-            return Err(Error::invalid("state", "must be left out: the task that is tried again began without one"));
-        }
+        let tasks = self.clone();
+        let checked = tokio::task::spawn_blocking(move || tasks.check(owner, &spec, options));
+        let new = checked.await.map_err(Error::internal)??;
         // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
         let tasks = self.clone();
-        let work = async move { tasks.accept_once(owner, spec, options).await };
+        let work = async move { tasks.accept_once(new).await };
         let accepted = self.inner.drain.spawn(work.in_current_span());
         accepted.await.map_err(Error::internal)?
     }
 
-    /// Accepts a task, or finds the task that the same idempotency key led to before.
-    async fn accept_once(&self, owner: KeyId, spec: TaskSpec, options: SubmitOptions) -> Result<Task, Error> {
-        let Some(sent) = &options.idempotency else {
-            return self.admit(owner, &spec, &options, None).await.map(Task::Active);
+    /// Checks an order, and makes of it what the store is to take. That takes a processor its time.
+    fn check(&self, owner: KeyId, spec: &TaskSpec, options: SubmitOptions) -> Result<NewTask, Error> {
+        let SubmitOptions { secrets, idempotency, request, retry_of } = options;
+        check_values(spec, &secrets.values, self.inner.config.tasks.max_body.bytes())?;
+        if spec.launch.storage && secrets.state.is_none() {
+            let problem = "must be sent again: nothing of the state that the task began with is kept";
+            return Err(Error::invalid("state", problem));
+        }
+        if secrets.state.is_some() && !spec.launch.storage {
+            return Err(Error::invalid("state", "must be left out: the task that is tried again began without one"));
+        }
+        let body = serde_json::to_vec(spec).map_err(Error::internal)?;
+        let idempotency = idempotency.map(|sent| self.inner.idempotency.key(&owner, &sent, &request));
+        let record = Record {
+            retry_of,
+            idempotency: idempotency.as_ref().map(|key| hex::encode(&key.row)),
+            body_parts: u16::try_from(body_parts(body.len())).map_err(Error::internal)?,
+            kept_bytes: large_body(body.len()),
+            ..new_record(WITHOUT_ID, owner, spec)
         };
-        let (key, _lock) = self.inner.idempotency.lock(&owner, sent, &options.request).await;
+        Ok(NewTask { record, body, secrets, idempotency })
+    }
+
+    /// Accepts a task, or finds the task that the same idempotency key led to before.
+    async fn accept_once(&self, new: NewTask) -> Result<Task, Error> {
+        let Some(key) = new.idempotency.clone() else { return self.admit(new).await.map(Task::Active) };
+        let _lock = self.inner.idempotency.lock(&key).await;
         match self.inner.storage.earlier(&key).await? {
             Some(earlier) if earlier.fingerprint != key.fingerprint => Err(Error::KeyReused),
-            Some(earlier) => self.find(earlier.task, &owner).await,
-            None => self.admit(owner, &spec, &options, Some(key)).await.map(Task::Active),
+            Some(earlier) => self.find(earlier.task, &new.record.owner).await,
+            None => self.admit(new).await.map(Task::Active),
         }
     }
 
-    async fn admit(
-        &self,
-        owner: KeyId,
-        spec: &TaskSpec,
-        options: &SubmitOptions,
-        idempotency: Option<IdempotencyKey>,
-    ) -> Result<Arc<ActiveTask>, Error> {
-        let body = serde_json::to_vec(spec).map_err(Error::internal)?;
-        let body_parts = u16::try_from(body_parts(body.len())).map_err(Error::internal)?;
-        let task = self.inner.table.insert(self.inner.config.tasks.queue_length, &owner, |id| Record {
-            retry_of: options.retry_of,
-            idempotency: idempotency.as_ref().map(|key| hex::encode(&key.row)),
-            body_parts,
-            kept_bytes: large_body(body.len()),
-            ..new_record(id, owner.clone(), spec)
-        })?;
-        let record = task.record();
+    async fn admit(&self, mut new: NewTask) -> Result<Arc<ActiveTask>, Error> {
+        let (length, owner) = (self.inner.config.tasks.queue_length, &new.record.owner);
+        let task = self.inner.table.insert(length, owner, |task_id| Record { task_id, ..new.record.clone() })?;
+        new.record = task.record();
         let begun = async {
-            let room = self.room(&task.owner, task.id, record.kept_bytes).await?;
-            let new = NewTask { record, body, secrets: &options.secrets, idempotency };
+            let room = self.room(&task.owner, task.id, new.record.kept_bytes).await?;
             let commit = self.inner.storage.insert(new).await?;
             room.keep();
             Ok(commit)

@@ -14,7 +14,7 @@ use super::spec::TaskSpec;
 use super::task_session::TaskSession;
 use super::tasks::Tasks;
 use super::turns::Place;
-use super::workers::{NoSession, is_shortage};
+use super::workers::{NoSession, lacks_worker};
 use crate::Error;
 use crate::player::{Browser, Outcome, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
@@ -112,7 +112,7 @@ impl Tasks {
         let mut own = match tokio::try_join!(session, begun) {
             Ok((Ok(own), ())) => own,
             Ok((Err(attempt), ())) => return Ok(attempt),
-            Err(error) if error.is_passing() => return Ok(Attempt::StoreUnavailable(error)),
+            Err(error) if error.is_shortage() => return Ok(Attempt::StoreUnavailable(error)),
             Err(error) => return Err(error),
         };
         let session = Arc::clone(own.session());
@@ -193,9 +193,9 @@ impl Tasks {
                 task.stop(StopReason::KeyRevoked);
                 Attempt::Stopped(StopReason::KeyRevoked)
             }
-            (None, _) if error.is_passing() => Attempt::StoreUnavailable(error),
+            (None, _) if error.is_shortage() => Attempt::StoreUnavailable(error),
             (None, code) => {
-                let code = if is_shortage(&error) { "no_worker" } else { code.as_str() };
+                let code = if lacks_worker(&error) { "no_worker" } else { code.as_str() };
                 Attempt::Finished(AttemptResults::failed(other_error(code, error.to_string())))
             }
         })

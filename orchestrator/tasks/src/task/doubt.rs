@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use super::active::ActiveTask;
-use super::record::{Item, Record};
+use super::fleet::OpenItem;
+use super::record::Record;
+use super::spec::FleetRules;
 use super::storage::{put_item, put_record};
 use super::tasks::Tasks;
 use crate::Error;
@@ -61,12 +63,14 @@ impl Tasks {
     pub(super) async fn end_doubtful(
         &self,
         task: &ActiveTask,
-        items: &mut [Option<Item>],
+        rules: &FleetRules,
+        items: &mut [Option<OpenItem>],
         counts: &mut ItemCounts,
     ) -> Result<(), Error> {
         for items in items.chunks_mut(PAGE) {
             let (mut batch, mut bytes) = (Batch::new(), 0);
-            for mut item in items.iter_mut().filter_map(Option::take) {
+            for item in items.iter_mut().filter_map(Option::take) {
+                let mut item = item.into_item(rules);
                 item.status = Status::Failure;
                 item.error = Some(may_have_run());
                 bytes += put_item(&mut batch, task.id, &item)?;

@@ -1,40 +1,36 @@
 //! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
 //! recorded as it ends, so that an interrupted fleet continues where it was.
 
+mod end;
 mod item_turn;
+mod open_item;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::hosts::Hosts;
-use super::lifecycle::{TaskEnd, stop_error};
-use super::record::{ArtifactRecord, Item, Output, Record};
-use super::record_room::RecordRoom;
+use super::lifecycle::stop_error;
+use super::record::{Item, Record};
 use super::runner::Runner;
 use super::secrets::TaskSecrets;
 use super::spec::{FleetRules, TaskSpec};
 use super::storage::{put_item, put_record};
 use super::tasks::Tasks;
-use super::view;
 use crate::Error;
 use crate::script::TaskWork;
-use warmpool_api::task::Status;
-use warmpool_api::task::{ItemCounts, TaskError};
+pub(super) use open_item::OpenItem;
+use warmpool_api::task::{ItemCounts, Status};
 use warmpool_core::blocking;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
+use warmpool_core::error::{Fault as _, ServiceFault as _};
 use warmpool_store::{Batch, Durability};
-
-/// The most files that a fleet's record names.
-const MAX_ARTIFACTS: usize = 100;
 
 /// A fleet while it runs.
 struct Fleet<'a> {
@@ -51,8 +47,10 @@ struct Fleet<'a> {
 
 /// The items that are still to be carried out, and how the others went.
 struct FleetState {
-    queue: VecDeque<Item>,
+    queue: VecDeque<OpenItem>,
     counts: ItemCounts,
+    /// How many files the items that have ended have, or more.
+    artifacts: usize,
     hosts: Hosts,
 }
 
@@ -84,21 +82,22 @@ impl Tasks {
 
     /// The items that have not ended. Those that an earlier process had begun are tried again, if that is safe.
     async fn restore(&self, task: &ActiveTask, spec: &TaskSpec, rules: &FleetRules) -> Result<FleetState, Error> {
-        let mut items: Vec<Option<Item>> =
-            rules.items.iter().zip(0..).map(|(inputs, index)| Some(new_item(index, inputs.clone()))).collect();
-        let mut counts = ItemCounts::none_done(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let mut after = None;
+        let total = u32::try_from(rules.items.len()).unwrap_or(u32::MAX);
+        let mut items: Vec<Option<OpenItem>> = (0..total).map(|index| Some(OpenItem::Fresh(index))).collect();
+        let mut counts = ItemCounts::none_done(total);
+        let (mut artifacts, mut after) = (0, None);
         loop {
             let page = self.inner.storage.read(task, || self.inner.storage.items(task.id, after)).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.index);
             for mut item in page {
+                artifacts += item.artifacts.len();
                 let Some(place) = items.get_mut(item.index as usize) else { continue };
                 match item.status {
-                    Status::Queued => *place = Some(item),
+                    Status::Queued => *place = Some(item.into()),
                     Status::Running if spec.safe_to_repeat => {
                         item.status = Status::Queued;
-                        *place = Some(item);
+                        *place = Some(item.into());
                     }
                     Status::Running => {
                         item.status = Status::Failure;
@@ -118,23 +117,9 @@ impl Tasks {
             }
         }
         if task.record().may_have_run {
-            self.end_doubtful(task, &mut items, &mut counts).await?;
+            self.end_doubtful(task, rules, &mut items, &mut counts).await?;
         }
-        Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, hosts: Hosts::default() })
-    }
-}
-
-fn new_item(index: u32, inputs: Map<String, Value>) -> Item {
-    Item {
-        index,
-        status: Status::Queued,
-        attempts: 0,
-        execution_time: 0,
-        inputs,
-        session_id: None,
-        error: None,
-        output: Output::default(),
-        artifacts: Vec::new(),
+        Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, artifacts, hosts: Hosts::default() })
     }
 }
 
@@ -158,8 +143,8 @@ impl Fleet<'_> {
                 let Some(item) = state.queue.pop_front() else { return Ok(()) };
                 item
             };
-            if let Some(item) = self.carry_out(&mut runner, item).await? {
-                self.state().queue.push_front(item);
+            if let Some(item) = self.carry_out(&mut runner, item.into_item(self.rules)).await? {
+                self.state().queue.push_front(item.into());
                 return Ok(());
             }
         }
@@ -177,7 +162,7 @@ impl Fleet<'_> {
             let begun = unix_ms();
             item.attempts += 1;
             if let Err(error) = self.write(&mut item, Status::Running).await {
-                if !error.is_passing() {
+                if !error.is_shortage() {
                     return Err(error);
                 }
                 item.attempts -= 1;
@@ -250,13 +235,18 @@ impl Fleet<'_> {
         Ok(None)
     }
 
-    /// Writes an item's next status and the fleet's counts, and then publishes them. The beginning of an item is written
-    /// now or not at all; all else waits until the store takes it.
-    /// Errors: Nothing is written, and nothing has changed.
+    /// Writes an item's next status, as [`Fleet::write_all`] does.
     async fn write(&self, item: &mut Item, status: Status) -> Result<(), Error> {
-        let from = item.status;
-        let next = Item { status, ..item.clone() };
-        let counts = self.count(from, status);
+        self.write_all(std::slice::from_mut(item), status).await
+    }
+
+    /// Writes the next status of items that have the same one, and the fleet's counts, and then publishes them. A beginning is
+    /// written now or not at all; all else waits until the store takes it.
+    /// Errors: Nothing is written, and nothing has changed.
+    async fn write_all(&self, items: &mut [Item], status: Status) -> Result<(), Error> {
+        let Some(from) = items.first().map(|item| item.status) else { return Ok(()) };
+        set_status(items, status);
+        let counts = self.count(items.len(), from, status);
         let mut record = self.task.record();
         let began = unix_ms();
         let begin = |record: &mut Record| {
@@ -266,8 +256,10 @@ impl Fleet<'_> {
         begin(&mut record);
         record.items = Some(counts);
         let written = async {
-            let mut batch = Batch::new();
-            let bytes = put_item(&mut batch, self.task.id, &next)?;
+            let (mut batch, mut bytes) = (Batch::new(), 0);
+            for item in &*items {
+                bytes += put_item(&mut batch, self.task.id, item)?;
+            }
             put_record(&mut batch, &record)?;
             if status != Status::Running {
                 return self.tasks.inner.storage.write(self.task, batch, Durability::Process).await.map(|()| bytes);
@@ -279,11 +271,14 @@ impl Fleet<'_> {
         let bytes = match written.await {
             Ok(bytes) => bytes,
             Err(error) => {
-                self.count(status, from);
+                set_status(items, from);
+                self.count(items.len(), status, from);
                 return Err(error);
             }
         };
-        *item = next;
+        if status.is_end() {
+            self.state().artifacts += items.iter().map(|item| item.artifacts.len()).sum::<usize>();
+        }
         let counts = self.state().counts.clone();
         let mut first = false;
         let record = self.task.change(|record| {
@@ -297,103 +292,27 @@ impl Fleet<'_> {
         }
         if status.is_end() {
             self.tasks.keep(self.task, bytes);
-            metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
+            let ended = metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str());
+            ended.increment(items.len() as u64);
         }
-        self.task.notify(TaskEvent::Item(self.task.id, Box::new(item.clone())));
+        for item in &*items {
+            self.task.notify(TaskEvent::Item(self.task.id, Box::new(item.clone())));
+        }
         self.tasks.inner.table.changed(&self.task.owner);
         Ok(())
     }
 
-    /// Counts that an item goes from one status to another. Returns the new counts.
-    fn count(&self, from: Status, to: Status) -> ItemCounts {
+    /// Counts that items go from one status to another. Returns the new counts.
+    fn count(&self, items: usize, from: Status, to: Status) -> ItemCounts {
         let mut state = self.state();
-        state.counts.moved(from, to);
+        (0..items).for_each(|_| state.counts.moved(from, to));
         if state.is_closed(self.rules) {
             self.closed.cancel();
         }
         state.counts.clone()
     }
+}
 
-    /// Ends the fleet, or leaves it for the next process.
-    async fn end(&self) -> Result<(), Error> {
-        let (left, closed) = {
-            let mut state = self.state();
-            (std::mem::take(&mut state.queue), state.is_closed(self.rules))
-        };
-        let stop = self.task.stopped();
-        let going_down = self.tasks.inner.drain.phase() >= Phase::Draining;
-        if !left.is_empty() && !closed && matches!(stop, None | Some(StopReason::Interrupted)) && going_down {
-            self.tasks.suspend(self.task);
-            return Ok(());
-        }
-        let why = match stop {
-            Some(stop) => stop_error(stop),
-            None => TaskError::new("stopped", "not begun: as many items failed as stop_after_failures allows"),
-        };
-        for mut item in left {
-            item.error = Some(why.clone());
-            self.write(&mut item, Status::Cancelled).await?;
-        }
-        let counts = self.state().counts.clone();
-        // Some may have had their end before any was begun here.
-        self.task.change(|record| record.items = Some(counts.clone()));
-        let (status, error) = match stop {
-            Some(stop) if counts.cancelled > 0 => (Status::Cancelled, Some(stop_error(stop))),
-            _ if counts.failure + counts.cancelled > 0 => {
-                let message = format!("{} of {} items failed", counts.failure, counts.total);
-                (Status::Failure, Some(TaskError::new(if closed { "stopped" } else { "items_failed" }, message)))
-            }
-            _ => (Status::Success, None),
-        };
-        let mut room = self.task.record().room().without(&error);
-        let (rows, artifacts) = self.gather(&mut room).await?;
-        let end = match (self.tasks.save_output(self.task, rows, room).await, self.task.stopped()) {
-            (Ok(output), _) => TaskEnd { status, error, output, artifacts },
-            // It was stopped while it waited for room. Every item has its end, so only this is left to do.
-            (Err(error), None | Some(StopReason::Interrupted)) if error.code() == Code::DiskNearlyFull => {
-                self.tasks.suspend(self.task);
-                return Ok(());
-            }
-            (Err(error), Some(stop)) if error.code() == Code::DiskNearlyFull => TaskEnd::cancelled(stop),
-            // The items have all of it.
-            (Err(Error::TaskLimit { .. }), _) => {
-                TaskEnd { status, error, output: Output::Inline(vec![self.elsewhere()]), artifacts }
-            }
-            (Err(error), _) => return Err(error),
-        };
-        self.tasks.finish(self.task, end).await;
-        Ok(())
-    }
-
-    /// Stands for the result objects that do not fit, and says where they are.
-    fn elsewhere(&self) -> Value {
-        json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)})
-    }
-
-    /// The items as result objects, as far as they fit; and their files.
-    async fn gather(&self, room: &mut RecordRoom) -> Result<(Vec<Value>, Vec<ArtifactRecord>), Error> {
-        let most = self.tasks.inner.config.tasks.max_output.bytes();
-        let (mut rows, mut bytes, mut artifacts) = (Vec::new(), 0, Vec::new());
-        let mut after = None;
-        loop {
-            let read = || self.tasks.inner.storage.items(self.task.id, after);
-            let page = self.tasks.inner.storage.read(self.task, read).await?;
-            let Some(last) = page.last() else { return Ok((rows, artifacts)) };
-            after = Some(last.index);
-            for item in page {
-                let row = json!(view::item(self.task.id, &item, None));
-                bytes += row.to_string().len() as u64;
-                if bytes <= most {
-                    rows.push(row);
-                } else if bytes < u64::MAX / 2 {
-                    // Once, instead of what does not fit.
-                    bytes = u64::MAX / 2;
-                    rows.push(self.elsewhere());
-                }
-                // The record names as many files as it can. The items name the others.
-                let named = item.artifacts.into_iter().take(MAX_ARTIFACTS.saturating_sub(artifacts.len()));
-                artifacts.extend(named.take_while(|artifact| room.take(artifact)));
-            }
-        }
-    }
+fn set_status(items: &mut [Item], status: Status) {
+    items.iter_mut().for_each(|item| item.status = status);
 }

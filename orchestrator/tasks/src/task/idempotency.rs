@@ -38,13 +38,18 @@ impl Idempotency {
         Self { instance, locks: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    /// The key that `owner` sent with `request`. Nobody else looks the same key up while the guard exists.
-    pub(super) async fn lock(&self, owner: &KeyId, sent: &str, request: &str) -> (IdempotencyKey, MutexGuard<'_, ()>) {
+    /// The key that `owner` sent with `request`.
+    pub(super) fn key(&self, owner: &KeyId, sent: &str, request: &str) -> IdempotencyKey {
         let print = |parts: [&str; 3]| self.instance.fingerprint(&parts);
         let mut row = owner.as_str().as_bytes().to_vec();
         row.extend_from_slice(&print(["idempotency key", owner.as_str(), sent]));
         let fingerprint = hex::encode(print(["request", owner.as_str(), request]));
-        let lock = row.last().map_or(0, |byte| usize::from(*byte) % LOCKS);
-        (IdempotencyKey { row, fingerprint }, self.locks[lock].lock().await)
+        IdempotencyKey { row, fingerprint }
+    }
+
+    /// Nobody else looks the same key up while the guard exists.
+    pub(super) async fn lock(&self, key: &IdempotencyKey) -> MutexGuard<'_, ()> {
+        let lock = key.row.last().map_or(0, |byte| usize::from(*byte) % LOCKS);
+        self.locks[lock].lock().await
     }
 }

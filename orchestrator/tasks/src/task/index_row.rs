@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use warmpool_api::task::{Kind, Status};
+use warmpool_api::task::{Status, TaskKind};
 use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 
@@ -43,7 +43,7 @@ impl LabelHash {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexRow {
     pub(super) id: TaskId,
-    pub(super) kind: Kind,
+    pub(super) kind: TaskKind,
     pub(super) status: Status,
     /// In milliseconds; anything above 49 days counts as 49 days.
     pub(super) duration: u32,
@@ -72,7 +72,7 @@ impl IndexRow {
         let user = if user.is_empty() { NOBODY } else { EndUser(user.try_into().ok()?) };
         let row = Self {
             id: TaskId::from_store_key(key)?,
-            kind: *Kind::ALL.get(usize::from(head[0]))?,
+            kind: *TaskKind::ALL.get(usize::from(head[0]))?,
             status: *Status::ALL.get(usize::from(head[1]))?,
             duration: u32::from_be_bytes(head[2..].try_into().ok()?),
             user: (user != NOBODY).then_some(user),
@@ -98,7 +98,7 @@ mod tests {
             (Some(EndUser::from_passcode("ann")), labels),
         ] {
             let id = TaskIds::default().next(9);
-            let row = IndexRow { id, kind: Kind::Fleet, status: Status::Failure, duration: 77, user, labels };
+            let row = IndexRow { id, kind: TaskKind::Fleet, status: Status::Failure, duration: 77, user, labels };
             let value = row.encode(&owner);
             assert_eq!(IndexRow::decode(&id.store_key(), &value), Some((owner.clone(), row)));
             assert_eq!(IndexRow::decode(&id.store_key(), &value[..value.len() - 1]), None);

@@ -3,15 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use warmpool_api::task::Kind;
-use warmpool_core::error::FieldFault as _;
+use warmpool_api::task::TaskKind;
 use warmpool_core::ids::KeyId;
 use warmpool_core::metadata::Label;
 use warmpool_core::sort::SortOrder;
-
-/// How far the list of all keys can be turned over.
-const MAX_OF_ALL_KEYS: u64 = 10_000;
 
 /// What the history may be sorted by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +41,7 @@ pub struct TaskQuery {
     /// Only tasks of these types.
     #[serde(rename = "executionType")]
     #[schemars(extend("x-name" = "executionType[]"))]
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TaskKind>,
     /// Only those of this end user.
     #[serde(alias = "raccoon_passcode")]
     #[schemars(extend("x-alias" = "raccoon_passcode"))]
@@ -88,28 +83,6 @@ impl TaskQuery {
     /// How many matching tasks come before the page.
     pub(super) const fn skip(&self) -> u64 {
         self.page.saturating_sub(1).saturating_mul(self.limit)
-    }
-
-    /// The list of all keys is put together of the first pages of each.
-    /// Errors: `Field`.
-    pub(super) fn check_for_all_keys(&self) -> Result<(), Error> {
-        if !matches!(self.sort_by, SortKey::Timestamp | SortKey::TaskId) {
-            let problem = "must be timestamp or taskId in the list of all keys: name one key by `key_id`";
-            return Err(Error::invalid("sort_by", problem));
-        }
-        if self.skip().saturating_add(self.limit) > MAX_OF_ALL_KEYS {
-            let problem = format!(
-                "leads beyond the first {MAX_OF_ALL_KEYS} tasks of all keys: name one key by `key_id`, or a time by \
-                 `end_time`"
-            );
-            return Err(Error::invalid("page", problem));
-        }
-        Ok(())
-    }
-
-    /// The first page that reaches as far as this one.
-    pub(super) fn at_first_page(&self) -> Self {
-        Self { page: 1, limit: self.skip().saturating_add(self.limit), ..self.clone() }
     }
 
     /// How many tasks the page has when `total` match.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::index_row::{EndUser, IndexRow, LabelHash};
 use super::record_room::{RecordRoom, shorten};
 use crate::player::{Artifact, Failure};
-use warmpool_api::task::{ItemCounts, Kind, Status, TaskError};
+use warmpool_api::task::{ItemCounts, Status, TaskError, TaskKind};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::ids::SessionId;
 use warmpool_core::ids::TaskId;
@@ -70,7 +70,7 @@ pub struct Record {
     /// The key that sent it.
     pub owner: KeyId,
     /// What it does.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// How far it is.
     pub status: Status,
     /// What its sender calls it.

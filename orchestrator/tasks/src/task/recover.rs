@@ -11,7 +11,7 @@ use super::doubt;
 use super::lifecycle::TaskEnd;
 use super::tasks::Tasks;
 use crate::Error;
-use warmpool_api::task::{Kind, Status};
+use warmpool_api::task::{Status, TaskKind};
 use warmpool_core::drain::Phase;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::TaskId;
@@ -71,7 +71,7 @@ impl Tasks {
         }
         task.stop_if_revoked(&self.inner.keys);
         let record = task.record();
-        if record.status == Status::Queued && !record.may_have_run || record.kind == Kind::Fleet {
+        if record.status == Status::Queued && !record.may_have_run || record.kind == TaskKind::Fleet {
             self.launch(task);
             return;
         }

@@ -13,7 +13,7 @@ use super::tasks::Tasks;
 use super::turns::Place;
 use crate::Error;
 use warmpool_api::task::TaskError;
-use warmpool_api::task::{Kind, Status};
+use warmpool_api::task::{Status, TaskKind};
 use warmpool_core::blocking;
 use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 use warmpool_core::panics::contained;
@@ -36,8 +36,8 @@ impl Tasks {
         let work = async move {
             let running = async {
                 match task.record().kind {
-                    Kind::Fleet => tasks.run_fleet(&task).await,
-                    Kind::Run | Kind::Extract => tasks.run_single(&task).await,
+                    TaskKind::Fleet => tasks.run_fleet(&task).await,
+                    TaskKind::Run | TaskKind::Extract => tasks.run_single(&task).await,
                 }
             };
             let outcome = contained(running).await;
@@ -70,7 +70,7 @@ impl Tasks {
             if task.status() == Status::Running {
                 self.mark_queued(task).await?;
             }
-            if shortage.is_passing() {
+            if shortage.is_shortage() {
                 if !self.inner.storage.wait_for_room(task, shortage).await {
                     break;
                 }

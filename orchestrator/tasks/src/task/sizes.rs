@@ -52,7 +52,15 @@ pub(super) struct Sizes {
     all: u64,
     /// How much those of one key may, in bytes.
     per_key: u64,
-    keys: Mutex<HashMap<KeyId, KeySizes>>,
+    known: Mutex<KnownSizes>,
+}
+
+/// The sizes of each key's tasks, and what they are together, which is asked for with every file.
+#[derive(Debug, Default)]
+struct KnownSizes {
+    keys: HashMap<KeyId, KeySizes>,
+    open_bytes: u64,
+    ended_bytes: u64,
 }
 
 /// The sizes of one key's tasks.
@@ -144,111 +152,120 @@ impl KeySizes {
     }
 }
 
+impl KnownSizes {
+    const fn bytes(&self) -> u64 {
+        self.open_bytes.saturating_add(self.ended_bytes)
+    }
+
+    /// Does something with what is known of a key's tasks. Of a key without any nothing is kept.
+    fn of(&mut self, owner: &KeyId, act: impl FnOnce(&mut KeySizes)) {
+        let key = self.keys.entry(owner.clone()).or_default();
+        let (open, ended) = (key.open_bytes, key.ended_bytes);
+        act(key);
+        self.open_bytes = self.open_bytes - open + key.open_bytes;
+        self.ended_bytes = self.ended_bytes - ended + key.ended_bytes;
+        if key.open.is_empty() && key.ended.is_empty() {
+            self.keys.remove(owner);
+        }
+    }
+
+    /// The oldest task of the key that keeps most, so that those of a key that keeps little stay.
+    fn of_the_largest(&self) -> Option<Oldest> {
+        let with_oldest =
+            self.keys.iter().filter_map(|(owner, key)| Some((key.bytes(), Reverse(key.oldest()?), owner)));
+        with_oldest.max().map(|(_, Reverse(task), owner)| (owner.clone(), task))
+    }
+}
+
 impl Sizes {
     /// No sizes, and how much may be kept, in bytes.
     pub(super) fn new(all: u64, per_key: u64) -> Self {
-        Self { all, per_key, keys: Mutex::default() }
+        Self { all, per_key, known: Mutex::default() }
     }
 
     /// Enters what the store has at the start. `open` are the tasks that have not ended.
     pub(super) fn load(&self, rows: Vec<SizeRow>, open: &HashSet<TaskId>) {
-        let mut keys = self.keys.lock();
+        let mut known = self.known.lock();
         for SizeRow { id, owner, bytes } in rows {
-            let key = keys.entry(owner).or_default();
-            key.change(id, |_| bytes);
-            if !open.contains(&id) {
-                key.end(id);
-            }
+            known.of(&owner, |key| {
+                key.change(id, |_| bytes);
+                if !open.contains(&id) {
+                    key.end(id);
+                }
+            });
         }
     }
 
     /// Room for what a task is to keep, in bytes.
     pub(super) fn claim<'a>(&'a self, owner: &'a KeyId, task: TaskId, bytes: u64) -> Result<Claim<'a>, Full> {
-        let mut keys = self.keys.lock();
+        let mut known = self.known.lock();
         if bytes > 0 {
-            if let Some(full) = self.full(&keys, owner, bytes) {
+            if let Some(full) = self.full(&known, owner, bytes) {
                 return Err(full);
             }
-            keys.entry(owner.clone()).or_default().change(task, |old| old + bytes);
+            known.of(owner, |key| key.change(task, |old| old + bytes));
         }
-        drop(keys);
+        drop(known);
         Ok(Claim { sizes: self, owner, task, bytes })
     }
 
     /// Counts what a task keeps in any case, in bytes.
     pub(super) fn add(&self, owner: &KeyId, task: TaskId, bytes: u64) {
         if bytes > 0 {
-            self.keys.lock().entry(owner.clone()).or_default().change(task, |old| old + bytes);
+            self.known.lock().of(owner, |key| key.change(task, |old| old + bytes));
         }
     }
 
     /// Enters a size that was measured. A task that has not ended may have more by now.
     pub(super) fn measured(&self, row: SizeRow, has_ended: bool) {
         if row.bytes > 0 {
-            let mut keys = self.keys.lock();
-            let key = keys.entry(row.owner).or_default();
-            key.change(row.id, |old| old.max(row.bytes));
-            if has_ended {
-                key.end(row.id);
-            }
+            self.known.lock().of(&row.owner, |key| {
+                key.change(row.id, |old| old.max(row.bytes));
+                if has_ended {
+                    key.end(row.id);
+                }
+            });
         }
     }
 
     /// From now on the task can be forgotten.
     pub(super) fn end(&self, owner: &KeyId, task: TaskId) {
-        self.of(owner, |key| key.end(task));
+        self.known.lock().of(owner, |key| key.end(task));
     }
 
     pub(super) fn forget(&self, owner: &KeyId, task: TaskId) {
-        self.of(owner, |key| key.forget(task));
+        self.known.lock().of(owner, |key| key.forget(task));
     }
 
     /// The tasks whose sizes are known.
     pub(super) fn known(&self) -> HashSet<TaskId> {
-        let keys = self.keys.lock();
-        keys.values().flat_map(|key| key.open.keys().chain(key.ended.keys())).copied().collect()
+        let known = self.known.lock();
+        known.keys.values().flat_map(|key| key.open.keys().chain(key.ended.keys())).copied().collect()
     }
 
     /// What is to be forgotten first of what is more than may be kept.
     pub(super) fn surplus(&self) -> Option<Oldest> {
-        let keys = self.keys.lock();
-        keys.keys().find_map(|owner| self.full(&keys, owner, 0)?.oldest)
+        let known = self.known.lock();
+        known.keys.keys().find_map(|owner| self.full(&known, owner, 0)?.oldest)
     }
 
     /// Why there is no room for so many bytes of this key, if there is none.
-    fn full(&self, keys: &HashMap<KeyId, KeySizes>, owner: &KeyId, bytes: u64) -> Option<Full> {
+    fn full(&self, known: &KnownSizes, owner: &KeyId, bytes: u64) -> Option<Full> {
         // Nothing is forgotten in vain.
         let helps = |open: u64, limit: u64| open.saturating_add(bytes) <= limit;
-        let (open, all) = keys.get(owner).map_or((0, 0), |key| (key.open_bytes, key.bytes()));
+        let key = known.keys.get(owner);
+        let (open, all) = key.map_or((0, 0), |key| (key.open_bytes, key.bytes()));
         if all.saturating_add(bytes) > self.per_key {
-            let oldest = || Some((owner.clone(), keys.get(owner)?.oldest()?));
+            let oldest = || Some((owner.clone(), key?.oldest()?));
             let oldest = helps(open, self.per_key).then(oldest).flatten();
             return Some(Full { share: Share::Key, limit: self.per_key, oldest });
         }
-        let sum = |of: fn(&KeySizes) -> u64| keys.values().map(of).fold(0, u64::saturating_add);
-        if sum(KeySizes::bytes).saturating_add(bytes) > self.all {
-            let oldest = helps(sum(|key| key.open_bytes), self.all).then(|| of_the_largest(keys)).flatten();
+        if known.bytes().saturating_add(bytes) > self.all {
+            let oldest = helps(known.open_bytes, self.all).then(|| known.of_the_largest()).flatten();
             return Some(Full { share: Share::All, limit: self.all, oldest });
         }
         None
     }
-
-    /// Does something with what is known of a key's tasks. Of a key without any nothing is kept.
-    fn of(&self, owner: &KeyId, act: impl FnOnce(&mut KeySizes)) {
-        let mut keys = self.keys.lock();
-        if let Some(key) = keys.get_mut(owner) {
-            act(key);
-            if key.open.is_empty() && key.ended.is_empty() {
-                keys.remove(owner);
-            }
-        }
-    }
-}
-
-/// The oldest task of the key that keeps most, so that those of a key that keeps little stay.
-fn of_the_largest(keys: &HashMap<KeyId, KeySizes>) -> Option<Oldest> {
-    let with_oldest = keys.iter().filter_map(|(owner, key)| Some((key.bytes(), Reverse(key.oldest()?), owner)));
-    with_oldest.max().map(|(_, Reverse(task), owner)| (owner.clone(), task))
 }
 
 /// Room that a task has for something until it is kept.
@@ -271,7 +288,8 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.sizes.of(self.owner, |key| key.change(self.task, |old| old.saturating_sub(self.bytes)));
+            let mut known = self.sizes.known.lock();
+            known.of(self.owner, |key| key.change(self.task, |old| old.saturating_sub(self.bytes)));
         }
     }
 }
@@ -340,7 +358,7 @@ mod tests {
     fn what_is_given_up_takes_no_room() {
         let sizes = Sizes::new(20, 10);
         drop(sizes.claim(&key(0), task(1), 10).unwrap());
-        assert!(sizes.keys.lock().is_empty());
+        assert!(sizes.known.lock().keys.is_empty());
         keep(&sizes, 0, 1, 10);
         drop(sizes.claim(&key(0), task(2), 0).unwrap());
         assert_eq!(sizes.known(), HashSet::from([task(1)]));
@@ -380,13 +398,39 @@ mod tests {
                         sizes.forget(&owner, task);
                     },
                 }
-                let keys = sizes.keys.lock();
-                for key in keys.values() {
+                let known = sizes.known.lock();
+                for key in known.keys.values() {
                     prop_assert_eq!(key.open_bytes, key.open.values().sum::<u64>());
                     prop_assert_eq!(key.ended_bytes, key.ended.values().sum::<u64>());
                     prop_assert!(key.bytes() <= 10 && key.bytes() > 0);
                 }
-                prop_assert!(keys.values().map(KeySizes::bytes).sum::<u64>() <= 20);
+                prop_assert!(known.keys.values().map(KeySizes::bytes).sum::<u64>() <= 20);
+            }
+        }
+
+        #[test]
+        fn the_sums_are_those_of_the_added_up_map(
+            steps in proptest::collection::vec((0..3_usize, 0..12_u8, 0..9_u64, 0..8_u8), 0..80),
+        ) {
+            let sizes = Sizes::new(60, 30);
+            for (owner, at, bytes, act) in steps {
+                // Each task is one key's.
+                let (owner, id) = (key(owner), TaskId::from_number(u128::from(at) * 3 + owner as u128 + 1));
+                let row = SizeRow { id, owner: owner.clone(), bytes };
+                match act {
+                    0 => sizes.end(&owner, id),
+                    1 => sizes.forget(&owner, id),
+                    2 => drop(sizes.claim(&owner, id, bytes)),
+                    3 => drop(sizes.claim(&owner, id, bytes).map(Claim::keep)),
+                    4 => sizes.add(&owner, id, bytes),
+                    5 => sizes.measured(row, at % 2 == 0),
+                    _ => sizes.load(vec![row], &HashSet::from_iter((act == 6).then_some(id))),
+                }
+                let known = sizes.known.lock();
+                let sum = |of: fn(&KeySizes) -> u64| known.keys.values().map(of).sum::<u64>();
+                prop_assert_eq!(known.open_bytes, sum(|key| key.open.values().sum()));
+                prop_assert_eq!(known.ended_bytes, sum(|key| key.ended.values().sum()));
+                prop_assert!(known.keys.values().all(|key| !key.open.is_empty() || !key.ended.is_empty()));
             }
         }
     }

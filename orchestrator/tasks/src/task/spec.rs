@@ -11,13 +11,13 @@ use crate::Error;
 use crate::player::Limits;
 use crate::script::template;
 use crate::script::{FailureCode, TaskWork, Values};
-use warmpool_api::task::Kind;
+use warmpool_api::task::TaskKind;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::ids::{ExtensionId, TaskId};
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::ProfileChoice;
-use warmpool_sessions::session::{Kind as SessionKind, Options};
+use warmpool_sessions::session::{Options, SessionKind};
 use warmpool_workers::egress::Location;
 
 /// A session outlives its task's time by this much, for the last screenshot.
@@ -30,9 +30,9 @@ const MAX_ADDRESS: usize = 8 << 10;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// What it asks for: a run, an extract, or a fleet of one of them.
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// What is to be done, once or for each item: a run or an extract.
-    pub work_kind: Kind,
+    pub work_kind: TaskKind,
     /// The work as it was sent.
     pub work: Value,
     /// On which engine.
@@ -127,8 +127,8 @@ impl TaskSpec {
     /// Errors: those of [`TaskWork::parse_run`] and [`TaskWork::parse_extract`].
     pub(super) fn parse_work(&self) -> Result<TaskWork, Error> {
         match self.work_kind {
-            Kind::Extract => TaskWork::parse_extract(&self.work).map(TaskWork::Extract),
-            Kind::Run | Kind::Fleet => TaskWork::parse_run(&self.work).map(TaskWork::Run),
+            TaskKind::Extract => TaskWork::parse_extract(&self.work).map(TaskWork::Extract),
+            TaskKind::Run | TaskKind::Fleet => TaskWork::parse_run(&self.work).map(TaskWork::Run),
         }
     }
 

@@ -20,6 +20,7 @@ pub use files::FOLDER;
 use files::Files;
 pub(super) use files::NewFile;
 use warmpool_config::Config;
+use warmpool_core::blocking;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::TaskId;
@@ -31,8 +32,6 @@ use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, MAX_VAL
 const PART: usize = 60 << 10;
 /// In how many parts secrets are at most.
 const SECRET_PARTS: usize = MAX_STORED.div_ceil(PART);
-/// Rows read from the store at a time.
-const PAGE: usize = 4096;
 /// Items of a fleet read at a time: each may be as large as a value can be.
 const ITEM_PAGE: usize = 100;
 /// The same for readers who hold what is read.
@@ -48,11 +47,11 @@ pub(super) struct TaskStorage {
 }
 
 /// What the store is to take of a task when it is accepted.
-pub(super) struct NewTask<'a> {
+pub(super) struct NewTask {
     pub(super) record: Record,
     /// The specification as JSON.
     pub(super) body: Vec<u8>,
-    pub(super) secrets: &'a TaskSecrets,
+    pub(super) secrets: TaskSecrets,
     pub(super) idempotency: Option<IdempotencyKey>,
 }
 
@@ -154,7 +153,7 @@ impl TaskStorage {
     }
 
     /// Begins to write a new task: its specification in parts, its record, its encrypted secrets, all at once.
-    pub(super) async fn insert(&self, task: NewTask<'_>) -> Result<Commit, Error> {
+    pub(super) async fn insert(&self, task: NewTask) -> Result<Commit, Error> {
         let NewTask { record, body, secrets, idempotency } = task;
         let id = record.task_id;
         let mut batch = Batch::new();
@@ -163,7 +162,7 @@ impl TaskStorage {
         }
         put_record(&mut batch, &record)?;
         if !secrets.is_empty() {
-            let encrypted = secrets::encrypt(&self.instance, id, secrets)?;
+            let encrypted = secrets::encrypt(&self.instance, id, &secrets)?;
             if encrypted.len() > MAX_STORED {
                 return Err(Error::internal("secrets are larger than they were when they were checked"));
             }
@@ -199,11 +198,8 @@ impl TaskStorage {
 
     /// Every row of the index, oldest first.
     pub(super) async fn index(&self) -> Result<Vec<(KeyId, IndexRow)>, Error> {
-        let (mut found, mut range) = (Vec::new(), KeyRange::all());
-        loop {
-            let rows = self.store.scan(Table::TaskIndex, range, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(found) };
-            range = KeyRange::all().after(&last.key);
+        let (mut found, mut pages) = (Vec::new(), self.store.pages(Table::TaskIndex));
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 match IndexRow::decode(&row.key, &row.value) {
                     Some(row) => found.push(row),
@@ -211,17 +207,16 @@ impl TaskStorage {
                 }
             }
         }
+        Ok(found)
     }
 
     /// The sizes of all tasks that keep more than a small record.
     pub(super) async fn sizes(&self) -> Result<Vec<SizeRow>, Error> {
-        let (mut found, mut range) = (Vec::new(), KeyRange::all());
-        loop {
-            let rows = self.store.scan(Table::TaskSizes, range, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(found) };
-            range = KeyRange::all().after(&last.key);
+        let (mut found, mut pages) = (Vec::new(), self.store.pages(Table::TaskSizes));
+        while let Some(rows) = pages.next().await? {
             found.extend(rows.iter().filter_map(|row| SizeRow::decode(&row.key, &row.value)));
         }
+        Ok(found)
     }
 
     /// Writes the size of a task that an earlier release has ended.
@@ -265,8 +260,11 @@ impl TaskStorage {
     pub(super) async fn spec(&self, record: &Record) -> Result<TaskSpec, Error> {
         let keys = (0..record.body_parts).map(|part| part_key(record.task_id, part)).collect();
         let values = self.store.get_many(Table::TaskBodies, keys).await?;
-        let bytes = values.into_iter().flatten().collect::<Vec<_>>().concat();
-        serde_json::from_slice(&bytes).map_err(Error::internal)
+        // The order of a fleet may be megabytes.
+        blocking::in_place(|| {
+            let bytes = values.into_iter().flatten().collect::<Vec<_>>().concat();
+            serde_json::from_slice(&bytes).map_err(Error::internal)
+        })
     }
 
     pub(super) async fn secrets(&self, task: TaskId) -> Result<TaskSecrets, Error> {

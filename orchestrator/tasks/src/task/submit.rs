@@ -12,7 +12,7 @@ use crate::Error;
 use crate::script::{FailureCode, TaskWork};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS};
 pub use request::{RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
-use warmpool_api::task::Kind;
+use warmpool_api::task::TaskKind;
 use warmpool_api::{Members, Object};
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
@@ -21,7 +21,7 @@ use warmpool_core::error::{FieldFault as _, read_json};
 use warmpool_core::metadata::Metadata;
 use warmpool_profiles::{ProfileChoice, check_name};
 use warmpool_protocol::Launch;
-use warmpool_sessions::session::{Kind as SessionKind, advanced, check_text, check_webhook, launch};
+use warmpool_sessions::session::{SessionKind, advanced, check_text, check_webhook, launch};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -31,7 +31,7 @@ const MAX_CAUSES: usize = 32;
 /// The body of a call that makes a task, divided into the work and what is around it.
 #[derive(Debug)]
 pub struct SubmitRequest {
-    kind: Kind,
+    kind: TaskKind,
     work: Map<String, Value>,
     common: Common,
 }
@@ -39,21 +39,21 @@ pub struct SubmitRequest {
 impl SubmitRequest {
     /// Reads the body of the call that makes a task of this kind.
     /// Errors: `Field`.
-    pub fn read(kind: Kind, body: Members) -> Result<Self, Error> {
+    pub fn read(kind: TaskKind, body: Members) -> Result<Self, Error> {
         let of_work: &[&str] = match kind {
-            Kind::Run => TaskWork::RUN_MEMBERS,
-            Kind::Extract => TaskWork::EXTRACT_MEMBERS,
-            Kind::Fleet => &[],
+            TaskKind::Run => TaskWork::RUN_MEMBERS,
+            TaskKind::Extract => TaskWork::EXTRACT_MEMBERS,
+            TaskKind::Fleet => &[],
         };
         let (mut work, mut rest) = (Map::new(), Map::new());
         for (name, value) in body.0 {
             let is_of_fleet = FLEET_MEMBERS.contains(&name.as_str());
             if of_work.contains(&name.as_str()) {
                 work.insert(name, value);
-            } else if kind != Kind::Fleet && is_of_fleet {
+            } else if kind != TaskKind::Fleet && is_of_fleet {
                 return Err(Error::unknown(name, "only POST /lam/fleet has it"));
             } else if !is_of_fleet && !COMMON_MEMBERS.contains(&name.as_str()) {
-                let others = if kind == Kind::Fleet { FLEET_MEMBERS.as_slice() } else { of_work };
+                let others = if kind == TaskKind::Fleet { FLEET_MEMBERS.as_slice() } else { of_work };
                 return Err(Error::none_of(name, COMMON_MEMBERS.iter().chain(others).copied()));
             } else {
                 rest.insert(name, value);
@@ -110,7 +110,7 @@ impl SubmitRequest {
             profile,
             fleet: None,
         };
-        if kind == Kind::Fleet {
+        if kind == TaskKind::Fleet {
             if spec.begins_signed_in() && common.isolation == Some(Isolation::Context) {
                 let problem =
                     "must be `container` or left out beside a `profile` or a `state`: a context begins with nothing";
@@ -126,10 +126,10 @@ impl SubmitRequest {
 }
 
 /// The profile that the browser is to begin with. The items of a fleet run side by side, and one session at a time may write one.
-fn profile(kind: Kind, profile: Option<Object<ProfileChoice>>) -> Result<Option<ProfileChoice>, Error> {
+fn profile(kind: TaskKind, profile: Option<Object<ProfileChoice>>) -> Result<Option<ProfileChoice>, Error> {
     let Some(Object(profile)) = profile else { return Ok(None) };
     check_name("profile.name", &profile.name).map_err(warmpool_sessions::Error::from)?;
-    if kind == Kind::Fleet && profile.is_written() {
+    if kind == TaskKind::Fleet && profile.is_written() {
         return Err(Error::invalid("profile.mode", "must be `read` for a fleet, whose items may run at the same time"));
     }
     Ok(Some(profile))
@@ -143,10 +143,10 @@ impl RetryRequest {
     }
 }
 
-fn fleet_work(common: &mut Common) -> Result<(Kind, Value), Error> {
+fn fleet_work(common: &mut Common) -> Result<(TaskKind, Value), Error> {
     match (common.run.take(), common.extract.take()) {
-        (Some(run), None) if run.is_object() => Ok((Kind::Run, run)),
-        (None, Some(extract)) if extract.is_object() => Ok((Kind::Extract, extract)),
+        (Some(run), None) if run.is_object() => Ok((TaskKind::Run, run)),
+        (None, Some(extract)) if extract.is_object() => Ok((TaskKind::Extract, extract)),
         (Some(_), None) => Err(Error::invalid("run", "must be an object: what POST /lam/run takes as its work")),
         (None, Some(_)) => {
             Err(Error::invalid("extract", "must be an object: what POST /lam/extract takes as its work"))
@@ -225,7 +225,7 @@ mod tests {
     use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
 
-    fn check(kind: Kind, body: Value) -> Result<TaskSpec, Error> {
+    fn check(kind: TaskKind, body: Value) -> Result<TaskSpec, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         SubmitRequest::read(kind, read_json(body)?)?.check(&config).map(|(spec, _)| spec)
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn defaults_are_the_settings() {
-        let spec = check(Kind::Run, json!({"steps": [], "timeout": null, "inputs": null})).unwrap();
+        let spec = check(TaskKind::Run, json!({"steps": [], "timeout": null, "inputs": null})).unwrap();
         assert_eq!((spec.engine, spec.mode), (Engine::Chromium, Mode::Headless));
         assert_eq!(spec.timeout_ms, 300_000);
         assert_eq!(spec.work, json!({"steps": []}));
@@ -243,32 +243,32 @@ mod tests {
     #[test]
     fn faults_name_their_field() {
         for (kind, body, field) in [
-            (Kind::Run, json!({"colour": 1}), "colour"),
-            (Kind::Run, json!({"urls": []}), "urls"),
-            (Kind::Run, json!({"isolation": "container"}), "isolation"),
-            (Kind::Run, json!({"timeout": 0}), "timeout"),
-            (Kind::Run, json!({"timeout": -1}), "timeout"),
-            (Kind::Run, json!({"timeout": 3_600_001}), "timeout"),
-            (Kind::Run, json!({"inputs": []}), "inputs"),
-            (Kind::Run, json!({"inputs": {"a": "x".repeat(20_000)}}), "inputs"),
-            (Kind::Run, json!({"secrets": {"pin": 1234}}), "secrets.pin"),
-            (Kind::Run, json!({"secrets": "x"}), "secrets"),
-            (Kind::Run, json!({"browser_type": "opera"}), "browser_type"),
-            (Kind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
-            (Kind::Run, json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
-            (Kind::Fleet, json!({"inputs": [{}]}), "run"),
-            (Kind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),
-            (Kind::Fleet, json!({"run": {"steps": []}}), "inputs"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": []}), "inputs"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}, 3]}), "inputs[1]"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "urls": ["", "x".repeat(20_000)]}), "urls[1]"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "isolation": "none"}), "isolation"),
-            (Kind::Fleet, json!({"urls": ["x"], "extract": {}, "isolation": "context", "state": {}}), "isolation"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"max": 11}}), "retry.max"),
-            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
+            (TaskKind::Run, json!({"colour": 1}), "colour"),
+            (TaskKind::Run, json!({"urls": []}), "urls"),
+            (TaskKind::Run, json!({"isolation": "container"}), "isolation"),
+            (TaskKind::Run, json!({"timeout": 0}), "timeout"),
+            (TaskKind::Run, json!({"timeout": -1}), "timeout"),
+            (TaskKind::Run, json!({"timeout": 3_600_001}), "timeout"),
+            (TaskKind::Run, json!({"inputs": []}), "inputs"),
+            (TaskKind::Run, json!({"inputs": {"a": "x".repeat(20_000)}}), "inputs"),
+            (TaskKind::Run, json!({"secrets": {"pin": 1234}}), "secrets.pin"),
+            (TaskKind::Run, json!({"secrets": "x"}), "secrets"),
+            (TaskKind::Run, json!({"browser_type": "opera"}), "browser_type"),
+            (TaskKind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
+            (TaskKind::Run, json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
+            (TaskKind::Fleet, json!({"inputs": [{}]}), "run"),
+            (TaskKind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}}), "inputs"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": []}), "inputs"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": [{}, 3]}), "inputs[1]"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "urls": ["", "x".repeat(20_000)]}), "urls[1]"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "isolation": "none"}), "isolation"),
+            (TaskKind::Fleet, json!({"urls": ["x"], "extract": {}, "isolation": "context", "state": {}}), "isolation"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"max": 11}}), "retry.max"),
+            (TaskKind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
         ] {
             let error = check(kind, body.clone()).unwrap_err();
             assert_eq!(error.field(), Some(field), "{body}: {error}");

@@ -114,10 +114,7 @@ impl TaskTable {
 
     pub(super) fn page(&self, owner: Option<&KeyId>, query: &TaskQuery) -> Page {
         let tables = self.lock();
-        let (ids, total) = match owner {
-            Some(owner) => tables.history.page(owner, query),
-            None => tables.history.page_of_all(query),
-        };
+        let (ids, total) = tables.history.page(owner, query);
         let (mut active, mut ended) = (HashMap::new(), Vec::new());
         for id in &ids {
             match tables.active.get(id) {
@@ -156,7 +153,7 @@ impl TaskTable {
 
     /// Changes each time the table does for this key.
     pub(super) fn changes_of(&self, owner: &KeyId) -> watch::Receiver<u64> {
-        self.changes.of(owner)
+        self.changes.of_key(owner)
     }
 
     /// Announces a change of a key's tasks to the followers of lists.

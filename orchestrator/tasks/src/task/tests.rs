@@ -27,7 +27,7 @@ use warmpool_keys::{KeyId, Keys};
 use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
 use warmpool_sessions::session::{SessionServices, Sessions};
-use warmpool_store::fault::{Fault as StoreFault, FaultGate, FaultPoint, Faults, until};
+use warmpool_store::fault::{FaultGate, FaultPoint, Faults, StoreFault, until};
 use warmpool_store::{Batch, Durability, Store, StoreOptions};
 use warmpool_webhooks::Webhooks;
 use warmpool_workers::pool::Pool;
@@ -383,7 +383,7 @@ fn large_secrets() -> TaskSecrets {
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
     let members = warmpool_core::error::read_json(body).unwrap();
-    SubmitRequest::read(Kind::Run, members).unwrap().check(&config).unwrap().1
+    SubmitRequest::read(TaskKind::Run, members).unwrap().check(&config).unwrap().1
 }
 
 #[tokio::test]
@@ -409,7 +409,7 @@ async fn a_fleet_that_has_failed_often_enough_begins_nothing_after_a_restart() {
     let mut bench = Bench::new().await;
     let turns = bench.hold_turns().await;
     let mut spec = spec();
-    spec.kind = Kind::Fleet;
+    spec.kind = TaskKind::Fleet;
     spec.fleet = serde_json::from_value(json!({
         "items": [{}, {}, {}], "concurrency": 1, "retries": 0, "backoff_ms": 0, "stop_after_failures": 1,
     }))

@@ -228,8 +228,8 @@ impl Shortage {
     }
 }
 
-/// Whether a worker may be available a little later.
-pub(super) fn is_shortage(error: &impl Fault) -> bool {
+/// Whether it is for want of a worker, which may be available a little later.
+pub(super) fn lacks_worker(error: &impl Fault) -> bool {
     Shortage::of(error).is_some()
 }
 

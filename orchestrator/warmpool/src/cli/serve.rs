@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::daemon::{self, End, Shutdown};
 use crate::http::Listener;
-use crate::telemetry;
+use crate::telemetry::{self, flush_log};
 use warmpool_client::exit::Exit;
 use warmpool_config::Config;
 use warmpool_core::tls::Tls;
@@ -42,15 +42,20 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     traces.shutdown().await;
     match end? {
         End::Drained => Ok(Exit::Success),
-        End::SessionsKept => std::process::exit(0),
-        // Without waiting for what still waits for them.
-        End::Left { .. } => std::process::exit(Exit::Left as i32),
-        End::Superseded => std::process::exit(Exit::Superseded as i32),
+        End::SessionsKept => end_at_once(Exit::Success),
+        End::Left { .. } => end_at_once(Exit::Left),
+        End::Superseded => end_at_once(Exit::Superseded),
         End::Replaced => {
             tracing::error!(error = %run_anew(), "the program cannot be started again");
-            std::process::exit(1)
+            end_at_once(Exit::Failure)
         }
     }
+}
+
+/// Ends the process without waiting for what still runs in it, but for its log.
+fn end_at_once(exit: Exit) -> ! {
+    flush_log();
+    std::process::exit(exit as i32)
 }
 
 /// The first SIGTERM or SIGINT drains, the second ends. The first SIGUSR2 replaces the program once nothing runs, the second
@@ -85,6 +90,8 @@ fn run_anew() -> io::Error {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "warmpool".into());
     tracing::info!(program = %program.display(), "starting anew; sessions go on");
+    // The log's thread ends here.
+    flush_log();
     Command::new(program).args(arguments).exec()
 }
 

@@ -10,11 +10,12 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::{ControlReply, ControlRequest, Starting, carry_out, socket};
+use crate::telemetry::flush_log;
 use warmpool_client::exit::Exit;
 use warmpool_client::note;
 use warmpool_config::Config;
 use warmpool_keys::{IntegrationKeys, Keys};
-use warmpool_store::{Store, StoreError, StoreOptions};
+use warmpool_store::{FatalHook, Store, StoreError, StoreOptions};
 
 /// Time for a daemon to show that it is there.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -181,6 +182,11 @@ pub(crate) fn store_options(config: &Config) -> StoreOptions {
         open_timeout: store.open_timeout,
         backup_interval: store.backup_interval,
         backups_kept: store.backups_kept,
+        // The log says why.
+        on_fatal: FatalHook::new(|_| {
+            flush_log();
+            std::process::abort()
+        }),
         ..StoreOptions::default()
     }
 }
@@ -264,7 +270,39 @@ async fn send(data_dir: &Path, order: &ControlRequest) -> Result<Option<ControlR
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
     use super::*;
+    use crate::telemetry::start_log;
+    use warmpool_config::{Flags, Host};
+    use warmpool_store::fault::{FaultPoint, Faults, StoreFault};
+    use warmpool_store::{Batch, Durability, Table};
+
+    /// A process has one log, and ends with its store, so this test runs itself in another one.
+    #[tokio::test]
+    async fn the_log_says_why_the_store_ends_the_process() {
+        const OTHER: &str = "PROCESS_WITH_A_STORE";
+        if std::env::var_os(OTHER).is_some() {
+            let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
+            let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
+            let _traces = start_log(&config).unwrap();
+            let faults = Faults::default();
+            let store = Store::faulty(&faults, store_options(&config));
+            faults.next(FaultPoint::Apply, StoreFault::Error(io::ErrorKind::StorageFull));
+            let mut batch = Batch::new();
+            batch.put(Table::Meta, b"a", b"b");
+            let _ = store.commit(batch, Durability::Process).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            return;
+        }
+        let name = "control::perform::tests::the_log_says_why_the_store_ends_the_process";
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        let ended = other.args(["--exact", name, "--nocapture"]).env(OTHER, "1").output().unwrap();
+        assert_eq!(ended.status.signal(), Some(nix::libc::SIGABRT), "{ended:?}");
+        let log = String::from_utf8_lossy(&ended.stderr);
+        assert!(log.contains("the store has failed"), "{log}");
+    }
 
     #[test]
     fn daemons_are_found_by_their_sockets() {

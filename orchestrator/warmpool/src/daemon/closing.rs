@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use warmpool_config::{Config, Flags, Host};
     use warmpool_store::StoreOptions;
-    use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults};
+    use warmpool_store::fault::{FaultGate, FaultPoint, Faults, StoreFault};
 
     fn settings() -> DrainSettings {
         let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
@@ -98,7 +98,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_that_closes_slowly_keeps_no_program_from_being_replaced() {
         let (settings, faults, gate) = (settings(), Faults::default(), FaultGate::default());
-        faults.always(FaultPoint::Barrier, Fault::Hang(gate.clone()));
+        faults.always(FaultPoint::Barrier, StoreFault::Hang(gate.clone()));
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
         let closing = Closing::begin(&settings, Duration::ZERO, CancellationToken::new());
         let begun = Instant::now();

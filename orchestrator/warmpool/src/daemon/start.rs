@@ -12,7 +12,7 @@ use crate::control;
 use crate::doctor;
 use crate::http::{self, App, Listener, Parts};
 use crate::telemetry;
-use warmpool_core::drain::Phase;
+use warmpool_core::drain::{DrainTask, Phase};
 use warmpool_core::panics::keep_running;
 use warmpool_core::tls;
 use warmpool_keys::Keys;
@@ -34,7 +34,7 @@ const PROFILE_LOOK: Duration = Duration::from_secs(3600);
 /// Work whose end somebody waits for.
 pub(super) struct Started {
     /// Ends well once the pool is warm, or the daemon drains.
-    pub(super) warming: JoinHandle<Result<(), StartError>>,
+    pub(super) warming: DrainTask<Result<(), StartError>>,
     /// Writes when keys were last used.
     pub(super) last_used: JoinHandle<()>,
 }
@@ -108,7 +108,7 @@ impl Daemon {
 }
 
 /// Why the pool never becomes warm; none where it did.
-async fn failure(warming: &mut JoinHandle<Result<(), StartError>>) -> Option<StartError> {
+async fn failure(warming: &mut DrainTask<Result<(), StartError>>) -> Option<StartError> {
     match warming.await {
         Ok(warm) => warm.err(),
         Err(panic) => Some(StartError::Panic(panic)),

@@ -54,7 +54,9 @@ impl Daemon {
             return end;
         }
         // What it has found meanwhile is in the pool then, and nothing comes to it any more.
-        if !started.warming.is_finished() {
+        if started.warming.is_finished() {
+            drop(started.warming);
+        } else {
             closing.within(started.warming).await;
         }
         closing.within(pool.close(sessions.unfound_count() == 0)).await;

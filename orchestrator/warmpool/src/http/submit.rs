@@ -19,7 +19,9 @@ use crate::http::error::Error;
 use warmpool_api::task::TaskView;
 use warmpool_core::error::Code;
 use warmpool_keys::KeyId;
-use warmpool_tasks::task::{Kind, RetryRequest, SubmitExtract, SubmitFleet, SubmitOptions, SubmitRequest, SubmitRun};
+use warmpool_tasks::task::{
+    RetryRequest, SubmitExtract, SubmitFleet, SubmitOptions, SubmitRequest, SubmitRun, TaskKind,
+};
 
 const POLICY: Policy = Policy::rest(Access::Key, &[TASK_ID]).of(Traffic::Work).suggested();
 
@@ -84,7 +86,7 @@ pub(super) async fn run(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    submit(&app, key, Kind::Run, &headers, body).await
+    submit(&app, key, TaskKind::Run, &headers, body).await
 }
 
 /// `POST /lam/extract`
@@ -94,7 +96,7 @@ pub(super) async fn extract(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    submit(&app, key, Kind::Extract, &headers, body).await
+    submit(&app, key, TaskKind::Extract, &headers, body).await
 }
 
 /// `POST /lam/fleet`
@@ -104,20 +106,19 @@ pub(super) async fn fleet(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    submit(&app, key, Kind::Fleet, &headers, body).await
+    submit(&app, key, TaskKind::Fleet, &headers, body).await
 }
 
-async fn submit(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Response, Error> {
+async fn submit(app: &App, key: KeyId, kind: TaskKind, headers: &HeaderMap, body: Body) -> Result<Response, Error> {
     let mut text = body::json_text(app, headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
-    let request = SubmitRequest::read(kind, text.parse()?)?;
-    let delivery = Delivery::of(headers, request.wait(), &app.config)?;
-    let (spec, secrets) = request.check(&app.config)?;
-    let options = SubmitOptions {
-        secrets,
-        idempotency: idempotency_key(headers)?,
-        request: format!("{kind} {}", String::from_utf8_lossy(&text)),
-        retry_of: None,
-    };
+    let (delivery, spec, options) = text.off_reactor(|text| {
+        let request = SubmitRequest::read(kind, text.parse()?)?;
+        let delivery = Delivery::of(headers, request.wait(), &app.config)?;
+        let (spec, secrets) = request.check(&app.config)?;
+        let request = format!("{kind} {}", String::from_utf8_lossy(text));
+        let options = SubmitOptions { secrets, idempotency: idempotency_key(headers)?, request, retry_of: None };
+        Ok::<_, Error>((delivery, spec, options))
+    })?;
     let accepted = app.tasks.accept(key, spec, options).await?;
     // Free the body before waiting for the task.
     drop(text);

@@ -5,6 +5,8 @@ use std::panic::{self, PanicHookInfo};
 use std::thread;
 
 use metrics::counter;
+
+use super::flush_log;
 use warmpool_core::panics::said;
 
 /// Logs and counts every panic of this process from now on. To be called once the log and the metrics have started.
@@ -22,6 +24,8 @@ fn tell(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     tracing::error!(thread = thread.name(), place, backtrace, "panic: {}", said(panic.payload()));
+    // It may end the process.
+    flush_log();
 }
 
 #[cfg(test)]

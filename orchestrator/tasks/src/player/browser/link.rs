@@ -4,8 +4,6 @@
 use fantoccini::error::ErrorStatus;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use warmpool_core::error::Fault as _;
@@ -17,16 +15,16 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::io::{DuplexStream, duplex};
 use tower::Service;
 
 use crate::Error;
 use warmpool_config::Config;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::webdriver::{self, Command};
+use warmpool_workers::worker::Connected;
 
 /// What the driver's address is called on this way; nothing resolves it.
 pub(super) const ADDRESS: &str = "http://session.invalid/";
@@ -46,7 +44,7 @@ pub(super) struct Dial {
 }
 
 impl Service<Uri> for Dial {
-    type Response = TokioIo<Pipe>;
+    type Response = TokioIo<Connected<DuplexStream>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
 
@@ -68,7 +66,7 @@ impl Service<Uri> for Dial {
                 tracing::debug!(%error, "a task's connection to its driver broke");
             }
         });
-        ready(Ok(TokioIo::new(Pipe(near))))
+        ready(Ok(TokioIo::new(Connected(near))))
     }
 }
 
@@ -99,19 +97,21 @@ impl Dial {
         let (mut parts, body) = response.into_parts();
         let limited = Limited::new(body, self.max_answer).collect().await;
         let too_large = || Error::BodyTooLarge { limit: self.max_answer as u64, setting: "tasks.max_output" };
-        let bytes = limited.map_err(|_| too_large())?.to_bytes();
-        // A page may have a script answer with whatever it likes.
-        if !json::may_be_read(&bytes, self.max_answer) {
-            return Err(too_large());
-        }
-        // fantoccini takes it for granted that an answer is UTF-8.
-        let bytes = match std::str::from_utf8(&bytes) {
-            Ok(_) => bytes,
-            Err(_) => Bytes::from(String::from_utf8_lossy(&bytes).into_owned()),
-        };
+        let bytes = readable(limited.map_err(|_| too_large())?.to_bytes(), self.max_answer).ok_or_else(too_large)?;
         parts.headers.remove(http::header::CONTENT_LENGTH);
         Ok(Response::from_parts(parts, Full::new(bytes)))
     }
+}
+
+/// The answer as fantoccini may read it, unless that would take too much memory: a page may have a script answer with whatever it
+/// likes.
+fn readable(bytes: Bytes, most: usize) -> Option<Bytes> {
+    // fantoccini takes it for granted that an answer is UTF-8. Until it is, nobody knows how much it takes.
+    let bytes = match std::str::from_utf8(&bytes) {
+        Ok(_) => bytes,
+        Err(_) => Bytes::from(String::from_utf8_lossy(&bytes).into_owned()),
+    };
+    json::may_be_read(&bytes, most).then_some(bytes)
 }
 
 fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
@@ -121,31 +121,17 @@ fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     response
 }
 
-/// The client's end of the pipe.
-pub(super) struct Pipe(DuplexStream);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Connection for Pipe {
-    fn connected(&self) -> Connected {
-        Connected::new()
-    }
-}
-
-impl AsyncRead for Pipe {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Pipe {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+    #[test]
+    fn an_answer_that_is_no_utf_8_may_not_be_larger_than_another() {
+        let answer = |bad: &[u8]| Bytes::from([&b"[\""[..], bad, b"\"", &b",[]".repeat(1000)[..], b"]"].concat());
+        for bad in [&b"\xff"[..], b"x"] {
+            assert!(readable(answer(bad), 10_000).is_none());
+            let read = readable(answer(bad), 30_000).unwrap();
+            assert!(serde_json::from_slice::<Value>(&read).is_ok());
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! A task's type and status as one small number, and sets of them.
 
-use warmpool_api::task::{Kind, Status};
+use warmpool_api::task::{Status, TaskKind};
 
 /// How many pairs of type and status there are.
-pub(super) const CATEGORIES: usize = Kind::ALL.len() * Status::ALL.len();
+pub(super) const CATEGORIES: usize = TaskKind::ALL.len() * Status::ALL.len();
 
 /// A pair of type and status; or neither, for a task that was withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ impl Category {
     /// A withdrawn task, which no query finds.
     pub(super) const WITHDRAWN: Self = Self(CATEGORIES as u8);
 
-    pub(super) const fn new(kind: Kind, status: Status) -> Self {
+    pub(super) const fn new(kind: TaskKind, status: Status) -> Self {
         Self(kind as u8 * Status::ALL.len() as u8 + status as u8)
     }
 
@@ -36,23 +36,23 @@ pub(super) struct CategorySet(u16);
 
 impl CategorySet {
     /// All statuses of these types; of every type when none is named.
-    pub(super) fn of_kinds(kinds: &[Kind]) -> Self {
-        let kinds = if kinds.is_empty() { &Kind::ALL[..] } else { kinds };
+    pub(super) fn of_kinds(kinds: &[TaskKind]) -> Self {
+        let kinds = if kinds.is_empty() { &TaskKind::ALL[..] } else { kinds };
         let bits = kinds.iter().flat_map(|kind| Status::ALL.iter().map(|status| Category::new(*kind, *status)));
         Self(bits.fold(0, |bits, category| bits | 1 << category.0))
     }
 
     pub(super) fn with_status(self, status: Status) -> Self {
-        let bits = Kind::ALL.iter().map(|kind| Category::new(*kind, status));
+        let bits = TaskKind::ALL.iter().map(|kind| Category::new(*kind, status));
         Self(self.0 & bits.fold(0, |bits, category| bits | 1 << category.0))
     }
 
-    pub(super) fn with_kind(self, kind: Kind) -> Self {
+    pub(super) fn with_kind(self, kind: TaskKind) -> Self {
         Self(self.0 & Self::of_kinds(&[kind]).0)
     }
 
     /// Whether it has tasks of this type, whatever their status.
-    pub(super) fn has_kind(self, kind: Kind) -> bool {
+    pub(super) fn has_kind(self, kind: TaskKind) -> bool {
         self.with_kind(kind).0 != 0
     }
 

@@ -10,7 +10,7 @@ use super::categories::{CATEGORIES, Category, CategorySet};
 use super::sorted::{self, Sorted};
 use crate::task::index_row::IndexRow;
 use crate::task::query::{SortKey, TaskQuery};
-use warmpool_api::task::{Kind, Status};
+use warmpool_api::task::{Status, TaskKind};
 use warmpool_core::ids::TaskId;
 use warmpool_core::sort::SortOrder;
 
@@ -116,10 +116,10 @@ impl TaskList {
         true
     }
 
-    /// Takes a task out. Returns whether it was there.
-    pub(super) fn withdraw(&mut self, id: TaskId) -> bool {
+    /// Takes a task out, if it is there.
+    pub(super) fn withdraw(&mut self, id: TaskId) {
         if !self.set(id, Category::WITHDRAWN, 0) {
-            return false;
+            return;
         }
         self.withdrawn += 1;
         let live = (self.first..self.end).find(|row| self.category(*row) != Category::WITHDRAWN);
@@ -128,7 +128,6 @@ impl TaskList {
         if self.withdrawn > MAX_WITHDRAWN && self.withdrawn > self.len() {
             self.compact();
         }
-        true
     }
 
     /// Forgets the rows before this one, whose tasks were withdrawn.
@@ -152,7 +151,7 @@ impl TaskList {
         let (kind, status) = (block.categories[at].kind()?, block.categories[at].status()?);
         Some(IndexRow {
             id: TaskId::from_number(block.ids[at]),
-            kind: Kind::ALL[kind],
+            kind: TaskKind::ALL[kind],
             status: Status::ALL[status],
             duration: block.durations[at],
             user: None,
@@ -165,7 +164,7 @@ impl TaskList {
     }
 
     /// How many tasks it has.
-    const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.end - self.first - self.withdrawn
     }
 
@@ -201,7 +200,7 @@ impl TaskList {
             SortKey::ExecutionTime => self.by_duration(rows, categories, skip, take),
             SortKey::Timestamp | SortKey::TaskId => self.by_time(rows, &[categories], skip, take),
             SortKey::Status => self.by_time(rows, &Status::ALL.map(|it| categories.with_status(it)), skip, take),
-            SortKey::ExecutionType => self.by_time(rows, &Kind::ALL.map(|it| categories.with_kind(it)), skip, take),
+            SortKey::ExecutionType => self.by_time(rows, &TaskKind::ALL.map(|it| categories.with_kind(it)), skip, take),
         };
         if query.sort_order == SortOrder::Descend {
             found.reverse();
@@ -257,7 +256,7 @@ impl TaskList {
         rest.retain(|row| row < rows.end);
         rest.sort();
         whole.push(&rest);
-        let kinds = Kind::ALL.into_iter().filter(|kind| categories.has_kind(*kind));
+        let kinds = TaskKind::ALL.into_iter().filter(|kind| categories.has_kind(*kind));
         let lists = kinds.flat_map(|kind| whole.iter().map(move |sorted| sorted.keys(kind as usize))).collect();
         sorted::page(lists, skip, take)
     }

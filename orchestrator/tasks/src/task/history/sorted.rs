@@ -1,10 +1,10 @@
 //! Rows in order of duration, and of time within it, for each type of task. Pages of several such lists together.
 
-use warmpool_api::task::Kind;
+use warmpool_api::task::TaskKind;
 
 /// Keys of rows, ascending, by type.
 #[derive(Debug, Default)]
-pub(super) struct Sorted([Vec<u64>; Kind::ALL.len()]);
+pub(super) struct Sorted([Vec<u64>; TaskKind::ALL.len()]);
 
 /// A duration and a row as one number that sorts by both. It holds four billion rows of one process.
 pub(super) const fn key(duration: u32, row: usize) -> u64 {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::task::index_row::LabelHash;
 use crate::task::query::SortKey;
-use warmpool_api::task::{Kind, Status};
+use warmpool_api::task::{Status, TaskKind};
 use warmpool_core::ids::TaskIds;
 use warmpool_core::metadata::Label;
 use warmpool_core::sort::SortOrder;
@@ -21,13 +21,15 @@ struct Plain {
 
 #[derive(Clone)]
 struct Task {
+    owner: KeyId,
     row: IndexRow,
     passcode: Option<&'static str>,
 }
 
 impl Plain {
-    fn page(&self, query: &TaskQuery) -> (Vec<TaskId>, u64) {
-        let mut found: Vec<&Task> = self.tasks.iter().filter(|task| matches(query, task)).collect();
+    fn page(&self, owner: Option<&KeyId>, query: &TaskQuery) -> (Vec<TaskId>, u64) {
+        let is_asked_for = |task: &&Task| owner.is_none_or(|owner| task.owner == *owner) && matches(query, task);
+        let mut found: Vec<&Task> = self.tasks.iter().filter(is_asked_for).collect();
         found.sort_by(|a, b| {
             let by_key = match query.sort_by {
                 SortKey::Timestamp => a.row.id.timestamp().cmp(&b.row.id.timestamp()),
@@ -59,7 +61,8 @@ fn matches(query: &TaskQuery, task: &Task) -> bool {
 
 /// A pair of index and list, and what happens to both.
 struct Pair {
-    owner: KeyId,
+    /// Most tasks are the first one's.
+    owners: [KeyId; 2],
     ids: TaskIds,
     now: u64,
     index: History,
@@ -79,7 +82,7 @@ const PASSCODES: [Option<&str>; 4] = [None, Some("ann"), Some("bob"), Some("cem"
 impl Pair {
     fn new() -> Self {
         Self {
-            owner: "0123456789ab".parse().unwrap(),
+            owners: ["0123456789ab", "ba9876543210"].map(|owner| owner.parse().unwrap()),
             ids: TaskIds::default(),
             now: 1_700_000_000_000,
             index: History::default(),
@@ -90,16 +93,17 @@ impl Pair {
     fn add(&mut self, later: u64, kind: usize, passcode: usize) {
         self.now += later;
         let passcode = PASSCODES[passcode % PASSCODES.len()];
+        let owner = self.owners[usize::from(self.now.is_multiple_of(8))].clone();
         let row = IndexRow {
             id: self.ids.next(self.now),
-            kind: Kind::ALL[kind % Kind::ALL.len()],
+            kind: TaskKind::ALL[kind % TaskKind::ALL.len()],
             status: Status::Queued,
             duration: 0,
             user: passcode.map(EndUser::from_passcode),
             labels: LABELS[..kind % 3].iter().map(|(key, value)| LabelHash::new(key, value)).collect(),
         };
-        self.index.add(&self.owner, &row);
-        self.plain.tasks.push(Task { row, passcode });
+        self.index.add(&owner, &row);
+        self.plain.tasks.push(Task { owner, row, passcode });
     }
 
     fn change(&mut self, which: usize, status: usize, duration: u32) {
@@ -107,20 +111,20 @@ impl Pair {
         let Some(task) = self.plain.tasks.get_mut(at) else { return };
         task.row.status = Status::ALL[status % Status::ALL.len()];
         task.row.duration = duration;
-        self.index.change(&self.owner, &task.row);
+        self.index.change(&task.owner, &task.row);
     }
 
     fn withdraw(&mut self, which: usize) {
         if !self.plain.tasks.is_empty() {
             let task = self.plain.tasks.remove(which % self.plain.tasks.len());
-            self.index.withdraw(&self.owner, &task.row);
+            self.index.withdraw(&task.owner, &task.row);
         }
     }
 
     /// Withdraws the oldest.
     fn forget(&mut self, count: usize) {
         let count = count.min(self.plain.tasks.len());
-        self.plain.tasks.drain(..count).for_each(|task| self.index.withdraw(&self.owner, &task.row));
+        self.plain.tasks.drain(..count).for_each(|task| self.index.withdraw(&task.owner, &task.row));
     }
 
     /// Withdraws all but each of so many.
@@ -130,7 +134,7 @@ impl Pair {
             at += 1;
             let stays = (at - 1) % each == 0;
             if !stays {
-                self.index.withdraw(&self.owner, &task.row);
+                self.index.withdraw(&task.owner, &task.row);
             }
             stays
         });
@@ -139,19 +143,24 @@ impl Pair {
     fn reload(&mut self) {
         self.index = History::default();
         for task in &self.plain.tasks {
-            self.index.add(&self.owner, &task.row);
+            self.index.add(&task.owner, &task.row);
         }
     }
 
+    /// The tasks of one key, and those of all.
     fn check(&self, query: &TaskQuery) {
-        assert_eq!(self.index.page(&self.owner, query), self.plain.page(query), "{query:?}");
+        for owner in [Some(&self.owners[0]), None] {
+            assert_eq!(self.index.page(owner, query), self.plain.page(owner, query), "{owner:?}: {query:?}");
+        }
     }
 
     /// Every sort key both ways, with this filter.
     fn check_all(&self, filter: &TaskQuery) {
         let len = self.plain.tasks.len();
         assert_eq!(self.index.len(), len);
-        for list in self.index.keys.values().flat_map(|key| key.users.values().chain([&key.all])) {
+        let everyone = (len > 0).then_some(&self.index.everyone);
+        let lists = self.index.keys.values().chain(everyone);
+        for list in lists.flat_map(|lists| lists.users.values().chain([&lists.all])) {
             assert!((1..=2 * len + 66).contains(&list.rows_kept()), "{} rows for {len} tasks", list.rows_kept());
         }
         for sort_by in SORT_KEYS {
@@ -223,7 +232,7 @@ fn filter(pair: &Pair, ask: &Ask) -> TaskQuery {
         start_time: ask.start.map(|share| pair.time(share)),
         end_time: ask.end.map(|share| pair.time(share)),
         task_id: one.map(|task| task.row.id.to_string()),
-        kinds: ask.kinds.iter().map(|kind| Kind::ALL[*kind]).collect(),
+        kinds: ask.kinds.iter().map(|kind| TaskKind::ALL[*kind]).collect(),
         service_passcode: PASSCODES.get(ask.passcode).copied().flatten().map(str::to_owned),
         metadata: labels(usize::try_from(ask.limit).unwrap() % 3),
         page: ask.page,
@@ -272,7 +281,7 @@ fn whole_blocks_and_groups_answer_as_rows_do() {
         let query = TaskQuery {
             start_time: start.map(|share| pair.time(share)),
             end_time: end.map(|share| pair.time(share)),
-            kinds: Kind::ALL[..kinds].to_vec(),
+            kinds: TaskKind::ALL[..kinds].to_vec(),
             service_passcode: passcode.map(str::to_owned),
             page,
             ..TaskQuery::default()
@@ -291,6 +300,8 @@ fn whole_blocks_and_groups_answer_as_rows_do() {
     pair.forget(100_000);
     pair.check_all(&TaskQuery::default());
     assert!(pair.index.keys.is_empty(), "nothing is left of a key without tasks");
+    assert_eq!((pair.index.len(), pair.index.everyone.all.rows_kept()), (0, 0));
+    assert!(pair.index.everyone.users.is_empty());
 }
 
 #[test]
@@ -298,7 +309,7 @@ fn another_keys_tasks_are_not_found() {
     let mut pair = Pair::new();
     many(&mut pair, 20, 9);
     let other: KeyId = "ffffffffffff".parse().unwrap();
-    assert_eq!(pair.index.page(&other, &TaskQuery::default()), (Vec::new(), 0));
+    assert_eq!(pair.index.page(Some(&other), &TaskQuery::default()), (Vec::new(), 0));
 }
 
 /// How long a page takes in memory; run by hand: `cargo test --release -p warmpool-tasks history -- --ignored --nocapture`.
@@ -313,13 +324,13 @@ fn the_cost_of_a_page() {
         println!("{rows} rows loaded in {:?}", begun.elapsed());
         let labelled = TaskQuery { metadata: labels(1), sort_by: SortKey::ExecutionTime, ..TaskQuery::default() };
         let begun = std::time::Instant::now();
-        let (_, total) = std::hint::black_box(pair.index.page(&pair.owner, &labelled));
+        let (_, total) = std::hint::black_box(pair.index.page(None, &labelled));
         println!("{rows} rows: {total} with a label, by duration, in {:?}", begun.elapsed());
         let (mut worst, mut asked) = (std::time::Duration::ZERO, String::new());
         for sort_by in SORT_KEYS {
             for (start, end) in [(None, None), (Some(10), Some(90))] {
                 for passcode in [None, Some("ann")] {
-                    for kinds in [vec![], vec![Kind::Run], vec![Kind::Run, Kind::Extract]] {
+                    for kinds in [vec![], vec![TaskKind::Run], vec![TaskKind::Run, TaskKind::Extract]] {
                         for page in [1, rows as u64 / 2000 + 1] {
                             let query = TaskQuery {
                                 start_time: start.map(|share| pair.time(share)),
@@ -333,7 +344,7 @@ fn the_cost_of_a_page() {
                             };
                             let begun = std::time::Instant::now();
                             for _ in 0..20 {
-                                std::hint::black_box(pair.index.page(&pair.owner, &query));
+                                std::hint::black_box(pair.index.page(None, &query));
                             }
                             let took = begun.elapsed() / 20;
                             if took > worst {

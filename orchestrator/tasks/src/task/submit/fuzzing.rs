@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{Kind, SubmitRequest, TaskSpec};
+use super::{SubmitRequest, TaskKind, TaskSpec};
 use crate::Error;
 use warmpool_api::Members;
 use warmpool_config::{Config, Flags, Host};
@@ -36,7 +36,7 @@ pub fn check(bytes: &[u8]) {
 fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
     let [kind, body @ ..] = bytes else { return None };
     let config = &*CONFIG;
-    let kind = [Kind::Run, Kind::Extract, Kind::Fleet][usize::from(*kind) % 3];
+    let kind = [TaskKind::Run, TaskKind::Extract, TaskKind::Fleet][usize::from(*kind) % 3];
     let members = read_json::<Members, _>(serde_json::from_slice::<Value>(body).ok()?).ok()?;
     Some(SubmitRequest::read(kind, members).and_then(|request| request.check(config)).and_then(|(spec, secrets)| {
         let work = spec.parse_work()?;
@@ -47,7 +47,11 @@ fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
         let again = restored.ok().and_then(|restored| serde_json::to_vec(&restored).ok());
         assert!(again == Some(stored), "{spec:?} is another one from the disk");
         // A fleet's items bring values of their own.
-        if kind == Kind::Fleet { Ok(()) } else { work.templates().check(&spec.values(None, &secrets.values), u64::MAX) }
+        if kind == TaskKind::Fleet {
+            Ok(())
+        } else {
+            work.templates().check(&spec.values(None, &secrets.values), u64::MAX)
+        }
     }))
 }
 

@@ -6,7 +6,7 @@ use super::*;
 /// Three items, of which the older state knows that the first one succeeded and the second one waits for its next attempt.
 async fn fleet(bench: &Bench) -> TaskId {
     let mut spec = spec();
-    spec.kind = Kind::Fleet;
+    spec.kind = TaskKind::Fleet;
     spec.fleet = serde_json::from_value(json!({
         "items": [{}, {}, {}], "concurrency": 1, "retries": 1, "backoff_ms": 0, "stop_after_failures": 0,
     }))

@@ -141,7 +141,7 @@ async fn items_that_waited_do_not_begin_once_as_many_have_failed_as_may() {
     let mut turns = bench.hold_turns().await;
     assert!(turns.len() > 1, "two items can wait for their turns");
     // No upstream proxy is there, so that each item fails as soon as it begins.
-    let mut spec = TaskSpec { kind: Kind::Fleet, ..spec() };
+    let mut spec = TaskSpec { kind: TaskKind::Fleet, ..spec() };
     spec.proxy = serde_json::from_value(json!({})).unwrap();
     spec.fleet = serde_json::from_value(json!({
         "items": [{}, {}, {}], "concurrency": 2, "retries": 0, "backoff_ms": 0, "stop_after_failures": 1,
@@ -158,4 +158,80 @@ async fn items_that_waited_do_not_begin_once_as_many_have_failed_as_may() {
     assert_eq!(record.error.unwrap().code, "stopped");
     let counts = record.items.unwrap();
     assert_eq!((counts.failure, counts.cancelled), (1, 2));
+}
+
+/// A fleet of so many items, one at a time.
+fn fleet(items: usize) -> TaskSpec {
+    let rules = json!({"items": vec![json!({"a": 1}); items], "concurrency": 1, "retries": 0, "backoff_ms": 0});
+    TaskSpec { kind: TaskKind::Fleet, fleet: serde_json::from_value(rules).unwrap(), ..spec() }
+}
+
+impl Bench {
+    /// A fleet whose turn does not come.
+    async fn waiting_fleet(&self, items: usize) -> Arc<ActiveTask> {
+        let accepted = self.tasks.accept(self.owner.clone(), fleet(items), SubmitOptions::default()).await.unwrap();
+        let Task::Active(live) = accepted else { panic!("it has ended") };
+        until("it waits for its turn", || self.tasks.inner.workers.waiting() == 1).await;
+        live
+    }
+
+    /// The end of a fleet whose items all have one, and how often the store was read for it.
+    async fn end_of(&mut self, items: &[Value]) -> (Record, u64) {
+        let turns = self.hold_turns().await;
+        let live = self.waiting_fleet(items.len()).await;
+        for items in items.chunks(500) {
+            let mut batch = Batch::new();
+            for item in items {
+                super::super::storage::put_item(&mut batch, live.id, &serde_json::from_value(item.clone()).unwrap())
+                    .unwrap();
+            }
+            self.store.commit(batch, Durability::Process).await.unwrap();
+        }
+        self.restart().await;
+        drop(turns);
+        let before = self.faults.calls(FaultPoint::Read);
+        self.tasks.resume();
+        until("it has ended", || self.tasks.inner.table.active(live.id).is_none()).await;
+        (self.on_disk(live.id).await, self.faults.calls(FaultPoint::Read) - before)
+    }
+}
+
+#[tokio::test]
+async fn items_that_nobody_begins_end_by_few_changes_of_the_store() {
+    let bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let live = bench.waiting_fleet(1000).await;
+    let before = bench.faults.calls(FaultPoint::Apply);
+    let (record, _) = bench.tasks.cancel(live.id, &bench.owner).await.unwrap();
+    let changes = bench.faults.calls(FaultPoint::Apply) - before;
+    assert!(changes < 20, "{changes}");
+    let counts = record.items.unwrap();
+    assert_eq!((record.status, counts.cancelled, counts.queued), (Status::Cancelled, 1000, 0));
+    let (mut found, mut after) = (0, None);
+    loop {
+        let page = bench.tasks.inner.storage.items(live.id, after).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.index);
+        found += page.len();
+        for item in page {
+            assert_eq!((item.status, item.error.unwrap().code.as_str()), (Status::Cancelled, "cancelled"));
+            assert_eq!(item.inputs["a"], 1, "an item has its inputs also where it never began");
+        }
+    }
+    assert_eq!(found, 1000);
+}
+
+#[tokio::test]
+async fn items_are_read_for_the_end_as_long_as_anything_of_them_fits() {
+    let mut bench = Bench::with(&[("WARMPOOL_TASKS_MAX_OUTPUT", "1KiB")]).await;
+    let mut items: Vec<Value> = (0..4000).map(|index| json!({"index": index, "status": "failure"})).collect();
+    let (record, reads) = bench.end_of(&items).await;
+    assert!(reads < 70, "{reads}: 41 to find those that have not ended, and one for the results");
+    let Output::Inline(rows) = &record.output else { panic!("{record:?}") };
+    assert_eq!((rows[0]["index"].as_u64(), &rows[rows.len() - 1]["truncated"]), (Some(0), &json!(true)));
+    assert_eq!(record.items.unwrap().failure, 4000);
+
+    items[3500]["artifacts"] = json!([{"name": "3500-a.png", "media_type": "image/png", "bytes": 1, "hash": "0"}]);
+    let (record, _) = bench.end_of(&items).await;
+    assert_eq!(record.artifacts.len(), 1, "the file of a late item is named");
 }

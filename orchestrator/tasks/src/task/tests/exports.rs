@@ -242,7 +242,7 @@ async fn items_are_exported_with_all_of_their_output() {
 async fn an_item_whose_results_are_not_in_its_row_says_where_they_are() {
     let mut bench = Bench::new().await;
     let turns = bench.hold_turns().await;
-    let mut spec = TaskSpec { kind: Kind::Fleet, ..spec() };
+    let mut spec = TaskSpec { kind: TaskKind::Fleet, ..spec() };
     let rules = json!({"items": [{"q": "tea"}], "concurrency": 1, "retries": 0, "backoff_ms": 0});
     spec.fleet = serde_json::from_value(rules).unwrap();
     let Task::Active(live) = bench.tasks.accept(bench.owner.clone(), spec, SubmitOptions::default()).await.unwrap()

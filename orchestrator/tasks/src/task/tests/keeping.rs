@@ -135,7 +135,7 @@ async fn large_orders_and_items_count() {
     assert!(!bench.has(owner, first.id).await, "one that has ended gives way");
     bench.tasks.cancel(second.id, owner).await.unwrap();
     let items = json!({"items": [{}, {}], "concurrency": 1, "retries": 0, "backoff_ms": 0, "stop_after_failures": 0});
-    let fleet = TaskSpec { kind: Kind::Fleet, fleet: serde_json::from_value(items).unwrap(), ..spec() };
+    let fleet = TaskSpec { kind: TaskKind::Fleet, fleet: serde_json::from_value(items).unwrap(), ..spec() };
     let fleet = bench.sent(owner, fleet).await.unwrap();
     let (record, _) = bench.tasks.cancel(fleet.id, owner).await.unwrap();
     let kept = bench.tasks.inner.storage.items(fleet.id, None).await.unwrap();

@@ -30,7 +30,7 @@ fn writing(profile: &str) -> TaskSpec {
 
 fn fleet(items: usize) -> TaskSpec {
     let rules = json!({"items": vec![json!({}); items], "concurrency": items, "retries": 0, "backoff_ms": 0});
-    TaskSpec { kind: Kind::Fleet, fleet: serde_json::from_value(rules).unwrap(), ..spec() }
+    TaskSpec { kind: TaskKind::Fleet, fleet: serde_json::from_value(rules).unwrap(), ..spec() }
 }
 
 #[tokio::test]
