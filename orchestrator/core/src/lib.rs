@@ -15,13 +15,14 @@
 //! | `error`    | codes, statuses and messages: the trait that each crate's errors have |
 //! | `ids`      | identifiers of sessions, workers, requests and worlds, and random bytes |
 //! | `instance` | the daemon's id, and the secret that others are derived from |
-//! | `json`     | how much memory JSON takes once it is read |
+//! | `json`     | how much memory JSON takes as a tree |
 //! | `metadata` | labels that clients put on their sessions and tasks, with their limits |
 //! | `panics`   | work of the daemon's own that goes on after a panic, or contains it |
 //! | `secret`   | texts that no log shows, and the comparison of secrets |
 //! | `signature` | signatures of messages to other people's servers |
 //! | `silent`   | for tests: a peer that stops in the middle of its answers |
 //! | `sort`     | the order of a list |
+//! | `tally`    | how much each key has of what all of them share |
 //! | `tcp`      | keep-alive probes and timeouts of TCP connections |
 //! | `tls`      | the daemon's certificate, reloaded when its files change, and TLS to other servers |
 //! | `trace`    | the trace that a piece of work belongs to |
@@ -57,6 +58,7 @@ pub mod signature;
 #[cfg(any(test, feature = "testing"))]
 pub mod silent;
 pub mod sort;
+pub mod tally;
 pub mod tcp;
 pub mod tls;
 pub mod trace;

@@ -15,12 +15,12 @@ use crate::files::Files;
 use crate::record::Record;
 use crate::upload::Upload;
 use warmpool_api::extension::ExtensionView;
-use warmpool_config::Extensions as Limits;
+use warmpool_config::ExtensionSettings;
 use warmpool_core::cipher::{Cipher, SealedFile};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::{ExtensionId, random_bytes};
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, KeyRange, Store, Table, carry_out};
+use warmpool_store::{Batch, Durability, Store, Table, carry_out};
 
 /// The longest id that an error repeats, in characters.
 const MAX_SHOWN: usize = 64;
@@ -32,7 +32,7 @@ const CHECKS: usize = 2;
 pub struct Extensions(Arc<Shared>);
 
 struct Shared {
-    limits: Limits,
+    limits: ExtensionSettings,
     store: Store,
     files: Files,
     /// Encrypts the extensions' own keys.
@@ -66,7 +66,7 @@ impl Extensions {
     /// Reads all extensions, and removes files that belong to none.
     /// Errors: when the store or the files cannot be read.
     pub async fn open(
-        limits: Limits,
+        limits: ExtensionSettings,
         data_dir: &Path,
         min_free: u64,
         instance: [u8; 32],
@@ -80,11 +80,11 @@ impl Extensions {
     /// Without what is on the disk.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
-    pub fn none(limits: Limits, data_dir: &Path, store: Store) -> Self {
+    pub fn none(limits: ExtensionSettings, data_dir: &Path, store: Store) -> Self {
         Self::unread(limits, data_dir, 0, [0; 32], store)
     }
 
-    fn unread(limits: Limits, data_dir: &Path, min_free: u64, instance: [u8; 32], store: Store) -> Self {
+    fn unread(limits: ExtensionSettings, data_dir: &Path, min_free: u64, instance: [u8; 32], store: Store) -> Self {
         Self(Arc::new(Shared {
             limits,
             store,
@@ -104,27 +104,30 @@ impl Extensions {
     async fn load(&self) -> Result<(), Error> {
         let Shared { store, files, instance, .. } = &*self.0;
         let (mut kept, mut are_all_readable) = (Vec::new(), true);
-        for row in store.scan(Table::Extensions, KeyRange::all(), usize::MAX).await? {
-            let record: Record = match serde_json::from_slice(&row.value) {
-                Ok(record) => record,
-                Err(error) => {
-                    let id = String::from_utf8_lossy(&row.key);
-                    tracing::error!(extension = %id, %error, "the record of an extension cannot be read; it is left out");
-                    are_all_readable = false;
+        let mut pages = store.pages(Table::Extensions);
+        while let Some(rows) = pages.next().await? {
+            for row in &rows {
+                let record: Record = match serde_json::from_slice(&row.value) {
+                    Ok(record) => record,
+                    Err(error) => {
+                        let id = String::from_utf8_lossy(&row.key);
+                        tracing::error!(extension = %id, %error, "the record of an extension cannot be read; it is left out");
+                        are_all_readable = false;
+                        continue;
+                    }
+                };
+                // Also of one that is left out: its key may come back.
+                kept.push(record.id.clone());
+                let key = store.get(Table::ExtensionKeys, record.id.as_str().as_bytes()).await?;
+                let own = key.and_then(|key| instance.open(key).ok()?.try_into().ok());
+                // A backup that was restored without the file of keys, or without its files, has extensions that nobody can read.
+                let Some(own) = own.filter(|_| files.has(&record.id)) else {
+                    tracing::warn!(extension = %record.id, key = %record.owner, "the key or the archive of an extension is gone; it is left out");
                     continue;
-                }
-            };
-            // Also of one that is left out: its key may come back.
-            kept.push(record.id.clone());
-            let key = store.get(Table::ExtensionKeys, record.id.as_str().as_bytes()).await?;
-            let own = key.and_then(|key| instance.open(key).ok()?.try_into().ok());
-            // A backup that was restored without the file of keys, or without its files, has extensions that nobody can read.
-            let Some(own) = own.filter(|_| files.has(&record.id)) else {
-                tracing::warn!(extension = %record.id, key = %record.owner, "the key or the archive of an extension is gone; it is left out");
-                continue;
-            };
-            let entry = Entry { cipher: Cipher::new(&own), record: Arc::new(record) };
-            self.0.entries.lock().insert(entry.record.id.clone(), entry);
+                };
+                let entry = Entry { cipher: Cipher::new(&own), record: Arc::new(record) };
+                self.0.entries.lock().insert(entry.record.id.clone(), entry);
+            }
         }
         if are_all_readable {
             files.keep_only(kept).await;

@@ -15,9 +15,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use crate::record::{NewKey, PreviousSecret, Record, SecretHash};
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::secret::Secret;
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
+use warmpool_store::{Batch, Durability, Store, StoreError, Table, carry_out};
 
-/// Rows read or written at a time.
+/// Rows written at a time.
 const PAGE: usize = 256;
 
 /// A kind of key: what its records hold beside what those of every kind do, and how its secrets read.
@@ -123,11 +123,8 @@ impl<K: KeyKind> Registry<K> {
     pub(crate) async fn load_at(store: Store, now: &Now) -> Result<Self, StoreError> {
         let mut entries = Entries { by_id: HashMap::new(), by_secret: HashMap::new() };
         let mut moved = Batch::new();
-        let mut range = KeyRange::all();
-        loop {
-            let rows = store.scan(K::TABLE, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { break };
-            range = range.after(&last.key);
+        let mut pages = store.pages(K::TABLE);
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 let mut record: Record<K> = row.json(K::TABLE)?;
                 if let Some(previous) = record.previous.as_ref().and_then(|previous| previous.anchored(now)) {

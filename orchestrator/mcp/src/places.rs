@@ -1,56 +1,41 @@
 //! How many MCP sessions each key has.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+use crate::Error;
+use warmpool_core::tally::{Share, Taken, Tally};
 use warmpool_keys::KeyId;
 
-use crate::Error;
-
 /// The places of all keys.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Places {
-    taken: Arc<Mutex<HashMap<KeyId, usize>>>,
+    taken: Tally<KeyId>,
     most: usize,
 }
 
 /// A place for one MCP session. Dropping it gives it back.
 #[derive(Debug)]
 pub(crate) struct Place {
-    places: Places,
-    key: KeyId,
+    _share: Share<KeyId>,
 }
 
 impl Places {
     pub(crate) fn new(most: usize) -> Self {
-        Self { taken: Arc::default(), most }
+        Self { taken: Tally::default(), most }
     }
 
     /// Takes one.
     /// Errors: `Limit`.
     pub(crate) fn take(&self, key: &KeyId) -> Result<Place, Error> {
-        let mut taken = self.taken.lock();
-        let count = taken.entry(key.clone()).or_default();
-        if *count >= self.most {
-            return Err(Error::Limit { limit: self.most });
-        }
-        *count += 1;
+        let limit = self.most;
+        let one_more = |taken: Taken| if taken.own < limit as u64 { Ok(1) } else { Err(Error::Limit { limit }) };
+        let share = self.taken.take(key.clone(), one_more)?;
         metrics::gauge!("warmpool_mcp_sessions").increment(1);
-        Ok(Place { places: self.clone(), key: key.clone() })
+        Ok(Place { _share: share })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
-        if let Some(count) = taken.get_mut(&self.key) {
-            *count -= 1;
-            metrics::gauge!("warmpool_mcp_sessions").decrement(1);
-            if *count == 0 {
-                taken.remove(&self.key);
-            }
-        }
+        metrics::gauge!("warmpool_mcp_sessions").decrement(1);
     }
 }
 
@@ -66,6 +51,6 @@ mod tests {
         let _others = places.take(&other).unwrap();
         drop(place);
         assert!(places.take(&key).is_ok());
-        assert_eq!(places.taken.lock().values().sum::<usize>(), 1);
+        assert_eq!(places.taken.all(), 1);
     }
 }

@@ -17,12 +17,10 @@ use warmpool_core::instance::Instance;
 use warmpool_core::secret::Secret;
 use warmpool_dial::{Dialler, Lookups};
 use warmpool_keys::{KeyId, Keys};
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
+use warmpool_store::{Batch, Durability, Store, StoreError, Table, carry_out};
 
 /// The longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
-/// Rows read from the store at a time.
-const PAGE: usize = 100;
 
 /// Why webhooks cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -103,11 +101,8 @@ impl Webhooks {
     /// Sends what an earlier process left.
     /// Errors: the store cannot be read.
     pub async fn resume(&self) -> Result<(), StoreError> {
-        let mut range = KeyRange::all();
-        loop {
-            let rows = self.0.store.scan(Table::Webhooks, range, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            range = KeyRange::all().after(&last.key);
+        let mut pages = self.0.store.pages(Table::Webhooks);
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 match row.json::<Message>(Table::Webhooks) {
                     Ok(message) => {
@@ -119,6 +114,7 @@ impl Webhooks {
                 }
             }
         }
+        Ok(())
     }
 
     /// How many receivers messages wait for, or did until lately.
@@ -180,7 +176,7 @@ impl Webhooks {
         let webhooks = self.clone();
         carry_out(async move {
             match webhooks.0.store.commit(batch, Durability::Process).await {
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_shortage() => {
                     tracing::warn!(%error, "a webhook's message is not kept; a restart before it has arrived loses it");
                 }
                 kept => kept?,

@@ -210,7 +210,11 @@ impl Worlds {
     fn check_patients(&self, owner: &KeyId, patient: &Patient) -> Result<(), Error> {
         let limit = self.shared.config.world.max_patients;
         let is_new = !patient.is_counted() && patient.identity().is_none();
-        if is_new && self.lock().usage.patients(owner) >= limit { Err(Error::PatientLimit { limit }) } else { Ok(()) }
+        if is_new && self.lock().usage.patients(owner) >= limit as u64 {
+            Err(Error::PatientLimit { limit })
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts a patient whose row has just been written.

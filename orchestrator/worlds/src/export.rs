@@ -14,6 +14,7 @@ use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::files::{PICTURES, found, read};
+use super::forget::world_of;
 use super::patient::{Identity, PatientRef};
 use super::record::{Content, WorldRecord};
 use super::{WorldCaller, Worlds};
@@ -21,7 +22,8 @@ use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_keys::{IntegrationKey, KeyId};
+use warmpool_keys::IntegrationKey;
+use warmpool_store::Table;
 
 /// An archive that is being written.
 type Zip = ZipWriter<StreamWriter<Untaken>>;
@@ -32,26 +34,6 @@ struct Person {
     cipher: Cipher,
     identity: Identity,
     key: IntegrationKey,
-}
-
-/// The one export of a service key, until it is dropped.
-struct Place {
-    worlds: Worlds,
-    owner: KeyId,
-}
-
-impl Place {
-    /// Errors: `Exporting`.
-    fn take(worlds: &Worlds, owner: &KeyId) -> Result<Self, Error> {
-        let is_free = worlds.lock().exporting.insert(owner.clone());
-        is_free.then(|| Self { worlds: worlds.clone(), owner: owner.clone() }).ok_or(Error::Exporting)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.worlds.lock().exporting.remove(&self.owner);
-    }
 }
 
 /// Bytes of an archive that nobody has taken yet.
@@ -139,7 +121,10 @@ impl Worlds {
         patient_id: &str,
         caller: &WorldCaller,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, Error> {
-        let place = Place::take(self, caller.owner())?;
+        let place = self.lock().exporting.take(caller.owner().clone(), |exports| match exports.own {
+            0 => Ok(1),
+            _ => Err(Error::Exporting),
+        })?;
         let mut people = Vec::new();
         for (key, reference) in self.references(caller, patient_id) {
             let Some(patient) = self.shared.patients.find(&reference).await? else { continue };
@@ -167,14 +152,11 @@ impl Worlds {
         for (number, person) in people.iter().enumerate() {
             let before = if number == 0 { "{\"patients\":[" } else { "," };
             archive = archive.add_text(format!("{before}\n{}", person.begin())).await?;
-            let (mut range, mut before) = (person.reference.world_rows(), "");
-            loop {
-                let worlds = self.next_worlds(&mut range).await?;
-                if worlds.is_empty() {
-                    break;
-                }
-                for world in worlds {
-                    let Some(record) = self.record(&world).await? else { continue };
+            let mut before = "";
+            let mut pages = self.shared.store.pages_of(Table::PatientWorlds, person.reference.world_rows());
+            while let Some(rows) = pages.next().await? {
+                for row in &rows {
+                    let Some(record) = self.record(&world_of(&row.value)).await? else { continue };
                     let about = exported(&record, &record.open(&person.cipher));
                     archive = archive.add_text(format!("{before}\n{about}")).await?;
                     before = ",";
@@ -184,13 +166,10 @@ impl Worlds {
         }
         archive = archive.add_text("]}\n".to_owned()).await?;
         for person in people {
-            let mut range = person.reference.world_rows();
-            loop {
-                let worlds = self.next_worlds(&mut range).await?;
-                if worlds.is_empty() {
-                    break;
-                }
-                for world in worlds {
+            let mut pages = self.shared.store.pages_of(Table::PatientWorlds, person.reference.world_rows());
+            while let Some(rows) = pages.next().await? {
+                for row in &rows {
+                    let world = world_of(&row.value);
                     let Some(record) = self.record(&world).await? else { continue };
                     let attached = record.open(&person.cipher).items.into_iter().filter_map(|item| item.file);
                     for name in PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached) {

@@ -14,8 +14,6 @@ use warmpool_store::{Batch, Durability, KeyRange, Table, carry_out};
 
 /// Time between two checks for what is older than it may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Rows read, or removed, at a time.
-const PAGE: usize = 256;
 /// Worlds of a patient that are removed while nobody else may change worlds: a tenth of a second's work.
 const WORLDS_AT_ONCE: usize = 16;
 /// Patients who are looked at in one check for those of whom nothing is left.
@@ -154,15 +152,6 @@ impl Worlds {
         Ok(())
     }
 
-    /// The ids of a patient's next worlds in `range`, which begins after them then; none where there are no more.
-    pub(super) async fn next_worlds(&self, range: &mut KeyRange) -> Result<Vec<WorldId>, Error> {
-        let rows = self.shared.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
-        if let Some(last) = rows.last() {
-            *range = range.clone().after(&last.key);
-        }
-        Ok(rows.iter().map(|row| world_of(&row.value)).collect())
-    }
-
     /// Deletes worlds and rows of the log that are older, or rows that are more, than they may be, and patients of whom nothing is
     /// left, until the daemon stops.
     pub async fn sweep(&self) {
@@ -200,11 +189,8 @@ impl Worlds {
         self.shared.log.forget_old(settings.keep_log_for).await?;
         self.shared.log.forget_surplus(settings.keep_log).await?;
         let oldest = unix_ms().saturating_sub(millis(settings.keep_for));
-        let mut range = KeyRange::all();
-        loop {
-            let rows = self.shared.store.scan(Table::Worlds, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            range = range.after(&last.key);
+        let mut pages = self.shared.store.pages(Table::Worlds);
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 let record: WorldRecord = row.json(Table::Worlds)?;
                 if record.status.is_end() && record.created_ms < oldest {
@@ -216,6 +202,7 @@ impl Worlds {
                 }
             }
         }
+        Ok(())
     }
 
     /// Removes the patients in the next rows of `range` of whom neither a world nor a row of the log is left. The range begins after
@@ -287,6 +274,6 @@ impl Worlds {
 }
 
 /// The world of which a row of a patient's worlds tells, by its value.
-fn world_of(value: &[u8]) -> WorldId {
+pub(super) fn world_of(value: &[u8]) -> WorldId {
     WorldId::from(&*String::from_utf8_lossy(value))
 }

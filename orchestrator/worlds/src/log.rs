@@ -31,7 +31,7 @@ use warmpool_core::ids::WorldId;
 use warmpool_keys::{IntegrationKeyId, KeyId};
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
 
-/// Rows read, or removed, at a time.
+/// Rows removed at a time.
 const PAGE: usize = 512;
 /// How many rows a follower may be behind.
 const BEHIND: usize = 256;
@@ -164,11 +164,8 @@ impl RequestLog {
     /// Errors: when the store cannot be read.
     pub(super) async fn open(store: Store, patients: Patients, unproven: usize) -> Result<Self, StoreError> {
         let mut index = Index::default();
-        let mut range = KeyRange::all();
-        loop {
-            let rows = store.scan(Table::WorldRequests, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { break };
-            range = range.after(&last.key);
+        let mut pages = store.pages(Table::WorldRequests);
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 if let Some(place) = place(&row.key) {
                     index.add(place, &row.json(Table::WorldRequests)?, true);

@@ -15,8 +15,6 @@ use warmpool_store::{Batch, KeyRange, Store, StoreError, Table};
 /// The row by which the daemon notices that the operator's key is another one than before.
 const CHECK_ROW: &str = "world_names_key";
 const CHECK_TEXT: &[u8] = b"warmpool";
-/// Rows read at a time.
-const PAGE: usize = 256;
 
 /// A keyed hash of a patient's id and of the integration key that uses it: 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -147,14 +145,12 @@ impl Patients {
     /// Calls `each` with the service key of every patient that counts.
     /// Fails when the store does not answer.
     pub(super) async fn count(&self, mut each: impl FnMut(&KeyId)) -> Result<(), StoreError> {
-        let mut range = KeyRange::all();
-        loop {
-            let rows = self.store.scan(Table::Patients, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            range = range.after(&last.key);
-            let rows = rows.iter().filter_map(|row| row.json::<PatientRow>(Table::Patients).ok()?.owner);
-            rows.for_each(|owner| each(&owner));
+        let mut pages = self.store.pages(Table::Patients);
+        while let Some(rows) = pages.next().await? {
+            let owners = rows.iter().filter_map(|row| row.json::<PatientRow>(Table::Patients).ok()?.owner);
+            owners.for_each(|owner| each(&owner));
         }
+        Ok(())
     }
 
     async fn row(&self, reference: &PatientRef) -> Result<Option<PatientRow>, Error> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use warmpool_core::ids::{KeyId, WorldId};
+use warmpool_core::tally::{Counts, Share, Tally};
 
 /// What a world takes beside its files: its row, of which the store takes 64 KiB at most.
 const ROW_BYTES: u64 = 64 << 10;
@@ -10,54 +11,41 @@ const ROW_BYTES: u64 = 64 << 10;
 /// What is known of it. It is in memory alone, and found out anew at each start.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    worlds: HashMap<WorldId, (KeyId, u64)>,
-    totals: HashMap<KeyId, u64>,
-    patients: HashMap<KeyId, usize>,
+    /// The bytes of each world.
+    worlds: HashMap<WorldId, Share<KeyId>>,
+    bytes: Tally<KeyId>,
+    patients: Counts<KeyId>,
 }
 
 impl Usage {
     /// Notes that a world's files have so many bytes.
     pub(super) fn set(&mut self, world: &WorldId, owner: &KeyId, files: u64) {
-        self.remove(world);
-        let bytes = files.saturating_add(ROW_BYTES);
-        *self.totals.entry(owner.clone()).or_default() += bytes;
-        self.worlds.insert(world.clone(), (owner.clone(), bytes));
+        self.worlds.insert(world.clone(), self.bytes.add(owner.clone(), files.saturating_add(ROW_BYTES)));
     }
 
     /// Forgets a world that is gone.
     pub(super) fn remove(&mut self, world: &WorldId) {
-        let Some((owner, bytes)) = self.worlds.remove(world) else { return };
-        if let Some(total) = self.totals.get_mut(&owner) {
-            *total -= bytes;
-            if *total == 0 {
-                self.totals.remove(&owner);
-            }
-        }
+        self.worlds.remove(world);
     }
 
     /// Returns how many bytes a service key's worlds would take with another one whose files have so many.
     pub(super) fn with(&self, owner: &KeyId, files: u64) -> u64 {
-        let total = self.totals.get(owner).copied().unwrap_or_default();
-        total.saturating_add(files).saturating_add(ROW_BYTES)
+        self.bytes.of(owner).saturating_add(files).saturating_add(ROW_BYTES)
     }
 
     /// Counts one more patient of a service key.
     pub(super) fn add_patient(&mut self, owner: &KeyId) {
-        *self.patients.entry(owner.clone()).or_default() += 1;
+        self.patients.add(owner, 1);
     }
 
     /// Counts one patient of a service key less.
     pub(super) fn remove_patient(&mut self, owner: &KeyId) {
-        let Some(count) = self.patients.get_mut(owner) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.patients.remove(owner);
-        }
+        self.patients.subtract(owner, 1);
     }
 
     /// Returns how many patients a service key has.
-    pub(super) fn patients(&self, owner: &KeyId) -> usize {
-        self.patients.get(owner).copied().unwrap_or_default()
+    pub(super) fn patients(&self, owner: &KeyId) -> u64 {
+        self.patients.of(owner)
     }
 }
 
@@ -78,13 +66,13 @@ mod tests {
         assert_eq!(usage.with(&one, 1), 3 * ROW_BYTES + 31);
         assert_eq!(usage.with(&other, 0), 2 * ROW_BYTES + 5);
         worlds.iter().chain(&worlds).for_each(|world| usage.remove(world));
-        assert!(usage.totals.is_empty() && usage.worlds.is_empty());
+        assert!(usage.bytes.all() == 0 && usage.worlds.is_empty());
         usage.add_patient(&one);
         usage.add_patient(&one);
         usage.remove_patient(&one);
         usage.remove_patient(&other);
         assert_eq!([&one, &other].map(|owner| usage.patients(owner)), [1, 0]);
         usage.remove_patient(&one);
-        assert!(usage.patients.is_empty());
+        assert_eq!(usage.patients.all(), 0);
     }
 }

@@ -1,6 +1,5 @@
 //! Finding the sessions of an earlier process again.
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +12,15 @@ use super::journal::written_with;
 use super::profile::Saved;
 use super::record::Ended;
 use super::table::SessionEntry;
-use super::{Ending, Kind, Record, Session, Sessions};
+use super::{Ending, Record, Session, SessionKind, Sessions};
 use crate::Error;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::SessionId;
 use warmpool_profiles::ProfileChoice;
 use warmpool_runtime::RuntimeError;
-use warmpool_store::{Batch, Durability, KeyRange, Table};
+use warmpool_store::{Batch, Durability, Table};
 
-/// How many records are read from the store at a time.
-const PAGE: usize = 1000;
 /// How long a start waits for the first word of the workers that were found again.
 const FIRST_WORD: Duration = Duration::from_secs(3);
 
@@ -41,11 +38,8 @@ impl Sessions {
     /// [`Sessions::reclaim`] has looked for their workers.
     /// Fails when the store cannot be read.
     pub async fn load(&self) -> Result<(), Error> {
-        let mut range = KeyRange::all();
-        loop {
-            let rows = self.shared.store.scan(Table::Sessions, range, PAGE).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            range = KeyRange { from: Bound::Excluded(last.key.clone()), to: Bound::Unbounded };
+        let mut pages = self.shared.store.pages(Table::Sessions);
+        while let Some(rows) = pages.next().await? {
             let mut table = self.lock();
             for row in &rows {
                 match serde_json::from_slice::<Record>(&row.value) {
@@ -61,6 +55,7 @@ impl Sessions {
                 }
             }
         }
+        Ok(())
     }
 
     /// Takes the right to write a profile for a session that may live on, before anybody else can.
@@ -99,7 +94,7 @@ impl Sessions {
                 self.end_past(&record.session_id, &Ending::KeyRevoked);
                 continue;
             }
-            if record.options.kind == Kind::Task {
+            if record.options.kind == SessionKind::Task {
                 // The process that carried the task out is gone.
                 self.end_past(&record.session_id, &Ending::TaskFailed);
                 continue;

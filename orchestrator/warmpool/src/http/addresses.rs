@@ -1,51 +1,23 @@
 //! How many connections each client's address has open.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use warmpool_core::tally::{Share, Taken, Tally};
 
-/// Counts connections by address. Clones share the count.
-#[derive(Debug, Clone, Default)]
+/// Counts connections by address.
+#[derive(Debug, Default)]
 pub(super) struct Addresses {
-    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    open: Tally<IpAddr>,
 }
+
+/// One connection; counted until it is dropped.
+pub(super) type ConnectionPermit = Share<IpAddr>;
 
 impl Addresses {
     /// A seat for one more connection from `address`, unless it has `limit` already; 0 sets no limit.
     pub(super) fn admit(&self, address: IpAddr, limit: usize) -> Option<ConnectionPermit> {
-        let address = one_client(address);
-        let mut open = self.lock();
-        let count = open.entry(address).or_default();
-        if limit > 0 && *count >= limit {
-            return None;
-        }
-        *count += 1;
-        Some(ConnectionPermit { addresses: self.clone(), address })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.open.lock()
-    }
-}
-
-/// One connection; counted until it is dropped.
-#[derive(Debug)]
-pub(super) struct ConnectionPermit {
-    addresses: Addresses,
-    address: IpAddr,
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        let mut open = self.addresses.lock();
-        if let Some(count) = open.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.address);
-            }
-        }
+        let one_more = |open: Taken| if limit > 0 && open.own >= limit as u64 { Err(()) } else { Ok(1) };
+        self.open.take(one_client(address), one_more).ok()
     }
 }
 
@@ -71,7 +43,7 @@ mod tests {
         let other = addresses.admit(b, 2).unwrap();
         drop(seats);
         drop((addresses.admit(a, 2).unwrap(), other));
-        assert!(addresses.lock().is_empty());
+        assert_eq!(addresses.open.all(), 0);
     }
 
     #[test]

@@ -16,10 +16,10 @@ use super::App;
 use super::budget::{Holder, KEYLESS_SHARE, Reservation};
 use super::forwarded_body::broke_off;
 use super::headers::media_type;
-use super::json_size::{JsonSize, SizeError, measure};
 use crate::http::error::Error;
 use warmpool_core::blocking;
 use warmpool_core::error::read_json;
+use warmpool_core::json::{JsonSize, SizeError, measure};
 
 /// How many copies of a body exist at once, about: parsed, checked and copied.
 const COPIES: u64 = 2;
@@ -110,7 +110,7 @@ impl Text {
 
     /// Does what takes a processor its time. A long text must not hold up the other work of this thread, which may be
     /// what tells that workers live.
-    fn off_reactor<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn off_reactor<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         if self.bytes.len() <= SHORT {
             return work(self);
         }

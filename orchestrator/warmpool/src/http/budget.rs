@@ -2,21 +2,14 @@
 //! whose key is in them, or that need none: strangers hold up strangers alone. A third is for answers that are in memory as a whole. Of
 //! each, one key or address may hold a share, so nobody holds up all the others.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::addresses::one_client;
 use super::reply::REQUEST;
 use crate::http::error::Error;
 use warmpool_config::ByteSize;
+use warmpool_core::tally::{Share, Tally};
 use warmpool_keys::KeyId;
-
-/// Bytes of one permit.
-const UNIT: u64 = 1 << 10;
 
 /// The setting of what one address may hold of the budget of strangers.
 pub(super) const KEYLESS_SHARE: &str = "server.keyless_body_share";
@@ -97,22 +90,23 @@ impl Holder {
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     purpose: Purpose,
-    units: Arc<Semaphore>,
+    /// Bytes of everybody.
+    total: u64,
+    /// Bytes of one key or address.
     share: u64,
-    held: Arc<Mutex<HashMap<Holder, u64>>>,
+    held: Tally<Holder>,
 }
 
 impl Budget {
     /// A budget of `total` bytes, of which one key or address may hold `share`, and nobody holds any yet.
     pub(crate) fn new(purpose: Purpose, total: ByteSize, share: ByteSize) -> Self {
-        let units = usize::try_from(total.bytes() / UNIT).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        let share = share.bytes().min(total.bytes());
-        Self { purpose, units: Arc::new(Semaphore::new(units)), share, held: Arc::default() }
+        let total = total.bytes();
+        Self { purpose, total, share: share.bytes().min(total), held: Tally::default() }
     }
 
     /// A part of it for this holder that is empty yet.
     pub(super) fn part(&self, holder: Holder) -> Reservation {
-        Reservation { budget: self.clone(), holder, bytes: 0, permit: None }
+        Reservation { budget: self.clone(), held: self.held.add(holder, 0) }
     }
 }
 
@@ -120,15 +114,13 @@ impl Budget {
 #[derive(Debug)]
 pub(super) struct Reservation {
     budget: Budget,
-    holder: Holder,
-    bytes: u64,
-    permit: Option<OwnedSemaphorePermit>,
+    held: Share<Holder>,
 }
 
 impl Reservation {
     /// How much more it could hold if nothing else were held.
     pub(super) fn room(&self) -> u64 {
-        self.budget.share.saturating_sub(self.bytes)
+        self.budget.share.saturating_sub(self.held.amount())
     }
 
     /// The budget could not hold this even if it were empty.
@@ -140,7 +132,7 @@ impl Reservation {
     /// Errors: those of [`Reservation::grow`].
     pub(super) fn move_to(&mut self, budget: &Budget) -> Result<(), Error> {
         let mut part = budget.part(Holder::of_request());
-        part.grow(self.bytes)?;
+        part.grow(self.held.amount())?;
         *self = part;
         Ok(())
     }
@@ -149,66 +141,33 @@ impl Reservation {
     /// Errors: `BodyTooHeavy` when the whole share would not be enough, `BodyMemory`, `KeyBodyMemory` or `KeylessBodyMemory` when
     /// too much of it is held now; `AnswerMemory` for both in the budget for answers.
     pub(super) fn grow(&mut self, more: u64) -> Result<(), Error> {
-        let bytes = self.bytes.saturating_add(more);
-        if bytes > self.budget.share {
+        if more > self.room() {
             return Err(self.too_heavy());
         }
-        let missing = units(bytes).saturating_sub(self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
-        let taken = if missing > 0 {
-            let missing = u32::try_from(missing).map_err(|_| self.too_heavy())?;
-            let taken = Arc::clone(&self.budget.units).try_acquire_many_owned(missing);
-            Some(taken.map_err(|_| self.budget.purpose.full())?)
-        } else {
-            None
-        };
-        {
-            let mut held = self.budget.held.lock();
-            let all = held.get(&self.holder).map_or(more, |all| all.saturating_add(more));
-            if all > self.budget.share {
-                return Err(self.budget.purpose.share_full());
+        let Budget { purpose, total, share, .. } = self.budget;
+        self.held.grow(|held| {
+            if held.all.saturating_add(more) > total {
+                return Err(purpose.full());
             }
-            held.insert(self.holder.clone(), all);
-        }
-        self.bytes = bytes;
-        match (&mut self.permit, taken) {
-            (Some(permit), Some(taken)) => permit.merge(taken),
-            (permit @ None, taken) => *permit = taken,
-            (Some(_), None) => {}
-        }
-        Ok(())
+            if held.own.saturating_add(more) > share {
+                return Err(purpose.share_full());
+            }
+            Ok(more)
+        })
     }
 
     /// Gives back what it holds beyond these bytes.
     pub(super) fn shrink_to(&mut self, bytes: u64) {
-        let less = self.bytes.saturating_sub(bytes);
-        self.bytes -= less;
-        let excess = self.permit.as_ref().map_or(0, |permit| permit.num_permits().saturating_sub(units(self.bytes)));
-        drop(self.permit.as_mut().and_then(|permit| permit.split(excess)));
-        let mut held = self.budget.held.lock();
-        if let Some(all) = held.get_mut(&self.holder) {
-            *all = all.saturating_sub(less);
-            if *all == 0 {
-                held.remove(&self.holder);
-            }
-        }
+        self.held.shrink_to(bytes);
     }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.shrink_to(0);
-    }
-}
-
-/// How many permits so many bytes take.
-fn units(bytes: u64) -> usize {
-    usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use warmpool_core::error::Fault as _;
+
+    const UNIT: u64 = 1 << 10;
 
     fn bodies(total: u64, share: u64) -> Budget {
         Budget::new(Purpose::Bodies, ByteSize(total * UNIT), ByteSize(share * UNIT))
@@ -236,8 +195,7 @@ mod tests {
         first.grow(6 * UNIT).unwrap();
         assert!(matches!(first.grow(1), Err(Error::BodyTooHeavy { .. })));
         drop(first);
-        assert_eq!(budget.units.available_permits(), 10);
-        assert!(budget.held.lock().is_empty());
+        assert_eq!(budget.held.all(), 0);
     }
 
     #[test]
@@ -260,14 +218,13 @@ mod tests {
         let refused = budget.part(key.clone()).grow(1).unwrap_err();
         assert!(matches!(refused, Error::KeyBodyMemory) && refused.code().status() == 503, "{refused}");
         budget.part(other.clone()).grow(4 * UNIT).unwrap();
-        assert_eq!(budget.units.available_permits(), 4, "what is refused takes nothing");
+        assert_eq!(budget.held.all(), 6 * UNIT, "what is refused takes nothing");
         // A body that has been read needs less.
         parts[0].shrink_to(UNIT);
         budget.part(key).grow(2 * UNIT).unwrap();
         parts[0].grow(2 * UNIT).unwrap();
         drop(parts);
-        assert_eq!(budget.units.available_permits(), 10);
-        assert!(budget.held.lock().is_empty());
+        assert_eq!(budget.held.all(), 0);
         assert!(matches!(budget.part(other).grow(7 * UNIT), Err(Error::BodyTooHeavy { limit: 6144, .. })));
     }
 
@@ -292,7 +249,6 @@ mod tests {
         keyless.part(one).grow(2 * UNIT).unwrap();
         assert!(matches!(second.move_to(&budget), Err(Error::BodyMemory)));
         drop((first, second));
-        assert_eq!((budget.units.available_permits(), keyless.units.available_permits()), (10, 5));
-        assert!(keyless.held.lock().is_empty());
+        assert_eq!((budget.held.all(), keyless.held.all()), (0, 0));
     }
 }

@@ -12,12 +12,10 @@ use super::attempts::Attempts;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::ids::random_text;
 use warmpool_keys::{Error, KeyId, Keys, SecretHash};
-use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table, carry_out};
+use warmpool_store::{Batch, Durability, Store, StoreError, Table, carry_out};
 
 /// Sign-ins at once; with more, one of the key that has most ends.
 const MAX_SIGN_INS: usize = 1000;
-/// Rows that are read at once.
-const PAGE: usize = 256;
 
 /// The console's sign-ins. Clones share them. The store has them, too, so that a restart signs nobody out.
 #[derive(Clone)]
@@ -78,11 +76,9 @@ impl SignIns {
         max_per_key: usize,
     ) -> Result<Self, StoreError> {
         let now = Now::read();
-        let (mut signed_in, mut range, mut changed) = (HashMap::new(), KeyRange::all(), Vec::new());
-        loop {
-            let rows = store.scan(Table::SignIns, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { break };
-            range = range.after(&last.key);
+        let (mut signed_in, mut changed) = (HashMap::new(), Vec::new());
+        let mut pages = store.pages(Table::SignIns);
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 let Ok(hash) = <[u8; 32]>::try_from(row.key.as_slice()).map(TokenHash) else { continue };
                 match row.json::<SignIn>(Table::SignIns) {
@@ -254,8 +250,8 @@ fn make_room(signed_in: &mut HashMap<TokenHash, SignIn>, key: &KeyId, max_per_ke
 mod tests {
     use super::*;
     use warmpool_keys::KeyRole;
-    use warmpool_store::StoreOptions;
     use warmpool_store::fault::Faults;
+    use warmpool_store::{KeyRange, StoreOptions};
 
     const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,59 +1,39 @@
 //! The places of event streams: how many all pages have open, and how many those of each key.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-
 use crate::http::error::Error;
 use warmpool_config::Config;
+use warmpool_core::tally::{Share, Tally};
 use warmpool_keys::KeyId;
 
 /// All places. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
-    taken: Arc<Mutex<HashMap<KeyId, usize>>>,
+    taken: Tally<KeyId>,
     max: usize,
     max_per_key: usize,
 }
 
 /// The place of one stream. Dropping it gives it back.
-#[derive(Debug)]
-pub(super) struct Place {
-    places: Places,
-    key: KeyId,
-}
+pub(super) type Place = Share<KeyId>;
 
 impl Places {
     pub(super) fn new(config: &Config) -> Self {
         let console = &config.console;
-        Self { taken: Arc::default(), max: console.max_streams, max_per_key: console.max_streams_per_key }
+        Self { taken: Tally::default(), max: console.max_streams, max_per_key: console.max_streams_per_key }
     }
 
     /// Takes one for a page of this key. An operator gets one however many clients follow.
     /// Errors: `StreamLimit`, `KeyStreamLimit`.
     pub(super) fn take(&self, key: &KeyId, is_operator: bool) -> Result<Place, Error> {
-        let mut taken = self.taken.lock();
-        if taken.get(key).is_some_and(|own| *own >= self.max_per_key) {
-            return Err(Error::KeyStreamLimit { limit: self.max_per_key });
-        }
-        if !is_operator && taken.values().sum::<usize>() >= self.max {
-            return Err(Error::StreamLimit { limit: self.max });
-        }
-        *taken.entry(key.clone()).or_default() += 1;
-        Ok(Place { places: self.clone(), key: key.clone() })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
-        if let Some(own) = taken.get_mut(&self.key) {
-            *own -= 1;
-            if *own == 0 {
-                taken.remove(&self.key);
+        self.taken.take(key.clone(), |taken| {
+            if taken.own >= self.max_per_key as u64 {
+                return Err(Error::KeyStreamLimit { limit: self.max_per_key });
             }
-        }
+            if !is_operator && taken.all >= self.max as u64 {
+                return Err(Error::StreamLimit { limit: self.max });
+            }
+            Ok(1)
+        })
     }
 }
 
@@ -63,7 +43,7 @@ mod tests {
 
     #[test]
     fn no_key_takes_all_and_an_operator_always_gets_one() {
-        let places = Places { taken: Arc::default(), max: 3, max_per_key: 2 };
+        let places = Places { taken: Tally::default(), max: 3, max_per_key: 2 };
         let [greedy, other, operator] = [1, 2, 3].map(|id| KeyId::from_bytes([id; 6]));
         let theirs = [places.take(&greedy, false).unwrap(), places.take(&greedy, false).unwrap()];
         assert!(matches!(places.take(&greedy, false), Err(Error::KeyStreamLimit { limit: 2 })));
@@ -73,6 +53,6 @@ mod tests {
         assert!(matches!(places.take(&operator, true), Err(Error::KeyStreamLimit { limit: 2 })));
         drop((theirs, operators));
         assert!(places.take(&other, false).is_ok());
-        assert_eq!(places.taken.lock().values().sum::<usize>(), 1);
+        assert_eq!(places.taken.all(), 1);
     }
 }
