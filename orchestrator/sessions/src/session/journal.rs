@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::{Record, Session, Sessions};
 use crate::Error;
-use warmpool_core::error::{ServiceError, ServiceFault as _};
+use warmpool_core::drain::DrainTask;
+use warmpool_core::error::{Fault as _, ServiceFault as _};
 use warmpool_store::{Batch, Durability, MAX_VALUE_BYTES, Store, Table, carry_out};
 
 /// Time between two attempts at a change that clients rely on.
@@ -43,7 +43,7 @@ impl Journal {
         let mut is_told = false;
         loop {
             match self.persist_as(&record, written_with_reserve).await {
-                Err(Error::Service(error @ (ServiceError::DiskNearlyFull | ServiceError::StoreBusy))) => {
+                Err(error) if error.is_shortage() => {
                     if !std::mem::replace(&mut is_told, true) {
                         tracing::warn!(session = %record().session_id, %error, "a change of a session waits");
                     }
@@ -120,7 +120,7 @@ impl Sessions {
     }
 
     /// The same, without waiting for it.
-    pub(super) fn keep(&self, session: &Arc<Session>) -> JoinHandle<()> {
+    pub(super) fn keep(&self, session: &Arc<Session>) -> DrainTask<()> {
         self.changed(&session.owner);
         let session = Arc::clone(session);
         self.spawn_write(async move {
@@ -219,7 +219,7 @@ mod tests {
     use warmpool_core::ids::ShareId;
     use warmpool_protocol::CaptchaKind;
     use warmpool_store::StoreOptions;
-    use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults};
+    use warmpool_store::fault::{FaultGate, FaultPoint, Faults, StoreFault};
 
     fn record(ending: Option<&Ending>) -> Record {
         let mut record: Record = serde_json::from_value(json!({
@@ -243,7 +243,7 @@ mod tests {
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
         let journal = Arc::new(Journal::new(store.clone()));
         let gate = FaultGate::default();
-        faults.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
+        faults.next(FaultPoint::Apply, StoreFault::Hang(gate.clone()));
         // The first is under way, the second has looked at the session and waits, as the end then does.
         let persisting = |journal: &Arc<Journal>| {
             let journal = Arc::clone(journal);

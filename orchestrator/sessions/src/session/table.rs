@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -23,7 +22,7 @@ use crate::logs::KeptLogs;
 use warmpool_config::Config;
 use warmpool_core::changes::KeyChanges;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::drain::Drain;
+use warmpool_core::drain::{Drain, DrainTask};
 use warmpool_core::ids::SessionId;
 use warmpool_core::instance::Instance;
 use warmpool_core::secret;
@@ -240,11 +239,11 @@ impl Sessions {
 
     /// Changes each time a session of this key does.
     pub fn changes_of(&self, owner: &KeyId) -> watch::Receiver<u64> {
-        self.shared.changes.of(owner)
+        self.shared.changes.of_key(owner)
     }
 
     /// Runs work that goes on whoever waits for it; the daemon's end waits for it too.
-    pub(crate) fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(&self, work: F) -> DrainTask<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -366,7 +365,7 @@ impl Sessions {
     }
 
     /// Runs what writes a record, whoever waits for it.
-    pub(super) fn spawn_write(&self, write: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    pub(super) fn spawn_write(&self, write: impl Future<Output = ()> + Send + 'static) -> DrainTask<()> {
         self.spawn(self.shared.writes.track_future(write))
     }
 
