@@ -21,7 +21,7 @@ impl KeyChanges {
     }
 
     /// Changes with what this key has.
-    pub fn of(&self, key: &KeyId) -> watch::Receiver<u64> {
+    pub fn of_key(&self, key: &KeyId) -> watch::Receiver<u64> {
         let mut followed = self.followed.lock();
         followed.retain(|_, changes| changes.receiver_count() > 0);
         followed.entry(key.clone()).or_default().subscribe()
@@ -46,7 +46,7 @@ mod tests {
         let changes = KeyChanges::default();
         let [one, other, unfollowed]: [KeyId; 3] =
             ["0123456789ab", "ba9876543210", "111111111111"].map(|id| id.parse().unwrap());
-        let (mut all, mut of_one, mut of_other) = (changes.of_all(), changes.of(&one), changes.of(&other));
+        let (mut all, mut of_one, mut of_other) = (changes.of_all(), changes.of_key(&one), changes.of_key(&other));
         let mut heard = |key: &KeyId| {
             changes.tell(key);
             [&mut all, &mut of_one, &mut of_other].map(|receiver| {
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(heard(&other), [true, false, true]);
         assert_eq!(heard(&unfollowed), [true, false, false]);
         drop(of_one);
-        let again = changes.of(&other);
+        let again = changes.of_key(&other);
         assert_eq!(changes.followed.lock().len(), 1, "what nobody follows is forgotten");
         changes.tell(&other);
         assert!(again.has_changed().unwrap() && of_other.has_changed().unwrap());

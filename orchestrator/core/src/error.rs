@@ -1,7 +1,7 @@
 //! What the outside learns of an error. Each crate has its own enum; all have the trait [`Fault`], from which http makes the response.
 //! `Display` is what the client may read; the `source` goes to the log.
 //!
-//! Two kinds are the same in every crate, which holds them in its own: [`FieldError`] and [`ServiceError`].
+//! Two kinds are shared: each crate's own holds [`ServiceError`], and [`FieldError`] where the crate reads fields of requests.
 
 mod code;
 mod fault;

@@ -2,7 +2,7 @@
 //! waiting for it.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -12,10 +12,16 @@ use tokio::time::{Instant, sleep};
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A piece of work has panicked. The log has what it said.
+/// A piece of work has panicked. `Display` is for the log: it has what the panic said.
 #[derive(Debug, thiserror::Error)]
-#[error("it panicked")]
-pub struct Panicked;
+#[error("panic: {0}")]
+pub struct Panicked(String);
+
+impl Panicked {
+    fn of(panic: &(dyn Any + Send)) -> Self {
+        Self(said(panic).to_owned())
+    }
+}
 
 /// What a panic said.
 #[must_use]
@@ -27,7 +33,13 @@ pub fn said(panic: &(dyn Any + Send)) -> &str {
 /// Does a piece of work whose panic concerns nothing else.
 /// Errors: when it panicked.
 pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| Panicked)
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| Panicked::of(panic.as_ref()))
+}
+
+/// Does a piece of work that awaits nothing, and whose panic concerns nothing else.
+/// Errors: when it panicked.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked::of(panic.as_ref()))
 }
 
 /// Does work that goes on until the end of the daemon or of a session, and returns what the work returns. After a panic the work begins
@@ -99,6 +111,14 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_contained() {
         assert_eq!(contained(async { 7 }).await.unwrap(), 7);
-        assert!(contained(async { assert!(black_box(false), "as planned") }).await.is_err());
+        let panicked = contained(async { assert!(black_box(false), "as planned") }).await.unwrap_err();
+        assert_eq!(panicked.to_string(), "panic: as planned");
+    }
+
+    #[test]
+    fn a_panic_of_work_that_awaits_nothing_is_caught() {
+        assert_eq!(caught(|| 7).unwrap(), 7);
+        let panicked = caught(|| assert!(black_box(false), "as planned")).unwrap_err();
+        assert_eq!(panicked.to_string(), "panic: as planned");
     }
 }

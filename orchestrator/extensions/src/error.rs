@@ -61,23 +61,16 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
             Self::UnknownExtension { .. } => Code::UnknownExtension,
             Self::AliasTaken { .. } => Code::Conflict,
             Self::Invalid { .. } => Code::InvalidExtension,
             Self::TooLarge { .. } => Code::BodyTooLarge,
             Self::CountLimit { .. } | Self::SizeLimit { .. } => Code::ExtensionLimit,
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => error.field(),
-            _ => None,
-        }
+        })
     }
 }
 

@@ -94,10 +94,10 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
             Self::InvalidKey => Code::InvalidKey,
             Self::UnknownKey { .. } => Code::UnknownKey,
             Self::MissingApiKey => Code::MissingApiKey,
@@ -105,14 +105,7 @@ impl Fault for Error {
             Self::UnknownIntegrationKey { .. } => Code::UnknownIntegrationKey,
             Self::IntegrationKeyLimit { .. } => Code::IntegrationKeyLimit,
             Self::Conflict { .. } => Code::Conflict,
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => error.field(),
-            _ => None,
-        }
+        })
     }
 }
 

@@ -32,9 +32,9 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Service(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Service(error) => return Ok(error),
             Self::UnknownSession { .. } | Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
                 Code::UnknownMcpSession
             }
@@ -42,13 +42,6 @@ impl Fault for Error {
             Self::Refused { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, .. } => Code::UnsupportedMediaType,
             Self::Refused { .. } => Code::InvalidMcpRequest,
             Self::Limit { .. } => Code::McpSessionLimit,
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Service(error) => error.field(),
-            _ => None,
-        }
+        })
     }
 }

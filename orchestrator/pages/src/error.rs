@@ -88,11 +88,11 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
-            Self::Session(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
+            Self::Session(error) => return Ok(error),
             Self::NotOpened { .. }
             | Self::Failed { .. }
             | Self::NotAudited { .. }
@@ -102,17 +102,14 @@ impl Fault for Error {
             | Self::FileTooLarge { .. } => Code::PageFailed,
             Self::Robots { .. } => Code::RefusedByRobots,
             Self::Late { .. } | Self::TimedOut { .. } => Code::PageTimeout,
-        }
+        })
     }
 
     fn field(&self) -> Option<&str> {
         match self {
-            Self::Field(error) => error.field(),
-            Self::Service(error) => error.field(),
-            Self::Session(error) => error.field(),
             Self::Late { field, .. } => field.as_deref(),
             Self::Robots { .. } => Some("robots"),
-            _ => None,
+            _ => self.inner().ok()?.field(),
         }
     }
 }

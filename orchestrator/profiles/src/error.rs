@@ -120,10 +120,10 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
             Self::UnknownProfile { .. } | Self::UnknownVersion { .. } | Self::Deleted { .. } => Code::UnknownProfile,
             Self::ProfileExists { .. } => Code::ProfileExists,
             Self::ProfileInUse { .. } => Code::ProfileInUse,
@@ -132,14 +132,7 @@ impl Fault for Error {
             Self::WrongKind { .. } | Self::Unreadable { .. } => Code::Conflict,
             Self::Folder { .. } => Code::InvalidBody,
             Self::FolderTimeout | Self::ImportTimeout { .. } => Code::BodyTimeout,
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => error.field(),
-            _ => None,
-        }
+        })
     }
 }
 

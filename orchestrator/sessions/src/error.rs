@@ -115,14 +115,14 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
-            Self::Key(error) => error.code(),
-            Self::Profile(error) => error.code(),
-            Self::Extension(error) => error.code(),
-            Self::Pool(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
+            Self::Key(error) => return Ok(error),
+            Self::Profile(error) => return Ok(error),
+            Self::Extension(error) => return Ok(error),
+            Self::Pool(error) => return Ok(error),
             Self::InvalidBody { .. } => Code::InvalidBody,
             Self::Capability { .. } => Code::CapabilityRefused,
             Self::UnknownSession { .. } => Code::UnknownSession,
@@ -137,19 +137,13 @@ impl Fault for Error {
             Self::Worker { .. } => Code::WorkerFailed,
             Self::WorkerTimeout { .. } => Code::WorkerTimeout,
             Self::UnknownCommand { .. } => Code::UnknownPath,
-        }
+        })
     }
 
     fn field(&self) -> Option<&str> {
         match self {
-            Self::Field(error) => error.field(),
-            Self::Service(error) => error.field(),
-            Self::Key(error) => error.field(),
-            Self::Profile(error) => error.field(),
-            Self::Extension(error) => error.field(),
-            Self::Pool(error) => error.field(),
             Self::Capability { capability, .. } => Some(capability),
-            _ => None,
+            _ => self.inner().ok()?.field(),
         }
     }
 }

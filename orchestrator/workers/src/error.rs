@@ -58,25 +58,23 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
             Self::QueueFull { .. } => Code::QueueFull,
             Self::KeyLimit { .. } => Code::KeyLimit,
             Self::NoWorker { .. } => Code::NoWorker,
             Self::NoEngine { .. } => Code::EngineNotInstalled,
             Self::NoStart { .. } => Code::BrowserNotStarting,
             Self::NoUpstream => Code::ProxyUnavailable,
-        }
+        })
     }
 
     fn field(&self) -> Option<&str> {
         match self {
-            Self::Field(error) => error.field(),
-            Self::Service(error) => error.field(),
             Self::NoEngine { .. } => Some("browser_type"),
-            _ => None,
+            _ => self.inner().ok()?.field(),
         }
     }
 }

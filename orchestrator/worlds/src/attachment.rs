@@ -5,11 +5,11 @@
 pub mod fuzzing;
 
 use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, Limits};
+use warmpool_core::panics::caught;
 
 /// The longer side of a picture that is kept, in pixels: a viewer may open it on all of a large screen.
 const SIDE: u32 = 2048;
@@ -67,20 +67,20 @@ pub(super) struct PictureLimits {
 /// Reads a picture's format and size from its header, which costs next to nothing.
 /// Errors: [`PictureError`].
 pub(super) fn inspect(bytes: &[u8], limits: PictureLimits) -> Result<(), PictureError> {
-    contained(|| read_header(bytes, limits))
+    damaged_if_it_panics(|| read_header(bytes, limits))
 }
 
 /// Decodes a picture, makes it no larger than a viewer needs, turns it upright, and re-encodes it as JPEG: without any of
 /// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
 /// Errors: [`PictureError`].
 pub(super) fn normalise(bytes: &[u8], limits: PictureLimits) -> Result<Bytes, PictureError> {
-    contained(|| rewrite(bytes, limits))
+    damaged_if_it_panics(|| rewrite(bytes, limits))
 }
 
 /// Does a decoder's work, whose panic says no more than that the picture is damaged. zune-jpeg 0.5.15 panics at some
 /// pictures in passes whose second colour has more samples than the first.
-fn contained<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PictureError::Damaged))
+fn damaged_if_it_panics<T>(work: impl FnOnce() -> Result<T, PictureError>) -> Result<T, PictureError> {
+    caught(work).unwrap_or(Err(PictureError::Damaged))
 }
 
 fn read_header(bytes: &[u8], limits: PictureLimits) -> Result<(), PictureError> {
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn a_decoder_that_panics_had_a_damaged_picture() {
-        assert_eq!(contained(|| Ok(7)), Ok(7));
-        assert_eq!(contained::<()>(|| panic!("as planned")), Err(PictureError::Damaged));
+        assert_eq!(damaged_if_it_panics(|| Ok(7)), Ok(7));
+        assert_eq!(damaged_if_it_panics::<()>(|| panic!("as planned")), Err(PictureError::Damaged));
     }
 
     proptest::proptest! {

@@ -81,11 +81,11 @@ pub enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
-            Self::Key(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
+            Self::Key(error) => return Ok(error),
             Self::InvalidBody { .. } => Code::InvalidBody,
             Self::UnknownWorld { .. } => Code::UnknownWorld,
             Self::UnknownViewer => Code::UnknownViewer,
@@ -94,22 +94,7 @@ impl Fault for Error {
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
             Self::WorldSizeLimit { .. } | Self::PatientLimit { .. } => Code::WorldLimit,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => error.field(),
-            Self::Key(error) => error.field(),
-            _ => None,
-        }
-    }
-}
-
-impl Error {
-    /// Whether the same call may succeed later: the store is busy, or the disk is nearly full.
-    pub(crate) fn is_passing(&self) -> bool {
-        matches!(self.code(), Code::StoreBusy | Code::DiskNearlyFull)
+        })
     }
 }
 

@@ -46,7 +46,7 @@ impl RenderError {
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Runtime(error) => !error.has_no_renderer(),
-            Self::Store(error) => error.is_passing(),
+            Self::Store(error) => error.is_shortage(),
             _ => false,
         }
     }

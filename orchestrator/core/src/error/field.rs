@@ -108,12 +108,12 @@ impl From<SettingError> for FieldError {
 }
 
 impl Fault for FieldError {
-    fn code(&self) -> Code {
-        match self.problem {
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self.problem {
             Problem::Invalid(_) => Code::InvalidField,
             Problem::Unknown(_) | Problem::NoneOf(_) => Code::UnknownField,
             Problem::NotSupported(_) => Code::NotSupported,
-        }
+        })
     }
 
     fn field(&self) -> Option<&str> {

@@ -30,15 +30,15 @@ pub enum ServiceError {
 }
 
 impl Fault for ServiceError {
-    fn code(&self) -> Code {
-        match self {
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
             Self::Draining => Code::Draining,
             Self::RuntimeDown => Code::RuntimeDown,
             Self::Starting => Code::Starting,
             Self::StoreBusy => Code::StoreBusy,
             Self::DiskNearlyFull => Code::DiskNearlyFull,
             Self::Internal { .. } => Code::Internal,
-        }
+        })
     }
 }
 

@@ -192,19 +192,19 @@ pub(crate) enum Error {
 }
 
 impl Fault for Error {
-    fn code(&self) -> Code {
-        match self {
-            Self::Field(error) => error.code(),
-            Self::Service(error) => error.code(),
-            Self::Key(error) => error.code(),
-            Self::Pool(error) => error.code(),
-            Self::Session(error) => error.code(),
-            Self::Page(error) => error.code(),
-            Self::Mcp(error) => error.code(),
-            Self::Profile(error) => error.code(),
-            Self::Extension(error) => error.code(),
-            Self::Task(error) => error.code(),
-            Self::World(error) => error.code(),
+    fn inner(&self) -> Result<&dyn Fault, Code> {
+        Err(match self {
+            Self::Field(error) => return Ok(error),
+            Self::Service(error) => return Ok(error),
+            Self::Key(error) => return Ok(error),
+            Self::Pool(error) => return Ok(error),
+            Self::Session(error) => return Ok(error),
+            Self::Page(error) => return Ok(error),
+            Self::Mcp(error) => return Ok(error),
+            Self::Profile(error) => return Ok(error),
+            Self::Extension(error) => return Ok(error),
+            Self::Task(error) => return Ok(error),
+            Self::World(error) => return Ok(error),
             Self::InvalidBody { .. } => Code::InvalidBody,
             Self::MissingKey | Self::MisplacedKey { .. } => Code::MissingKey,
             Self::OperatorOnly => Code::OperatorOnly,
@@ -222,30 +222,13 @@ impl Fault for Error {
             Self::BodyTimeout { .. } => Code::BodyTimeout,
             Self::AddressLimit { .. } => Code::AddressLimit,
             Self::MediaType => Code::UnsupportedMediaType,
-        }
+        })
     }
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
-            other => other.code().retry_after(),
-        }
-    }
-
-    fn field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => error.field(),
-            Self::Service(error) => error.field(),
-            Self::Key(error) => error.field(),
-            Self::Pool(error) => error.field(),
-            Self::Session(error) => error.field(),
-            Self::Page(error) => error.field(),
-            Self::Mcp(error) => error.field(),
-            Self::Profile(error) => error.field(),
-            Self::Extension(error) => error.field(),
-            Self::Task(error) => error.field(),
-            Self::World(error) => error.field(),
-            _ => None,
+            other => other.inner().map_or_else(Code::retry_after, Fault::retry_after),
         }
     }
 }

@@ -5,13 +5,11 @@
 //! passes [`cors`](super::cors), which lies between the two.
 
 use std::net::SocketAddrV4;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt as _;
 use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use percent_encoding::percent_decode_str;
@@ -32,6 +30,7 @@ use warmpool_core::address;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::{FieldFault as _, ServiceError};
 use warmpool_core::ids::RequestId;
+use warmpool_core::panics::contained;
 use warmpool_core::trace::TRACES;
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -115,7 +114,7 @@ fn check_phase(phase: Phase, route: Option<&Route>) -> Result<(), Error> {
 
 /// A handler's answer. One that panicked answers with an internal error, and its connection lives.
 async fn unless_it_panics(handler: impl Future<Output = Response>) -> Response {
-    AssertUnwindSafe(handler).catch_unwind().await.unwrap_or_else(|panic| reply::panicked(panic.as_ref()))
+    contained(handler).await.unwrap_or_else(reply::panicked)
 }
 
 /// The request's span in a trace, if it is one of those that traces have. It names the route, whose path has no token.

@@ -25,7 +25,7 @@ use crate::http::error::Error;
 use warmpool_api::error::{ErrorBody, ErrorDetail};
 use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _};
 use warmpool_core::ids::RequestId;
-use warmpool_core::panics;
+use warmpool_core::panics::Panicked;
 use warmpool_keys::KeyId;
 
 /// What an answer has to know of its request.
@@ -284,8 +284,8 @@ pub(super) fn with_w3c_headers(mut response: Response) -> Response {
 }
 
 /// A handler panicked: the log has what it said.
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Response {
-    Error::internal(format!("panic: {}", panics::said(panic))).into_response()
+pub(super) fn panicked(panicked: Panicked) -> Response {
+    Error::internal(panicked).into_response()
 }
 
 /// No route has this path.
