@@ -57,23 +57,45 @@ pub enum ContainerState {
     },
     /// The runtime does not know it.
     Missing,
+    /// It went with its node, or by the cluster's will.
+    Node(NodeLoss),
+}
+
+/// How a cluster lost a container, or took it away.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeLoss {
     /// The runtime has lost contact with the node that it runs on.
-    NodeLost {
+    #[error("node {node} was lost")]
+    Lost {
         /// The node's name.
         node: String,
     },
     /// Somebody drained the node that it ran on.
-    NodeDrained {
+    #[error("node {node} was drained")]
+    Drained {
         /// The node's name.
         node: String,
     },
     /// The cluster ended it for a reason of its own: it was evicted, preempted or deleted.
+    #[error("the cluster ended the worker on node {node}: {why}")]
     Evicted {
         /// The node's name.
         node: String,
         /// The cluster's own words.
         why: String,
     },
+}
+
+impl NodeLoss {
+    /// The short name in metrics and records.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Lost { .. } => "node_lost",
+            Self::Drained { .. } => "node_drained",
+            Self::Evicted { .. } => "evicted",
+        }
+    }
 }
 
 /// A container that carries this daemon's label.
@@ -133,4 +155,25 @@ pub(crate) fn hex_name(worker: &WorkerId) -> String {
 /// An address and the first address of its network, which is the gateway's where the network has one.
 pub(crate) fn with_gateway(address: Ipv4Net) -> (Ipv4Addr, Ipv4Addr) {
     (address.addr(), Ipv4Addr::from_bits(address.network().to_bits() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_told_with_its_node() {
+        let node = || "n1".to_owned();
+        for (loss, code, said) in [
+            (NodeLoss::Lost { node: node() }, "node_lost", "node n1 was lost"),
+            (NodeLoss::Drained { node: node() }, "node_drained", "node n1 was drained"),
+            (
+                NodeLoss::Evicted { node: node(), why: "Preempted".to_owned() },
+                "evicted",
+                "the cluster ended the worker on node n1: Preempted",
+            ),
+        ] {
+            assert_eq!((loss.code(), loss.to_string().as_str()), (code, said));
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::{
-    ClusterFacts, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership, RendererId,
+    ClusterFacts, ContainerState, DockerFacts, NodeCheck, NodeFacts, NodeOrder, OwnedContainer, Ownership, RendererId,
     RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_core::browser::Engine;
@@ -78,10 +78,10 @@ pub trait ContainerRuntime: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Takes a node out of use, or with `undo` into use again, and returns it as it is then. The caller replaces the node's
-    /// workers and then calls [`Self::finish_drain`].
+    /// Takes a node out of use or into use again, and returns it as it is then. The caller replaces the workers of one that is
+    /// drained, and then calls [`Self::finish_drain`].
     /// Errors: [`RuntimeError`]; `NodeName` or `NoNodes` where there is no such node.
-    async fn drain_node(&self, _name: &str, _undo: bool) -> Result<NodeFacts, RuntimeError> {
+    async fn order_node(&self, _name: &str, _order: NodeOrder) -> Result<NodeFacts, RuntimeError> {
         Err(RuntimeError::NoNodes)
     }
 

@@ -59,8 +59,8 @@ use super::cluster::ownership_term::OwnershipTerm;
 use super::container::with_gateway;
 use super::labels;
 use super::{
-    ClusterFacts, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership,
-    RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
+    ClusterFacts, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, NodeLoss, NodeOrder,
+    OwnedContainer, Ownership, RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_config::{Config, PullPolicy};
 use warmpool_core::browser::Engine;
@@ -206,9 +206,10 @@ impl ContainerRuntime for Kubernetes {
             name => self.node(name).await?,
         };
         Ok(match state::container_state(&pod, &node) {
-            ContainerState::Evicted { node, why } if why.is_empty() => {
+            ContainerState::Node(NodeLoss::Evicted { node, why }) if why.is_empty() => {
                 let told = self.told_eviction(&pod.metadata.name).await;
-                ContainerState::Evicted { node, why: told.unwrap_or_else(|| state::DELETED.to_owned()) }
+                let why = told.unwrap_or_else(|| state::DELETED.to_owned());
+                ContainerState::Node(NodeLoss::Evicted { node, why })
             }
             state => state,
         })
@@ -272,8 +273,8 @@ impl ContainerRuntime for Kubernetes {
         Ok(facts)
     }
 
-    async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
-        self.mark_drained(name, undo).await
+    async fn order_node(&self, name: &str, order: NodeOrder) -> Result<NodeFacts, RuntimeError> {
+        self.mark_node(name, order).await
     }
 
     async fn finish_drain(&self, node: &NodeFacts) -> Result<(), RuntimeError> {

@@ -61,13 +61,13 @@ mod test_log;
 use std::ops::Deref;
 use std::sync::Arc;
 
-pub use container::{AgentAddress, ContainerState, OwnedContainer, RendererId, WorkerLocation, WorkerSpec};
+pub use container::{AgentAddress, ContainerState, NodeLoss, OwnedContainer, RendererId, WorkerLocation, WorkerSpec};
 pub use container_runtime::ContainerRuntime;
 pub use docker::{RendererPipes, may_page_out};
 pub use engine_kind::EngineKind;
 pub use error::RuntimeError;
 pub use facts::{ClusterFacts, DockerFacts, ImageFact, LeaseFacts, MissingAccess, Refusal};
-pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeState, NodeUse};
+pub use nodes::{MissingRequirement, NodeCheck, NodeFacts, NodeOrder, NodeState, NodeUse};
 pub use ownership::Ownership;
 
 use docker::Docker;

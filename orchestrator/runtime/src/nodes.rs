@@ -48,6 +48,15 @@ impl NodeUse {
     }
 }
 
+/// What an operator orders of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeOrder {
+    /// To be taken out of use: no new worker starts there.
+    Drain,
+    /// To be used again.
+    Use,
+}
+
 /// A node, as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {

@@ -52,8 +52,8 @@ use super::container::{container_name, with_gateway};
 use super::docker::{Docker, vanished};
 use super::labels;
 use super::{
-    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership,
-    RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
+    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, NodeLoss, NodeOrder,
+    OwnedContainer, Ownership, RendererId, RendererPipes, RuntimeError, WorkerLocation, WorkerSpec,
 };
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
@@ -172,12 +172,12 @@ impl ContainerRuntime for Swarm {
         }
         match self.node(&task.node).await? {
             Some(node) if task.is_ended() && is_drained(&node) => {
-                Ok(ContainerState::NodeDrained { node: node_name(&node) })
+                Ok(ContainerState::Node(NodeLoss::Drained { node: node_name(&node) }))
             }
             _ if task.has_ended() => Ok(task.container()),
-            Some(node) if is_down(&node) => Ok(ContainerState::NodeLost { node: node_name(&node) }),
+            Some(node) if is_down(&node) => Ok(ContainerState::Node(NodeLoss::Lost { node: node_name(&node) })),
             Some(_) => Ok(task.container()),
-            None => Ok(ContainerState::NodeLost { node: task.node }),
+            None => Ok(ContainerState::Node(NodeLoss::Lost { node: task.node })),
         }
     }
 
@@ -229,8 +229,8 @@ impl ContainerRuntime for Swarm {
         Ok(facts)
     }
 
-    async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
-        self.mark_drained(name, undo).await
+    async fn order_node(&self, name: &str, order: NodeOrder) -> Result<NodeFacts, RuntimeError> {
+        self.mark_node(name, order).await
     }
 
     async fn finish_drain(&self, node: &NodeFacts) -> Result<(), RuntimeError> {

@@ -24,7 +24,7 @@ use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
 use warmpool_keys::IntegrationKind;
-use warmpool_runtime::{ContainerState, RendererId, RendererPipes, Runtime, RuntimeError};
+use warmpool_runtime::{ContainerState, NodeLoss, RendererId, RendererPipes, Runtime, RuntimeError};
 
 /// A renderer loads Blender in some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -329,11 +329,11 @@ async fn ended(runtime: &Runtime, renderer: &RendererId, broken: Option<RuntimeE
         match runtime.renderer_state(renderer).await {
             Ok(ContainerState::Exited { oom: true, .. }) => return RenderError::OutOfMemory,
             Ok(ContainerState::Exited { code, .. }) => return crashed(format!("ended with code {code}")),
-            Ok(ContainerState::Evicted { node, why }) => {
+            Ok(ContainerState::Node(NodeLoss::Evicted { node, why })) => {
                 return crashed(format!("was ended on node {node}: {why}"));
             }
             // That is no fault of the scene's.
-            Ok(ContainerState::NodeDrained { node } | ContainerState::NodeLost { node }) => {
+            Ok(ContainerState::Node(NodeLoss::Drained { node } | NodeLoss::Lost { node })) => {
                 return RenderError::Runtime(RuntimeError::Unreachable(format!("the renderer's node {node} is gone")));
             }
             Ok(ContainerState::Missing) => return crashed("was removed".to_owned()),

@@ -10,7 +10,7 @@ use tokio::net::UnixListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::{NodeFacts, NodeState, NodeUse, RendererId, Runtime, RuntimeError, WorkerSpec};
+use crate::{NodeFacts, NodeOrder, NodeState, NodeUse, RendererId, Runtime, RuntimeError, WorkerSpec};
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
@@ -75,7 +75,7 @@ fn calls<'a>(
     if has_nodes {
         calls.extend(calls!(
             "nodes": runtime.nodes(),
-            "drain_node": runtime.drain_node("east", false),
+            "order_node": runtime.order_node("east", NodeOrder::Drain),
             "finish_drain": runtime.finish_drain(node),
             "check_nodes": runtime.check_nodes("image", Engine::Chromium),
         ));

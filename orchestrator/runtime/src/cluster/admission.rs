@@ -14,12 +14,15 @@ use tokio::time::{Instant, sleep, timeout};
 use super::avoided::Avoided;
 use super::probe::{ProbeError, ProbeFindings};
 use crate::{MissingRequirement, RuntimeError};
+use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 
 /// Between two looks at the nodes while one is being looked at.
 const POLL: Duration = Duration::from_secs(1);
 /// Between two looks at a node while the cluster cannot be asked.
 const AWAY: Duration = Duration::from_secs(1);
+/// Between two looks whether stale workers are gone.
+const STALE_POLL: Duration = Duration::from_millis(500);
 
 /// What is known of nodes.
 pub(crate) struct Admission {
@@ -150,6 +153,11 @@ pub(crate) struct NodeCandidate {
 /// A cluster whose nodes are looked at before they get workers.
 #[async_trait]
 pub(crate) trait NodeAdmission: Clone + Send + Sync + 'static {
+    /// The table of its settings.
+    const TABLE: &'static str;
+
+    fn config(&self) -> &Config;
+
     fn admission(&self) -> &Admission;
 
     fn avoided(&self) -> &Avoided;
@@ -157,12 +165,15 @@ pub(crate) trait NodeAdmission: Clone + Send + Sync + 'static {
     /// How long a first look may hold up the start of a worker elsewhere.
     fn patience(&self) -> Duration;
 
+    /// How long a worker may take to start, and a node to remove the workers that it should not have.
+    fn start_timeout(&self) -> Duration;
+
     /// The nodes, for workers of this engine.
     async fn candidates(&self, engine: Engine) -> Result<Vec<NodeCandidate>, RuntimeError>;
 
-    /// Waits until no worker runs on a node that the cluster wants gone there. A node that was cut off keeps its workers until
-    /// it is back and hears of it.
-    async fn is_clear(&self, node: &str) -> Result<(), ProbeError>;
+    /// How many workers run on a node that the cluster wants gone there. A node that was cut off keeps its workers until it is
+    /// back and hears of it.
+    async fn stale_workers(&self, node: &str) -> Result<usize, RuntimeError>;
 
     /// Looks at a node by a container of the image. `good` is the hash of the last report of this node and image in which
     /// nothing was missing.
@@ -183,7 +194,14 @@ pub(crate) trait NodeAdmission: Clone + Send + Sync + 'static {
     }
 
     /// The error where no node takes a worker.
-    fn no_node(&self, why: String, image: &str) -> RuntimeError;
+    fn no_node(&self, why: String, image: &str) -> RuntimeError {
+        let (memory, cpus) = (self.config().worker.memory, self.config().reserved_cpus());
+        RuntimeError::NoNode {
+            why,
+            asked: format!("{memory} of memory and {cpus} cores (worker.memory, {}.reserved_cpus)", Self::TABLE),
+            avoided: self.avoided().described(image),
+        }
+    }
 
     /// Returns the nodes on which a new worker of the image must not start. Checks those that nobody knows yet, and waits for the
     /// result where it is the first check, or where no other node is fit.
@@ -241,7 +259,7 @@ pub(crate) trait NodeAdmission: Clone + Send + Sync + 'static {
 async fn check(cluster: &impl NodeAdmission, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
     let admission = cluster.admission();
     let looked = async {
-        cluster.is_clear(id).await?;
+        wait_until_clear(cluster, (id, name)).await?;
         if !inside {
             return Ok(Vec::new());
         }
@@ -274,6 +292,26 @@ async fn check(cluster: &impl NodeAdmission, (id, name): (&str, &str), (image, e
         (false, Some(why)) => tracing::debug!(node = name, why, "a node still gets no workers"),
         (true, None) => tracing::info!(node = name, image, "a node is fit for workers"),
         (false, None) => {}
+    }
+}
+
+/// Waits until a node has no stale workers.
+/// Errors: `Stale` where they stay, and those of asking the cluster.
+async fn wait_until_clear(cluster: &impl NodeAdmission, (id, name): (&str, &str)) -> Result<(), ProbeError> {
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let stale = cluster.stale_workers(id).await?;
+        if stale == 0 {
+            return Ok(());
+        }
+        if begun.elapsed() > cluster.start_timeout() {
+            return Err(ProbeError::Stale);
+        }
+        if !std::mem::replace(&mut told, true) {
+            tracing::info!(node = name, stale, "waiting until a node has removed the workers that it should not have");
+        }
+        sleep(STALE_POLL).await;
     }
 }
 

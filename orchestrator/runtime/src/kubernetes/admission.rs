@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep};
 
 use super::objects::Pod;
 use super::{Kubernetes, access, nodes, pod};
@@ -11,13 +10,17 @@ use crate::cluster::admission::{Admission, NodeAdmission, NodeCandidate};
 use crate::cluster::avoided::Avoided;
 use crate::cluster::probe::{ProbeError, ProbeFindings};
 use crate::{NodeUse, RuntimeError};
+use warmpool_config::Config;
 use warmpool_core::browser::Engine;
-
-/// Between two looks whether stale workers are gone.
-const STALE_POLL: Duration = Duration::from_millis(500);
 
 #[async_trait]
 impl NodeAdmission for Kubernetes {
+    const TABLE: &'static str = "kubernetes";
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
     fn admission(&self) -> &Admission {
         &self.admission
     }
@@ -28,6 +31,10 @@ impl NodeAdmission for Kubernetes {
 
     fn patience(&self) -> Duration {
         self.config.kubernetes.placement_timeout
+    }
+
+    fn start_timeout(&self) -> Duration {
+        self.config.kubernetes.start_timeout
     }
 
     async fn candidates(&self, _engine: Engine) -> Result<Vec<NodeCandidate>, RuntimeError> {
@@ -43,24 +50,9 @@ impl NodeAdmission for Kubernetes {
     }
 
     /// A Pod that is being removed stays until its kubelet has removed the container.
-    async fn is_clear(&self, node: &str) -> Result<(), ProbeError> {
-        let begun = Instant::now();
-        let mut told = false;
-        loop {
-            let pods =
-                self.api()?.list::<Pod>(access::LIST_PODS, &pod::all_workers()).await.map_err(RuntimeError::from)?;
-            let stale = pods.items.iter().filter(|pod| pod.spec.node_name == node && is_stale(pod)).count();
-            if stale == 0 {
-                return Ok(());
-            }
-            if begun.elapsed() > self.config.kubernetes.start_timeout {
-                return Err(ProbeError::Stale);
-            }
-            if !std::mem::replace(&mut told, true) {
-                tracing::info!(node, stale, "waiting until a node has removed the workers that it should not have");
-            }
-            sleep(STALE_POLL).await;
-        }
+    async fn stale_workers(&self, node: &str) -> Result<usize, RuntimeError> {
+        let pods = self.api()?.list::<Pod>(access::LIST_PODS, &pod::all_workers()).await?;
+        Ok(pods.items.iter().filter(|pod| pod.spec.node_name == node && is_stale(pod)).count())
     }
 
     async fn probe(
@@ -87,15 +79,6 @@ impl NodeAdmission for Kubernetes {
             format!("{why}; put worker-image/seccomp.json on the node as /var/lib/kubelet/seccomp/{profile}")
         } else {
             why
-        }
-    }
-
-    fn no_node(&self, why: String, image: &str) -> RuntimeError {
-        let (memory, cpus) = (self.config.worker.memory, self.config.reserved_cpus());
-        RuntimeError::NoNode {
-            why,
-            asked: format!("{memory} of memory and {cpus} cores (worker.memory, kubernetes.reserved_cpus)"),
-            avoided: self.avoided.described(image),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use super::Kubernetes;
 use super::objects::{Node, Taint};
 use super::pod::{node_selector, tolerations};
-use crate::{NodeFacts, NodeState, NodeUse, RuntimeError};
+use crate::{NodeFacts, NodeOrder, NodeState, NodeUse, RuntimeError};
 
 /// Taints that tell the state of a node, which is judged by its conditions.
 const OF_STATE: [&str; 3] =
@@ -17,8 +17,8 @@ impl Kubernetes {
         self.watches()?.nodes.all(self.limit()).await
     }
 
-    /// Takes a node out of use, or with `undo` into use again. One that others cordoned stays cordoned.
-    pub(super) async fn mark_drained(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
+    /// Takes a node out of use or into use again. One that others cordoned stays cordoned.
+    pub(super) async fn mark_node(&self, name: &str, order: NodeOrder) -> Result<NodeFacts, RuntimeError> {
         let nodes = self.list_nodes().await?;
         let node = nodes.iter().find(|node| node.metadata.name == name).ok_or_else(|| {
             let mut known: Vec<&str> = nodes.iter().map(|node| node.metadata.name.as_str()).collect();
@@ -28,10 +28,9 @@ impl Kubernetes {
         // The list is written as a whole, so one change at a time reads it and writes it.
         let _alone = self.draining.lock().await;
         let mut marked = self.read_drained().await?;
-        if undo {
-            marked.remove(name)
-        } else {
-            marked.insert(name.to_owned())
+        match order {
+            NodeOrder::Drain => marked.insert(name.to_owned()),
+            NodeOrder::Use => marked.remove(name),
         };
         self.keep_drained(&marked.iter().cloned().collect::<Vec<_>>()).await?;
         let mut drained = self.drained.lock();

@@ -1,7 +1,7 @@
 //! What became of a worker's Pod, and why.
 
 use super::objects::{Condition, Node, Pod};
-use crate::ContainerState;
+use crate::{ContainerState, NodeLoss};
 
 /// What becomes of a Pod that was just made.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub(super) fn container_state(pod: &Pod, node: &PodNode) -> ContainerState {
         return if is_over { ContainerState::Missing } else { ContainerState::Running };
     }
     if ended.is_none() && node.is_lost() {
-        return ContainerState::NodeLost { node: name() };
+        return ContainerState::Node(NodeLoss::Lost { node: name() });
     }
     if !is_over {
         return ContainerState::Running;
@@ -114,11 +114,11 @@ pub(super) fn container_state(pod: &Pod, node: &PodNode) -> ContainerState {
         return ContainerState::Exited { code: ended.exit_code, oom: true };
     }
     if let Some(why) = evicted(pod) {
-        return if node.is_cordoned() && is_by_request(pod) {
-            ContainerState::NodeDrained { node: name() }
-        } else {
-            ContainerState::Evicted { node: name(), why }
-        };
+        let is_drained = node.is_cordoned() && is_by_request(pod);
+        return ContainerState::Node(match is_drained {
+            true => NodeLoss::Drained { node: name() },
+            false => NodeLoss::Evicted { node: name(), why },
+        });
     }
     ContainerState::Exited { code: ended.map_or(-1, |ended| ended.exit_code), oom: false }
 }
@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_lost_node_an_eviction_and_an_end_are_told_apart() {
-        let lost = |node: &str| ContainerState::NodeLost { node: node.to_owned() };
+        let lost = |node: &str| ContainerState::Node(NodeLoss::Lost { node: node.to_owned() });
+        let drained = ContainerState::Node(NodeLoss::Drained { node: "n1".to_owned() });
         let exited = |code, oom| ContainerState::Exited { code, oom };
         let ready = || node("True", false);
         for (status, going, node, wanted) in [
@@ -205,7 +206,7 @@ mod tests {
             (terminated(3, "Error"), false, ready(), exited(3, false)),
             // A container that ended says so, whatever became of its node.
             (terminated(3, "Error"), false, PodNode::Gone, exited(3, false)),
-            (running(), true, node("True", true), ContainerState::NodeDrained { node: "n1".to_owned() }),
+            (running(), true, node("True", true), drained),
         ] {
             assert_eq!(container_state(&pod(status.clone(), going), &node), wanted, "{status}");
         }
@@ -239,7 +240,7 @@ mod tests {
             (running(), true, ""),
         ] {
             match container_state(&pod(status.clone(), going), &ready) {
-                ContainerState::Evicted { why, node } if node == "n1" => {
+                ContainerState::Node(NodeLoss::Evicted { why, node }) if node == "n1" => {
                     assert!(why.contains(said) && why.is_empty() == said.is_empty(), "{why}");
                 }
                 other => panic!("{status}: {other:?}"),

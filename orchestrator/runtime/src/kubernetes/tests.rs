@@ -146,7 +146,8 @@ async fn an_eviction_that_the_pod_does_not_explain_is_explained_by_its_events() 
         })
         .await;
         let state = runtime.state(&WorkerId::from("w1")).await.unwrap();
-        assert_eq!(state, ContainerState::Evicted { node: "n1".to_owned(), why: said.to_owned() });
+        let evicted = NodeLoss::Evicted { node: "n1".to_owned(), why: said.to_owned() };
+        assert_eq!(state, ContainerState::Node(evicted));
         assert_eq!(log.lines_with(r#"resources: ["events"], verbs: ["list"]"#).len(), rules);
     }
 }
@@ -239,7 +240,8 @@ async fn a_webhook_may_take_longer_than_other_answers() {
 #[tokio::test]
 async fn drains_at_the_same_time_are_both_kept() {
     let (runtime, _folder, list, _) = with_lease(Duration::ZERO).await;
-    let (first, second) = tokio::join!(runtime.drain_node("n1", false), runtime.drain_node("n2", false));
+    let (first, second) =
+        tokio::join!(runtime.order_node("n1", NodeOrder::Drain), runtime.order_node("n2", NodeOrder::Drain));
     assert_eq!((first.unwrap().availability, second.unwrap().availability), (NodeUse::Draining, NodeUse::Draining));
     assert_eq!(*list.lock(), "n1,n2");
     assert!(runtime.nodes().await.unwrap().iter().all(|node| node.availability == NodeUse::Draining));
@@ -254,7 +256,7 @@ async fn a_look_at_the_lease_from_before_a_drain_undoes_none() {
         async move { LeaseStore::look(&runtime).await.map(drop) }
     });
     asked.notified().await;
-    runtime.drain_node("n1", false).await.unwrap();
+    runtime.order_node("n1", NodeOrder::Drain).await.unwrap();
     looking.await.unwrap().unwrap();
     assert_eq!(*list.lock(), "n1");
     let drained = |node: &NodeFacts| node.name == "n1" && node.availability == NodeUse::Draining;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
 use super::Swarm;
 use super::constraints::{constraints, met};
@@ -13,13 +12,17 @@ use crate::cluster::admission::{Admission, NodeAdmission, NodeCandidate};
 use crate::cluster::avoided::Avoided;
 use crate::cluster::probe::{ProbeError, ProbeFindings};
 use crate::{NodeUse, RuntimeError, labels};
+use warmpool_config::Config;
 use warmpool_core::browser::Engine;
-
-/// Between two looks whether stale workers are gone.
-const STALE_POLL: Duration = Duration::from_millis(500);
 
 #[async_trait]
 impl NodeAdmission for Swarm {
+    const TABLE: &'static str = "swarm";
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
     fn admission(&self) -> &Admission {
         &self.admission
     }
@@ -30,6 +33,10 @@ impl NodeAdmission for Swarm {
 
     fn patience(&self) -> Duration {
         self.config.swarm.placement_timeout
+    }
+
+    fn start_timeout(&self) -> Duration {
+        self.config.swarm.start_timeout
     }
 
     async fn candidates(&self, engine: Engine) -> Result<Vec<NodeCandidate>, RuntimeError> {
@@ -46,24 +53,9 @@ impl NodeAdmission for Swarm {
         Ok(nodes.iter().filter_map(candidate).collect())
     }
 
-    async fn is_clear(&self, node: &str) -> Result<(), ProbeError> {
-        let begun = Instant::now();
-        let mut told = false;
-        loop {
-            let tasks = self.tasks(&json!({ "node": [node], "label": [labels::WORKER] })).await?;
-            let stale = tasks.iter().filter(|task| task.is_stale()).count();
-            if stale == 0 {
-                return Ok(());
-            }
-            if begun.elapsed() > self.config.swarm.start_timeout {
-                return Err(ProbeError::Stale);
-            }
-            if !std::mem::replace(&mut told, true) {
-                let node = self.name_of(node).await;
-                tracing::info!(node, stale, "waiting until a node has removed the workers that it should not have");
-            }
-            sleep(STALE_POLL).await;
-        }
+    async fn stale_workers(&self, node: &str) -> Result<usize, RuntimeError> {
+        let tasks = self.tasks(&json!({ "node": [node], "label": [labels::WORKER] })).await?;
+        Ok(tasks.iter().filter(|task| task.is_stale()).count())
     }
 
     async fn probe(
@@ -88,15 +80,6 @@ impl NodeAdmission for Swarm {
         match self.refused_by_registry(image).await {
             Some(words) => format!("{why}; {words}"),
             None => why,
-        }
-    }
-
-    fn no_node(&self, why: String, image: &str) -> RuntimeError {
-        let (memory, cpus) = (self.config.worker.memory, self.config.reserved_cpus());
-        RuntimeError::NoNode {
-            why,
-            asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
-            avoided: self.avoided.described(image),
         }
     }
 }

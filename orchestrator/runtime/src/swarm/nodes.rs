@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Swarm;
 use crate::client::{Answer, unless};
-use crate::{NodeFacts, NodeState, NodeUse, RuntimeError, labels};
+use crate::{NodeFacts, NodeOrder, NodeState, NodeUse, RuntimeError, labels};
 
 /// Label of a node that an operator drains, or has drained.
 const LABEL_DRAIN: &str = "warmpool.drain";
@@ -19,17 +19,19 @@ const LABEL_DRAIN: &str = "warmpool.drain";
 const TRIES: usize = 3;
 
 impl Swarm {
-    /// Marks a node as being drained; with `undo` takes the mark away and uses the node again, whoever drained it.
-    pub(super) async fn mark_drained(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
+    /// Marks a node as being drained, or takes the mark away and uses the node again, whoever drained it.
+    pub(super) async fn mark_node(&self, name: &str, order: NodeOrder) -> Result<NodeFacts, RuntimeError> {
         let id = named(&self.list_nodes().await?, name)?;
-        let change = |labels: &mut HashMap<String, String>, availability: &mut Option<NodeSpecAvailabilityEnum>| {
-            if undo {
-                labels.remove(LABEL_DRAIN);
-                *availability = Some(NodeSpecAvailabilityEnum::ACTIVE);
-            } else {
-                labels.insert(LABEL_DRAIN.to_owned(), "true".to_owned());
-            }
-        };
+        let change =
+            |labels: &mut HashMap<String, String>, availability: &mut Option<NodeSpecAvailabilityEnum>| match order {
+                NodeOrder::Drain => {
+                    labels.insert(LABEL_DRAIN.to_owned(), "true".to_owned());
+                }
+                NodeOrder::Use => {
+                    labels.remove(LABEL_DRAIN);
+                    *availability = Some(NodeSpecAvailabilityEnum::ACTIVE);
+                }
+            };
         let node = self.change_node(&id, change).await?;
         Ok(self.facts_of(&node))
     }

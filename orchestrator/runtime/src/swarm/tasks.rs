@@ -8,7 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::client::Client;
-use crate::{ContainerState, RuntimeError};
+use crate::{ContainerState, NodeLoss, RuntimeError};
 
 /// The one try at running a service.
 #[derive(Debug, Clone, Deserialize)]
@@ -102,7 +102,7 @@ impl Task {
             // Swarm does not say whether the kernel ended it because memory ran out.
             ContainerState::Exited { code, oom: false }
         } else if self.status.state == TaskState::ORPHANED {
-            ContainerState::NodeLost { node: self.node.clone() }
+            ContainerState::Node(NodeLoss::Lost { node: self.node.clone() })
         } else {
             ContainerState::Running
         }
@@ -150,7 +150,8 @@ mod tests {
         for state in ["complete", "failed", "shutdown", "rejected"] {
             assert_eq!(task(state).container(), ContainerState::Exited { code: 3, oom: false }, "{state}");
         }
-        assert_eq!(task("orphaned").container(), ContainerState::NodeLost { node: "n".to_owned() });
+        let lost = NodeLoss::Lost { node: "n".to_owned() };
+        assert_eq!(task("orphaned").container(), ContainerState::Node(lost));
     }
 
     #[test]

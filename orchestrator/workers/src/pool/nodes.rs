@@ -12,7 +12,7 @@ use super::Pool;
 use crate::worker::Worker;
 use warmpool_api::status::NodeCounts;
 use warmpool_core::ids::WorkerId;
-use warmpool_runtime::{NodeFacts, NodeState, NodeUse, RuntimeError};
+use warmpool_runtime::{NodeFacts, NodeOrder, NodeState, NodeUse, RuntimeError};
 
 /// How long the agent of a warm worker may take to answer when the node is in doubt.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -64,11 +64,11 @@ impl Pool {
         Ok(nodes.into_iter().map(|node| self.status_of(node)).collect())
     }
 
-    /// Takes a node out of use, or with `undo` into use again: it gets no new workers, its warm ones are replaced on others, and
+    /// Takes a node out of use or into use again. One that is drained gets no new workers, its warm ones are replaced on others, and
     /// once its sessions have ended everything else leaves it.
     /// Errors: [`RuntimeError`]; `NodeName` or `NoNodes` where there is no such node.
-    pub async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeStatus, RuntimeError> {
-        let node = self.parts.runtime.drain_node(name, undo).await?;
+    pub async fn order_node(&self, name: &str, order: NodeOrder) -> Result<NodeStatus, RuntimeError> {
+        let node = self.parts.runtime.order_node(name, order).await?;
         self.look_at_nodes().await;
         // What it looks like to the caller is before its warm workers are gone.
         Ok(self.status_of(node))

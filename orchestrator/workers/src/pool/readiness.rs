@@ -109,9 +109,7 @@ impl Pool {
             LossReason::ContainerExited { .. }
                 | LossReason::EngineStopped
                 | LossReason::ContainerGone
-                | LossReason::NodeLost { .. }
-                | LossReason::NodeDrained { .. }
-                | LossReason::Evicted { .. }
+                | LossReason::Node(_)
         ) {
             self.lock().lost_a_container();
         }

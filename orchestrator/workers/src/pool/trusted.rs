@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn authorities_have_one_name_however_they_come_together() {
-        let trusted = Trusted::new(Trust::of(&["a"]), &[]);
+        let trusted = Trusted::new(Trust::of_texts(&["a"]), &[]);
         let own = trusted.plain(PLAIN).trust;
-        assert_eq!(own, Trust::of(&["a"]).id());
+        assert_eq!(own, Trust::of_texts(&["a"]).id());
         assert_eq!(trusted.learn(own, &Trust::default()), own);
-        assert_eq!(trusted.learn(own, &Trust::of(&["a"])), own);
-        let two = trusted.learn(own, &Trust::of(&["b"]));
-        assert_eq!(two, Trust::of(&["a", "b"]).id());
-        assert_eq!(trusted.learn(two, &Trust::of(&["a"])), two);
-        assert_eq!(trusted.learn(None, &Trust::of(&["b", "a"])), two);
+        assert_eq!(trusted.learn(own, &Trust::of_texts(&["a"])), own);
+        let two = trusted.learn(own, &Trust::of_texts(&["b"]));
+        assert_eq!(two, Trust::of_texts(&["a", "b"]).id());
+        assert_eq!(trusted.learn(two, &Trust::of_texts(&["a"])), two);
+        assert_eq!(trusted.learn(None, &Trust::of_texts(&["b", "a"])), two);
         assert_eq!(trusted.certificates(PoolKey { trust: two, ..PLAIN }), [STANDARD.encode("a"), STANDARD.encode("b")]);
         let none = Trusted::new(Trust::default(), &[]);
         assert_eq!((none.plain(PLAIN).trust, none.learn(None, &Trust::default())), (None, None));
@@ -103,7 +103,7 @@ mod tests {
             extensions: Vec::new(),
             egress: EgressRules::default(),
         };
-        let trusted = Trusted::new(Trust::of(&["a"]), std::slice::from_ref(&preset));
+        let trusted = Trusted::new(Trust::of_texts(&["a"]), std::slice::from_ref(&preset));
         let kind = PoolKey { trust: trusted.own, ..preset.key() };
         assert_eq!(trusted.kind(&preset), kind);
         preset.settings = Settings::default();

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::kubernetes::access::{ALL, CREATE_PODS, LIST_NODES, WATCH_PODS};
 use crate::kubernetes::fake_server::config;
-use crate::{Runtime, WorkerSpec};
+use crate::{NodeOrder, Runtime, WorkerSpec};
 use serde_json::json;
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
@@ -141,7 +141,7 @@ async fn every_call_ends_though_the_answer_does_not() {
         "list_containers": runtime.list_containers(),
         "image_id": runtime.image_id("image"),
         "nodes": runtime.nodes(),
-        "drain_node": runtime.drain_node("east", false),
+        "order_node": runtime.order_node("east", NodeOrder::Drain),
         "check_nodes": runtime.check_nodes("image", Engine::Chromium),
         "cluster_facts": runtime.cluster_facts(),
     );
