@@ -65,8 +65,7 @@ impl Status {
 /// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "SessionKind")]
-pub enum Kind {
+pub enum SessionKind {
     /// `POST /sessions/create`.
     DevTools,
     /// `POST /sessions/webdriver/create`.
@@ -75,7 +74,7 @@ pub enum Kind {
     Task,
 }
 
-impl Kind {
+impl SessionKind {
     /// The name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -196,7 +195,7 @@ pub struct SessionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What made it: `devtools`, `webdriver` or `task`.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Its browser's engine.
     pub browser_type: Engine,
     /// Whether its browser has no display.

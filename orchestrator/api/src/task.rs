@@ -47,7 +47,7 @@ macro_rules! names {
 // In the order of their names, which is the order of lists that are sorted by them.
 names! {
     /// What a task does.
-    Kind in "TaskType" {
+    TaskKind in "TaskType" {
         /// Reads pages.
         Extract = "extract",
         /// Does one of the others for many inputs.
@@ -157,7 +157,7 @@ pub struct TaskView {
     /// Its id: `tsk_` and a ULID, so that ids sort as their tasks were accepted.
     pub task_id: TaskId,
     /// What it does.
-    pub execution_type: Kind,
+    pub execution_type: TaskKind,
     /// How long it took, in milliseconds; 0 until it has ended.
     pub execution_time: u64,
     /// What its templates are filled with; a fleet's stand with its items.
@@ -292,10 +292,10 @@ pub struct ArtifactView {
 pub struct OrderView {
     /// What the task does.
     #[serde(rename = "executionType")]
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// What is done for each input; of a run or an extract, its own type.
     #[serde(rename = "workType")]
-    pub work_kind: Kind,
+    pub work_kind: TaskKind,
     /// The work, with its templates unfilled.
     pub work: Value,
     /// Time for it, or for one item, in milliseconds.

@@ -1,5 +1,5 @@
-//! What goes to standard output, and words beside it: on a terminal for people, elsewhere as JSON. Much of it is what pages said, so a terminal gets no
-//! control characters but ends of lines and tabs: pages could move its cursor, or worse.
+//! What goes to standard output, and words beside it: on a terminal for people, elsewhere as JSON. Much of it is what pages said,
+//! so a terminal gets no control characters but ends of lines and tabs: pages could move its cursor, or worse.
 //!
 //! Whoever reads a pipe may close it, as `head` does. That is no error, and `println!` would panic of it.
 

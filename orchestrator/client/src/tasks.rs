@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use url::form_urlencoded::Serializer;
-use warmpool_api::task::{ItemView, Kind, Status, TaskView};
+use warmpool_api::task::{ItemView, Status, TaskKind, TaskView};
 use warmpool_core::address::path_segment;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::metadata::Label;
@@ -121,7 +121,7 @@ pub enum ResultFormat {
 pub struct TaskFilter {
     /// Only those of this type; may be repeated.
     #[arg(long = "type", value_name = "TYPE", value_parser = values::task_kind())]
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TaskKind>,
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,

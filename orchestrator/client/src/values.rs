@@ -38,8 +38,8 @@ pub(super) fn task_status() -> impl TypedValueParser<Value = task::Status> {
 }
 
 /// What a task does.
-pub(super) fn task_kind() -> impl TypedValueParser<Value = task::Kind> {
-    names(task::Kind::ALL, task::Kind::as_str)
+pub(super) fn task_kind() -> impl TypedValueParser<Value = task::TaskKind> {
+    names(task::TaskKind::ALL, task::TaskKind::as_str)
 }
 
 /// A label: its key, `=` and its value.

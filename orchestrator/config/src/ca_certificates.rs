@@ -163,7 +163,7 @@ impl From<&[CaCertificates]> for Trust {
 impl Trust {
     /// Authorities with these texts for certificates.
     #[must_use]
-    pub fn of(certificates: &[&str]) -> Self {
+    pub fn of_texts(certificates: &[&str]) -> Self {
         Self(certificates.iter().map(|text| text.as_bytes().to_vec()).collect())
     }
 }

@@ -57,7 +57,8 @@ pub use flags::{Flags, HiddenFlags};
 pub use host::{FoundEngine, Host};
 pub use presets::PoolPreset;
 pub use table::{
-    Captcha, Drain as DrainSettings, Extensions, Logs, Playwright, Profiles, Recording, Sections, Session,
+    CaptchaSettings, DrainSettings, ExtensionSettings, LogSettings, ProfileSettings, RecordingSettings, Sections,
+    SessionSettings,
 };
 pub use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, PullPolicy, SelinuxType, SolverService};
 #[cfg(any(test, feature = "testing"))]

@@ -23,8 +23,8 @@ use super::{
 
 use DefaultValue::{Computed, Is, Unset};
 pub(crate) use clusters::{Kubernetes, Swarm};
-pub(crate) use features::{Ads, Mcp, Pages, Tasks, Webhooks, World};
-pub use features::{Captcha, Extensions, Logs, Playwright, Profiles, Recording};
+pub(crate) use features::{Ads, Mcp, Pages, Playwright, Tasks, Webhooks, World};
+pub use features::{CaptchaSettings, ExtensionSettings, LogSettings, ProfileSettings, RecordingSettings};
 
 settings! {
     /// The address clients connect to, TLS, and limits on requests.
@@ -221,7 +221,7 @@ settings! {
     }
 
     /// Sessions: their number, their timeouts, and the queue for them.
-    session: Session {
+    session: SessionSettings {
         /// Maximum number of concurrent sessions.
         max_sessions: usize = Computed(default::max_sessions, "pool.max_workers", "8"), min "1";
         /// Maximum number of concurrent sessions of one key; 0 sets no separate limit.
@@ -326,7 +326,7 @@ settings! {
     }
 
     /// Shutdown of the daemon.
-    drain: Drain {
+    drain: DrainSettings {
         /// Time that running work has to finish after SIGTERM; a second SIGTERM ends it at once.
         timeout: Duration = Is("30s");
         /// Time after that for removing the remaining containers and writing pending data. The next start removes leftovers. The
@@ -364,25 +364,25 @@ sections! {
     egress: Egress,
     worker: Worker,
     pool: Pool,
-    session: Session,
+    session: SessionSettings,
     relay: Relay,
     live: Live,
-    recording: Recording,
-    logs: Logs,
+    recording: RecordingSettings,
+    logs: LogSettings,
     webdriver: WebDriver,
     playwright: Playwright,
     tasks: Tasks,
     pages: Pages,
     mcp: Mcp,
     webhooks: Webhooks,
-    profiles: Profiles,
-    extensions: Extensions,
+    profiles: ProfileSettings,
+    extensions: ExtensionSettings,
     world: World,
     ads: Ads,
     console: Console,
-    captcha: Captcha,
+    captcha: CaptchaSettings,
     store: Store,
-    drain: Drain,
+    drain: DrainSettings,
     traces: Traces,
     log: Log,
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::service::NO_SECRET;
 use warmpool_core::clock::Now;
-use warmpool_store::fault::{Fault, FaultPoint, Faults, until};
+use warmpool_store::fault::{FaultPoint, Faults, StoreFault, until};
 use warmpool_store::{Batch, Durability, FatalHook, Store, StoreError, StoreOptions, Table};
 
 const YEAR_MS: i64 = 365 * 86_400_000;
@@ -260,7 +260,7 @@ async fn a_failing_store_makes_no_key() {
     let faults = Faults::default();
     let store = Store::faulty(&faults, StoreOptions { on_fatal: FatalHook::new(|_| {}), ..StoreOptions::default() });
     let keys = Keys::load(store).await.unwrap();
-    faults.next(FaultPoint::Barrier, Fault::Error(io::ErrorKind::Other));
+    faults.next(FaultPoint::Barrier, StoreFault::Error(io::ErrorKind::Other));
     assert!(keys.create("a", KeyRole::Client).await.is_err());
     assert!(keys.list().is_empty());
 }

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use tokio::time::Duration;
 
 use crate::Error;
-use crate::agent::Agent;
 use crate::manager::{KeyManager, Owners};
+use crate::mcp_session::McpSession;
 use crate::places::Places;
 use crate::server::McpServer;
 use warmpool_config::Config;
@@ -85,7 +85,7 @@ impl Mcp {
         let McpServices { config, keys, sessions, profiles, tasks, drain } = services;
         let mut local = LocalSessionManager::default();
         let mut settings = SessionConfig::default();
-        // The agent itself knows whether it is idle.
+        // The MCP session itself knows whether it is idle.
         settings.keep_alive = None;
         settings.completed_cache_ttl = KEEP_ANSWERS;
         local.session_config = settings;
@@ -104,31 +104,31 @@ impl Mcp {
     ) -> Result<Response<BoxBody<Bytes, Infallible>>, Error> {
         let inner = &self.inner;
         let key = client.key.clone();
-        let agent = match request.headers().get(SESSION) {
+        let session = match request.headers().get(SESSION) {
             Some(id) => {
                 let id = id.to_str().unwrap_or_default();
                 let unknown = || Error::UnknownSession { id: id.chars().take(64).collect() };
-                Some(inner.owners.agent(&key, id).ok_or_else(unknown)?)
+                Some(inner.owners.session(&key, id).ok_or_else(unknown)?)
             }
             None if request.method() == Method::POST && begins(body) => {
                 if inner.drain.phase() >= warmpool_core::drain::Phase::Draining {
                     return Err(ServiceError::Draining.into());
                 }
                 let place = inner.places.take(&key)?;
-                Some(Agent::new(Arc::clone(inner), client, place))
+                Some(McpSession::new(Arc::clone(inner), client, place))
             }
             None => None,
         };
-        if let Some(agent) = &agent {
-            agent.touch();
+        if let Some(session) = &session {
+            session.touch();
         }
-        let manager = KeyManager::new(Arc::clone(inner), key, agent.clone());
+        let manager = KeyManager::new(Arc::clone(inner), key, session.clone());
         // Host and Origin are checked for all routes.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(body.len().max(1));
-        let factory = move || Ok(McpServer::new(agent.clone()));
+        let factory = move || Ok(McpServer::new(session.clone()));
         let response = StreamableHttpService::new(factory, Arc::new(manager), config).handle(request).await;
         if is_refusal(&response) {
             let status = response.status();

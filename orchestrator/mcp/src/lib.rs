@@ -5,13 +5,13 @@
 //! | `endpoint` | MCP over HTTP: which MCP session a request is for, and who may reach it |
 //! | `manager`  | the MCP sessions, as one key sees them |
 //! | `places`   | how many MCP sessions each key has |
-//! | `agent`    | one MCP session: its browser, its tool calls one after the other, and its end |
+//! | `mcp_session` | one MCP session: its browser, its tool calls one after the other, and its end |
 //! | `server`   | what clients ask a session: its tools, and calls of them |
 //! | `tools`    | the tools: their names, arguments and answers |
 //! | `page_log` | what a page wrote and asked for, of what the session's log has |
 //! | `error`    | what can go wrong with a request; what goes wrong with a tool is in `tools` |
 //!
-//! `endpoint` uses `manager` and `server`, both use `agent`, and that `tools` and `page_log`. The crate stands above
+//! `endpoint` uses `manager` and `server`, both use `mcp_session`, and that `tools` and `page_log`. The crate stands above
 //! `warmpool-tasks`: the player of tasks does what tools ask for (`warmpool_tasks::control`). `warmpool-reading` reads what a
 //! page says. It makes sessions as clients do, and knows no route.
 //!
@@ -31,10 +31,10 @@
 //! - *Names and arguments of tools are those of Playwright's server*, which models and prompts know. Files are those of the
 //!   session and never the daemon's own.
 
-mod agent;
 mod endpoint;
 mod error;
 mod manager;
+mod mcp_session;
 mod page_log;
 mod places;
 mod server;

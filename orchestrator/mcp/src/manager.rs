@@ -11,8 +11,8 @@ use rmcp::transport::streamable_http_server::session::local::{LocalSessionManage
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionManager};
 use warmpool_keys::KeyId;
 
-use crate::agent::Agent;
 use crate::endpoint::Inner;
+use crate::mcp_session::McpSession;
 
 /// Whose each MCP session is.
 #[derive(Debug, Default)]
@@ -21,21 +21,21 @@ pub(crate) struct Owners(Mutex<HashMap<String, Owned>>);
 #[derive(Debug)]
 struct Owned {
     key: KeyId,
-    agent: Arc<Agent>,
+    session: Arc<McpSession>,
 }
 
 impl Owners {
     /// The MCP session of this id, if it is this key's.
-    pub(crate) fn agent(&self, key: &KeyId, id: &str) -> Option<Arc<Agent>> {
-        self.0.lock().get(id).filter(|owned| owned.key == *key).map(|owned| Arc::clone(&owned.agent))
+    pub(crate) fn session(&self, key: &KeyId, id: &str) -> Option<Arc<McpSession>> {
+        self.0.lock().get(id).filter(|owned| owned.key == *key).map(|owned| Arc::clone(&owned.session))
     }
 
-    fn add(&self, id: &str, key: KeyId, agent: Arc<Agent>) {
-        self.0.lock().insert(id.to_owned(), Owned { key, agent });
+    fn add(&self, id: &str, key: KeyId, session: Arc<McpSession>) {
+        self.0.lock().insert(id.to_owned(), Owned { key, session });
     }
 
-    fn remove(&self, id: &str) -> Option<Arc<Agent>> {
-        self.0.lock().remove(id).map(|owned| owned.agent)
+    fn remove(&self, id: &str) -> Option<Arc<McpSession>> {
+        self.0.lock().remove(id).map(|owned| owned.session)
     }
 }
 
@@ -44,24 +44,24 @@ pub(crate) struct KeyManager {
     inner: Arc<Inner>,
     key: KeyId,
     /// The MCP session that the request begins or is for.
-    agent: Option<Arc<Agent>>,
+    session: Option<Arc<McpSession>>,
 }
 
 impl KeyManager {
-    pub(crate) const fn new(inner: Arc<Inner>, key: KeyId, agent: Option<Arc<Agent>>) -> Self {
-        Self { inner, key, agent }
+    pub(crate) const fn new(inner: Arc<Inner>, key: KeyId, session: Option<Arc<McpSession>>) -> Self {
+        Self { inner, key, session }
     }
 
     fn check(&self, id: &SessionId) -> Result<(), LocalSessionManagerError> {
-        let owned = self.inner.owners.agent(&self.key, id);
+        let owned = self.inner.owners.session(&self.key, id);
         owned.map(drop).ok_or_else(|| LocalSessionManagerError::SessionNotFound(id.clone()))
     }
 }
 
 /// Ends an MCP session and frees its browser.
 async fn close(inner: &Inner, id: &SessionId) -> Result<(), LocalSessionManagerError> {
-    if let Some(agent) = inner.owners.remove(id) {
-        agent.end();
+    if let Some(session) = inner.owners.remove(id) {
+        session.end();
     }
     inner.local.close_session(id).await
 }
@@ -72,12 +72,12 @@ impl SessionManager for KeyManager {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.inner.local.create_session().await?;
-        if let Some(agent) = &self.agent {
-            self.inner.owners.add(&id, self.key.clone(), Arc::clone(agent));
-            let (inner, agent, ended) = (Arc::clone(&self.inner), Arc::downgrade(agent), id.clone());
+        if let Some(session) = &self.session {
+            self.inner.owners.add(&id, self.key.clone(), Arc::clone(session));
+            let (inner, session, ended) = (Arc::clone(&self.inner), Arc::downgrade(session), id.clone());
             // Counted, so that the daemon's end waits for the browser's.
             self.inner.drain.spawn(async move {
-                Agent::wait_for_end(&inner, &agent).await;
+                McpSession::wait_for_end(&inner, &session).await;
                 let _ = close(&inner, &ended).await;
             });
         }

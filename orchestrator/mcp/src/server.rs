@@ -10,7 +10,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::agent::Agent;
+use crate::mcp_session::McpSession;
 use crate::tools;
 
 /// The last version of the protocol that has sessions.
@@ -23,12 +23,12 @@ const INSTRUCTIONS: &str = "A browser of your own. Open a page by browser_naviga
 
 /// The server of one MCP session.
 pub(crate) struct McpServer {
-    agent: Option<Arc<Agent>>,
+    session: Option<Arc<McpSession>>,
 }
 
 impl McpServer {
-    pub(crate) const fn new(agent: Option<Arc<Agent>>) -> Self {
-        Self { agent }
+    pub(crate) const fn new(session: Option<Arc<McpSession>>) -> Self {
+        Self { session }
     }
 }
 
@@ -58,15 +58,15 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(agent) = &self.agent else {
+        let Some(session) = &self.session else {
             return Err(ErrorData::invalid_request("begin an MCP session by `initialize` first", None));
         };
-        let _call = agent.begin_call();
+        let _call = session.begin_call();
         let done = tokio::select! {
             biased;
-            () = agent.ended() => Err("the MCP session has ended: begin a new one by `initialize`".to_owned()),
+            () = session.ended() => Err("the MCP session has ended: begin a new one by `initialize`".to_owned()),
             () = context.ct.cancelled() => Err("the call was cancelled".to_owned()),
-            done = tools::call(agent, &request.name, request.arguments.unwrap_or_default()) => match done {
+            done = tools::call(session, &request.name, request.arguments.unwrap_or_default()) => match done {
                 Ok(parts) => Ok(parts),
                 Err(tools::ToolError::Unknown { message }) => return Err(ErrorData::invalid_params(message, None)),
                 Err(error) => Err(error.to_string()),

@@ -17,9 +17,9 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::agent::{Agent, Browsing};
+use crate::mcp_session::{Browsing, McpSession};
 use warmpool_core::error::{FieldError, closest, read_json};
-use warmpool_core::panics::{Panicked, contained};
+use warmpool_core::panics::contained;
 use warmpool_tasks::control::{ControlError, PageLocation, PageSnapshot};
 
 /// What a tool answers.
@@ -79,9 +79,9 @@ macro_rules! tools {
 
         const NAMES: &[&str] = &[$($name),+];
 
-        async fn dispatch(agent: &Arc<Agent>, name: &str, arguments: JsonObject) -> Reply {
+        async fn dispatch(mcp: &Arc<McpSession>, name: &str, arguments: JsonObject) -> Reply {
             match name {
-                $($name => $work(agent, read::<$arguments>(arguments)?).await,)+
+                $($name => $work(mcp, read::<$arguments>(arguments)?).await,)+
                 _ => Err(ToolError::Unknown { message: unknown(name) }),
             }
         }
@@ -117,9 +117,9 @@ tools! {
 }
 
 /// Carries a tool call out. A panic in it is that call's alone: whoever asks gets an answer.
-pub(crate) async fn call(agent: &Arc<Agent>, name: &str, arguments: JsonObject) -> Reply {
-    let done = contained(dispatch(agent, name, arguments)).await;
-    done.unwrap_or_else(|Panicked| Err(ToolError::failed("an internal error: the daemon's log has the cause")))
+pub(crate) async fn call(mcp: &Arc<McpSession>, name: &str, arguments: JsonObject) -> Reply {
+    let done = contained(dispatch(mcp, name, arguments)).await;
+    done.unwrap_or_else(|_| Err(ToolError::failed("an internal error: the daemon's log has the cause")))
 }
 
 fn described<T: JsonSchema>(name: &'static str, effect: Effect, about: &'static str) -> Tool {

@@ -29,7 +29,7 @@ use warmpool_core::browser::Engine;
 use warmpool_core::error::{FieldError, ServiceError};
 use warmpool_keys::KeyId;
 use warmpool_protocol::Size;
-use warmpool_sessions::session::{Ending, Kind, Options, Session, Sessions};
+use warmpool_sessions::session::{Ending, Options, Session, SessionKind, Sessions};
 
 /// How long the session may outlive the call, in seconds: its own end is for a daemon that died in mid-call.
 const AFTER: u64 = 5;
@@ -135,7 +135,7 @@ impl PageCall {
             settings.user_agent = Some(agent.clone());
         }
         if options.engine != Engine::Chromium {
-            options.kind = Kind::WebDriver;
+            options.kind = SessionKind::WebDriver;
             if let Some(viewport) = &self.request.viewport {
                 settings.viewport = Some(Size { width: viewport.width, height: viewport.height });
             }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
-use warmpool_config::Profiles as Limits;
+use warmpool_config::ProfileSettings;
 use warmpool_core::error::ServiceError;
 use warmpool_keys::KeyId;
 
@@ -32,13 +32,13 @@ pub(crate) struct ImportPermit {
 }
 
 impl Imports {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &ProfileSettings) -> Self {
         Self { all: permits(limits.max_imports), keys: Mutex::default() }
     }
 
     /// Waits for its turn: after the key's own imports, and then after those of all.
     /// Errors: `ImportTimeout` when none comes within `profiles.import_timeout`.
-    pub(crate) async fn begin(&self, owner: &KeyId, limits: &Limits) -> Result<ImportPermit, Error> {
+    pub(crate) async fn begin(&self, owner: &KeyId, limits: &ProfileSettings) -> Result<ImportPermit, Error> {
         let after = limits.import_timeout;
         let until = Instant::now() + after;
         let turns = async {

@@ -9,6 +9,7 @@
 //! | `folders` | versions that are a browser's folder |
 //! | `imports` | how many folders clients send at once |
 //! | `room`   | how much the profiles of one key hold together |
+//! | `loading` | what an earlier process has left: its records, and its files in order |
 //! | `opening` | what a session begins with |
 //! | `left_out` | profiles that are in the store and cannot be read |
 //! | `writer` | the right to write one profile, which one session at a time has |
@@ -39,6 +40,7 @@ mod files;
 mod folders;
 mod imports;
 mod left_out;
+mod loading;
 mod opening;
 mod record;
 mod room;

@@ -10,7 +10,7 @@ use warmpool_api::profile::ProfileKind;
 use warmpool_protocol::StorageState;
 
 use crate::record::{Content, Record, Version};
-use crate::table::Entry;
+use crate::table::{Entry, Presence};
 use crate::writer::QualifiedName;
 use crate::{Error, Profiles};
 use warmpool_core::cipher::Cipher;
@@ -67,7 +67,7 @@ impl Profiles {
         batch.put(Table::ProfileKeys, record.id.as_str(), self.0.instance.seal(&own));
         batch.put_json(Table::Profiles, record.store_key(), &record)?;
         self.0.store.commit(batch, Durability::Power).await?;
-        let change = tokio::sync::Mutex::new(false);
+        let change = tokio::sync::Mutex::default();
         let entry = Arc::new(Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change });
         self.0.entries.lock().insert(qualified_name.clone(), Arc::clone(&entry));
         Ok(entry)
@@ -123,8 +123,8 @@ impl Profiles {
         content: Content,
     ) -> Result<bool, Error> {
         let Content { size, hash, folder } = content;
-        let deleted = entry.change.lock().await;
-        if *deleted {
+        let presence = entry.change.lock().await;
+        if *presence == Presence::Deleted {
             return Err(Error::Deleted { name: qualified_name.name.clone() });
         }
         let mut record = entry.record.lock().clone();

@@ -15,20 +15,23 @@ use crate::room::Reservations;
 use crate::writer::{Holders, QualifiedName, Writer};
 use crate::{Error, contents};
 use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
-use warmpool_config::Profiles as Limits;
+use warmpool_config::ProfileSettings;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ProfileId;
 use warmpool_keys::KeyId;
-use warmpool_store::{Batch, Durability, Kept, KeyRange, Store, Table, carry_out};
+use warmpool_store::{Batch, Durability, Store, Table, carry_out};
+
+/// The most characters of an unknown name that its refusal repeats: a body may have sent it.
+const MAX_SHOWN: usize = 100;
 
 /// All profiles. Clones share them.
 #[derive(Clone)]
 pub struct Profiles(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub(crate) limits: Limits,
+    pub(crate) limits: ProfileSettings,
     pub(crate) store: Store,
     pub(crate) files: Files,
     /// Encrypts the profiles' own keys.
@@ -46,15 +49,23 @@ pub(crate) struct Shared {
 pub(crate) struct Entry {
     pub(crate) cipher: Cipher,
     pub(crate) record: Mutex<Record>,
-    /// One change after another. The value says whether it was deleted.
-    pub(crate) change: tokio::sync::Mutex<bool>,
+    /// Held by each change, so that one comes after another.
+    pub(crate) change: tokio::sync::Mutex<Presence>,
+}
+
+/// Whether a profile is there still: it may be deleted while a change of it waits.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    #[default]
+    There,
+    Deleted,
 }
 
 impl Profiles {
     /// Reads all profiles, and puts in order what an earlier process has left.
     /// Errors: when the store or the files cannot be read.
     pub async fn open(
-        limits: Limits,
+        limits: ProfileSettings,
         data_dir: &Path,
         min_free: u64,
         instance: [u8; 32],
@@ -68,11 +79,11 @@ impl Profiles {
     /// Without what is on the disk.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
-    pub fn none(limits: Limits, data_dir: &Path, store: Store) -> Self {
+    pub fn none(limits: ProfileSettings, data_dir: &Path, store: Store) -> Self {
         Self::unread(limits, data_dir, 0, [0; 32], store)
     }
 
-    fn unread(limits: Limits, data_dir: &Path, min_free: u64, instance: [u8; 32], store: Store) -> Self {
+    fn unread(limits: ProfileSettings, data_dir: &Path, min_free: u64, instance: [u8; 32], store: Store) -> Self {
         let files = Files::below(data_dir, min_free);
         let shared = Shared {
             imports: Imports::new(&limits),
@@ -87,61 +98,6 @@ impl Profiles {
             making: tokio::sync::Mutex::default(),
         };
         Self(Arc::new(shared))
-    }
-
-    async fn load(&self) -> Result<(), Error> {
-        let mut are_all_known = true;
-        for row in self.0.store.scan(Table::Profiles, KeyRange::all(), usize::MAX).await? {
-            let record: Record = match serde_json::from_slice(&row.value) {
-                Ok(record) => record,
-                Err(error) => {
-                    let name = String::from_utf8_lossy(&row.key);
-                    tracing::error!(%name, %error, "the record of a profile cannot be read; it is left out");
-                    are_all_known = false;
-                    QualifiedName::from_store_key(&row.key).into_iter().for_each(|name| self.leave_out(name, None));
-                    continue;
-                }
-            };
-            let key = self.0.store.get(Table::ProfileKeys, record.id.as_str().as_bytes()).await?;
-            let own = key.and_then(|key| self.0.instance.open(key).ok()?.try_into().ok());
-            let qualified_name = QualifiedName::new(&record.owner, &record.name);
-            // A backup that was restored without the file of keys has profiles that nobody can read any more.
-            let Some(own) = own else {
-                tracing::warn!(profile = %record.name, key = %record.owner, "the key of a profile is gone; it is left out");
-                self.leave_out(qualified_name, Some(record.id));
-                continue;
-            };
-            let entry =
-                Entry { cipher: Cipher::new(&own), record: Mutex::new(record), change: tokio::sync::Mutex::new(false) };
-            self.0.entries.lock().insert(qualified_name, Arc::new(entry));
-        }
-        self.tidy(are_all_known).await;
-        Ok(())
-    }
-
-    /// Puts files and records in order: finds versions that only the files have, and removes what no record names.
-    async fn tidy(&self, are_all_known: bool) {
-        let entries: Vec<Arc<Entry>> = self.0.entries.lock().values().cloned().collect();
-        let mut kept: HashMap<String, Kept> = self.left_out_ids().map(|id| (id.to_string(), Kept::All)).collect();
-        for entry in entries {
-            let matched = self.match_files(&entry).await;
-            let record = entry.record.lock();
-            let files = match matched {
-                Ok(()) => Kept::Files(record.versions.iter().map(|version| version.file.clone()).collect()),
-                Err(error) => {
-                    tracing::error!(profile = %record.name, key = %record.owner, %error, "a profile was not matched with its files; all of them stay");
-                    Kept::All
-                }
-            };
-            kept.insert(record.id.to_string(), files);
-        }
-        if !are_all_known {
-            tracing::warn!(
-                "no files of profiles are removed: whose they are is not known while a record cannot be read"
-            );
-            return;
-        }
-        self.0.files.keep_only(move |profile| kept.get(profile).cloned().unwrap_or(Kept::Nothing)).await;
     }
 
     pub(crate) fn holders(&self) -> &Holders {
@@ -160,7 +116,7 @@ impl Profiles {
         if entry.is_none() {
             self.check_readable(qualified_name)?;
         }
-        entry.ok_or_else(|| Error::UnknownProfile { name: qualified_name.name.clone() })
+        entry.ok_or_else(|| Error::UnknownProfile { name: qualified_name.name.chars().take(MAX_SHOWN).collect() })
     }
 
     pub(crate) fn view(&self, entry: &Entry) -> ProfileView {
@@ -180,8 +136,15 @@ impl Profiles {
         views
     }
 
+    /// A profile of a key.
+    /// Errors: `UnknownProfile`, `Unreadable`.
+    pub fn get(&self, owner: &KeyId, name: &str) -> Result<ProfileView, Error> {
+        let entry = self.entry(&QualifiedName::new(owner, name))?;
+        Ok(self.view(&entry))
+    }
+
     /// A profile, and what its newest version holds.
-    /// Errors: `UnknownProfile`.
+    /// Errors: `UnknownProfile`, `Unreadable`.
     pub async fn detail(&self, owner: &KeyId, name: &str) -> Result<ProfileDetail, Error> {
         let entry = self.entry(&QualifiedName::new(owner, name))?;
         let kind = entry.record.lock().kind;
@@ -312,8 +275,8 @@ impl Profiles {
     /// Deletes the profile that nobody else writes meanwhile. The caller carries it out.
     pub(crate) async fn remove(&self, Writer { qualified_name, .. }: &Writer) -> Result<(), Error> {
         let entry = self.entry(qualified_name)?;
-        let mut deleted = entry.change.lock().await;
-        if *deleted {
+        let mut presence = entry.change.lock().await;
+        if *presence == Presence::Deleted {
             return Err(Error::UnknownProfile { name: qualified_name.name.clone() });
         }
         let (id, key) = {
@@ -324,7 +287,7 @@ impl Profiles {
         batch.delete(Table::Profiles, key).delete(Table::ProfileKeys, id.as_str());
         batch.essential().irrevocable();
         self.0.store.commit(batch, Durability::Power).await?;
-        *deleted = true;
+        *presence = Presence::Deleted;
         self.0.entries.lock().remove(qualified_name);
         // What is left of it cannot be read any more, and the next start would remove it.
         if let Err(error) = self.0.files.remove_all(&id).await {

@@ -21,10 +21,10 @@ use warmpool_core::browser::Engine;
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
-use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults, until};
+use warmpool_store::fault::{FaultGate, FaultPoint, Faults, StoreFault, until};
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreOptions, Table};
 
-fn limits(settings: &[(&str, &str)]) -> warmpool_config::Profiles {
+fn limits(settings: &[(&str, &str)]) -> warmpool_config::ProfileSettings {
     let environment = settings.iter().map(|(name, value)| (format!("WARMPOOL_PROFILES_{name}"), (*value).to_owned()));
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     Config::resolve(None, environment, &Flags::default(), &host).unwrap().profiles.clone()
@@ -87,6 +87,19 @@ async fn the_first_writer_makes_it_and_a_reader_gets_it() {
     let other = "00000000000b".parse().unwrap();
     assert!(matches!(profiles.begin(&other, &read("shop"), Engine::Chromium).await, Err(Error::UnknownProfile { .. })));
     assert!(profiles.begin(&owner(), &write("shop"), Engine::Chromium).await.unwrap().writer.is_some());
+}
+
+#[tokio::test]
+async fn a_key_looks_at_its_own_profiles_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let profiles = opened(&folder, &Store::memory(), &[]).await;
+    profiles.put(&owner(), "shop", &state("one")).await.unwrap();
+    assert_eq!(profiles.get(&owner(), "shop").unwrap().name, "shop");
+    let other = "00000000000b".parse().unwrap();
+    for (key, name) in [(owner(), "x".repeat(1 << 20)), (other, "shop".to_owned())] {
+        let refused = profiles.get(&key, &name).unwrap_err();
+        assert!(matches!(&refused, Error::UnknownProfile { name } if name.len() <= 100), "it repeats all of the name");
+    }
 }
 
 #[tokio::test]

@@ -72,6 +72,7 @@ pub use request::{
 pub use services::SessionServices;
 pub use share::Share;
 pub use state::GivenState;
+pub(crate) use state::Origins;
 use state::READ_TIME;
 pub use table::Sessions;
-pub use warmpool_api::session::{Kind, SessionView, Status};
+pub use warmpool_api::session::{SessionKind, SessionView, Status};

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use warmpool_config::Config;
 use warmpool_core::error::{FieldError, read_json};
 use warmpool_sessions::Error;
-use warmpool_sessions::session::{CreateRequest, Kind, Options, check_text};
+use warmpool_sessions::session::{CreateRequest, Options, SessionKind, check_text};
 
 /// How the names of clients' options end that are objects with the same members as our fields.
 const OBJECTS: [&str; 6] = ["defaultViewport", "viewport", "dimensions", "userMetadata", "tags", "sessionContext"];
@@ -37,7 +37,7 @@ pub(crate) struct CreateBody {
 impl CreateBody {
     /// Checks the body as that of any other create call. Errors name the fields as the client does.
     /// Errors: `Field`, and `Pool` when no upstream proxy is where the client wants it.
-    pub(crate) fn options(&self, kind: Kind, config: &Config) -> Result<Options, Error> {
+    pub(crate) fn options(&self, kind: SessionKind, config: &Config) -> Result<Options, Error> {
         let read = read_json::<CreateRequest, _>(Value::Object(self.fields.clone())).map_err(Error::from);
         let checked = read.and_then(|mut request| {
             // Clients of other services name their sessions, whichever the protocol.

@@ -4,7 +4,7 @@
 //! `guard` finds a request's route, refuses what a foreign web page or name could send, and gives each request its id; `cors` tells the pages
 //! of sites that the operator allows that they may call, and lets them read what the guard refuses;
 //! `query` checks and reads what stands behind the question mark; `peer` knows who sent the request; `auth` finds the caller's key; `body` reads JSON, within the memory that
-//! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read; `answer` counts
+//! `budget` has for it, and `forwarded_body` streams bodies that the daemon does not read; `forms` reads forms with a file; `answer` counts
 //! answers that are in memory as a whole;
 //! `credential` is what a request was admitted by, and `revocation` lets no stream and no wait outlast what admitted it; `headers` reads headers, `sse` writes streams of events; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and the console's routes; `site` has the other pages for people; `sign_in` lets people into the console.
@@ -16,7 +16,7 @@
 //! `grid`, `browserless`, `playwright`, `json` and `hosted` are the URLs that clients of other services know: `dropin` translates what they
 //! ask.
 //! `selenoid` has Selenoid's other addresses, `graphql` what a grid tells of itself, `inspect` what Playwright asks for on WebKit, and
-//! `request_target` reads targets without a path. `pages` has the calls on pages, `functions` and `audits` those with code and those of
+//! `request_target` mends targets of WebDriver clients. `pages` has the calls on pages, `functions` and `audits` those with code and those of
 //! Lighthouse, `mcp` the endpoint for agents.
 //!
 //! Sessions are in `create`, `sessions`, `devtools`, `webdriver`, `live`, `shares`, `thumbnail`, `recording`, `logs`, `files` and `state`;
@@ -42,6 +42,7 @@ pub(crate) mod error;
 mod export;
 mod extensions;
 mod files;
+mod forms;
 mod forwarded_body;
 mod functions;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -55,7 +56,6 @@ mod hosted;
 mod inspect;
 mod integration;
 mod json;
-mod json_size;
 mod live;
 mod logs;
 mod mcp;

@@ -8,6 +8,7 @@
 //! |-----------------------|---------------|
 //! | [`warmpool_core`]     | what all name: ids, clocks, secrets, addresses, connections, error codes, the drain |
 //! | [`warmpool_protocol`] | what the daemon and the agent in a worker say to each other (`worker-image/protocol`) |
+//! | [`warmpool_heads`]    | how long both wait for the requests of their connections (`worker-image/heads`) |
 //! | [`warmpool_api`]      | what the HTTP API reads and writes, as data |
 //! | [`warmpool_config`]   | file, environment and flags as one checked configuration |
 //! | [`warmpool_store`]    | what the daemon remembers on disk |

@@ -10,10 +10,10 @@
 //! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
 //! | `files`       | the files of worlds, encrypted |
 //! | `follow`      | following a world until its end |
-//! | `queue`       | the worlds that wait; `world_queue` says which is next |
+//! | `rendering`   | renders worlds in turn, and writes their ends; `queue` says which is next |
 //! | `usage`       | how much the worlds of each service key take on the disk, and how many patients it has |
 //! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer, `render_clock` limits its time, and `render_error` says why it failed |
-//! | `room`        | waiting for the store and for room on the disk |
+//! | `wait`        | waiting for the store and for room on the disk |
 //! | `log`         | the log of requests; its `index` says which rows match a query |
 //! | `viewer`      | the URLs of viewers |
 //! | `forget`      | deleting worlds and patients, and limits of time; `export` gives a patient's data away |
@@ -59,19 +59,19 @@ mod record;
 mod render;
 mod render_clock;
 mod render_error;
+mod rendering;
 mod request;
-mod room;
 mod scene;
 mod sender;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod viewer;
-mod world_queue;
+mod wait;
 
 pub use error::Error;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -84,6 +84,7 @@ use fetch::Fetcher;
 use files::Files;
 use names_key::{KeySource, VARIABLE, operators_cipher};
 use patient::Patients;
+use queue::WorldQueue;
 use record::Content;
 use usage::Usage;
 use warmpool_api::world::Status;
@@ -91,10 +92,10 @@ use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
 use warmpool_core::instance::Instance;
+use warmpool_core::tally::Tally;
 use warmpool_keys::{IntegrationKey, IntegrationKeys, KeyId};
 use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
-use world_queue::WorldQueue;
 
 pub use accept::AcceptedWorld;
 pub use fetch::AttachmentSources;
@@ -140,8 +141,8 @@ struct State {
     live: HashMap<WorldId, Arc<LiveWorld>>,
     /// Those of them that wait.
     queue: WorldQueue,
-    /// Service keys of which an export is on its way.
-    exporting: HashSet<KeyId>,
+    /// The exports of each service key that are on their way.
+    exporting: Tally<KeyId>,
     /// How much the worlds of each service key take on the disk, and how many patients it has.
     usage: Usage,
     /// When the image was looked for, and whether it was there.

@@ -18,7 +18,7 @@ use DefaultValue::{Computed, Is, Unset};
 
 settings! {
     /// Video recordings of sessions that request one.
-    recording: Recording {
+    recording: RecordingSettings {
         /// Maximum frame rate of a recording, in frames a second.
         rate: u32 = Is("10"), min "1";
         /// Maximum size of one session's recording.
@@ -33,7 +33,7 @@ settings! {
     }
 
     /// Logs of sessions that request one: console, page errors, requests, downloads. They are in memory alone.
-    logs: Logs {
+    logs: LogSettings {
         /// Maximum number of entries of one session's log; the oldest are dropped first.
         max_entries: usize = Is("2000"), min "1";
         /// Maximum size of one session's log; the oldest entries are dropped first.
@@ -147,7 +147,7 @@ settings! {
     }
 
     /// Profiles, which keep logins from one session to the next.
-    profiles: Profiles {
+    profiles: ProfileSettings {
         /// Maximum number of profiles of one key.
         max_per_key: usize = Is("100"), min "1";
         /// Maximum total size of one key's profiles, with all their versions. Older versions of a profile give way to its next save.
@@ -174,7 +174,7 @@ settings! {
     }
 
     /// Browser extensions that clients upload for their sessions.
-    extensions: Extensions {
+    extensions: ExtensionSettings {
         /// Maximum number of extensions of one key.
         max_per_key: usize = Is("20"), min "1";
         /// Maximum total size of one key's extensions, as they were uploaded.
@@ -266,7 +266,7 @@ settings! {
     }
 
     /// Solving CAPTCHAs, for sessions that request it.
-    captcha: Captcha {
+    captcha: CaptchaSettings {
         /// Who solves CAPTCHAs: off refuses such sessions, person waits for somebody in the live view, solver uses a service.
         mode: CaptchaMode = Is("off");
         /// Maximum number of CAPTCHAs solved for one session; further ones are ignored.

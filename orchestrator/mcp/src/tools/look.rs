@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{Reply, ToolError, look_now, shown, told};
-use crate::agent::{Agent, Browsing};
+use crate::mcp_session::{Browsing, McpSession};
 use warmpool_api::Members;
 use warmpool_api::log::{Level, LogEvent};
 use warmpool_core::blocking;
@@ -164,14 +164,14 @@ pub(super) struct Read {
     extract: Option<Members>,
 }
 
-pub(super) async fn snapshot(agent: &Arc<Agent>, given: Snapshot) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn snapshot(mcp: &Arc<McpSession>, given: Snapshot) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let boxes = given.boxes == Some(true);
     let look = browsing.control.look(given.target.as_deref(), given.depth, boxes).await?;
     Ok(vec![ContentBlock::text(told(&mut browsing, &look).await)])
 }
 
-pub(super) async fn screenshot(agent: &Arc<Agent>, given: Screenshot) -> Reply {
+pub(super) async fn screenshot(mcp: &Arc<McpSession>, given: Screenshot) -> Reply {
     let part = match (&given.target, given.full_page == Some(true)) {
         (Some(_), true) => {
             let problem = "cannot be given together with `target`: leave one of them out";
@@ -186,7 +186,7 @@ pub(super) async fn screenshot(agent: &Arc<Agent>, given: Screenshot) -> Reply {
         Some(FormatName::Jpeg) => PictureFormat::Jpeg,
         Some(FormatName::Webp) => PictureFormat::Webp,
     };
-    let mut browsing = agent.browser().await?;
+    let mut browsing = mcp.browser().await?;
     let picture = browsing.control.picture(part, format).await?;
     let mut parts = vec![ContentBlock::image(STANDARD.encode(&picture.bytes), picture.format.media_type())];
     if let Some(name) = given.filename {
@@ -195,7 +195,7 @@ pub(super) async fn screenshot(agent: &Arc<Agent>, given: Screenshot) -> Reply {
     Ok(parts)
 }
 
-pub(super) async fn wait_for(agent: &Arc<Agent>, given: WaitFor) -> Reply {
+pub(super) async fn wait_for(mcp: &Arc<McpSession>, given: WaitFor) -> Reply {
     if given.time.is_none() && given.text.is_none() && given.text_gone.is_none() {
         return Err(ToolError::failed("nothing to wait for: give `text`, `textGone` or `time`"));
     }
@@ -203,7 +203,7 @@ pub(super) async fn wait_for(agent: &Arc<Agent>, given: WaitFor) -> Reply {
     if !(0.0..=LONGEST_WAIT).contains(&time) {
         return Err(FieldError::invalid("time", format!("must be from 0 to {LONGEST_WAIT} seconds")).into());
     }
-    let mut browsing = agent.browser().await?;
+    let mut browsing = mcp.browser().await?;
     sleep(Duration::from_secs_f64(time)).await;
     for (text, wants) in [(given.text_gone, false), (given.text, true)] {
         if let Some(text) = text {
@@ -213,21 +213,21 @@ pub(super) async fn wait_for(agent: &Arc<Agent>, given: WaitFor) -> Reply {
     shown(&mut browsing, "The wait is over.").await
 }
 
-pub(super) async fn evaluate(agent: &Arc<Agent>, given: Evaluate) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn evaluate(mcp: &Arc<McpSession>, given: Evaluate) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let value = browsing.control.evaluate(&given.function, given.target.as_deref()).await?;
     let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-    bounded(agent, text)
+    bounded(mcp, text)
 }
 
-pub(super) async fn console_messages(agent: &Arc<Agent>, given: ConsoleMessages) -> Reply {
+pub(super) async fn console_messages(mcp: &Arc<McpSession>, given: ConsoleMessages) -> Reply {
     let level = match given.level {
         Some(LevelName::Error) => Level::Error,
         Some(LevelName::Warning) => Level::Warning,
         None | Some(LevelName::Info) => Level::Info,
         Some(LevelName::Debug) => Level::Debug,
     };
-    let mut browsing = agent.browser().await?;
+    let mut browsing = mcp.browser().await?;
     let tab = look_now(&mut browsing).await;
     let mut lines = Vec::new();
     for entry in browsing.log.entries(&tab, given.all == Some(true)) {
@@ -248,7 +248,7 @@ pub(super) async fn console_messages(agent: &Arc<Agent>, given: ConsoleMessages)
     for line in lines {
         let _ = write!(text, "\n{line}");
     }
-    bounded(agent, text)
+    bounded(mcp, text)
 }
 
 const fn level_name(level: Level) -> &'static str {
@@ -260,9 +260,9 @@ const fn level_name(level: Level) -> &'static str {
     }
 }
 
-pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests) -> Reply {
+pub(super) async fn network_requests(mcp: &Arc<McpSession>, given: NetworkRequests) -> Reply {
     let filter = given.filter.as_deref().map(expression).transpose()?;
-    let mut browsing = agent.browser().await?;
+    let mut browsing = mcp.browser().await?;
     let tab = look_now(&mut browsing).await;
     let mut lines = Vec::new();
     let is_static = |kind: &str| matches!(kind, "Image" | "Font" | "Script" | "Stylesheet" | "Media" | "Manifest");
@@ -286,7 +286,7 @@ pub(super) async fn network_requests(agent: &Arc<Agent>, given: NetworkRequests)
     if lines.is_empty() {
         lines.push("There are no such requests.".to_owned());
     }
-    bounded(agent, browsing.log.latest(lines).join("\n"))
+    bounded(mcp, browsing.log.latest(lines).join("\n"))
 }
 
 /// The regular expression that addresses have to match.
@@ -298,23 +298,23 @@ fn expression(filter: &str) -> Result<Regex, FieldError> {
     built.map_err(|error| FieldError::invalid("filter", format!("is no regular expression: {error}")))
 }
 
-pub(super) async fn pdf_save(agent: &Arc<Agent>, given: PdfSave) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn pdf_save(mcp: &Arc<McpSession>, given: PdfSave) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let document = browsing.control.pdf().await?;
     let name = given.filename.unwrap_or_else(|| "page.pdf".to_owned());
     Ok(vec![keep(&mut browsing, &name, document).await?])
 }
 
-pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
+pub(super) async fn read(mcp: &Arc<McpSession>, given: Read) -> Reply {
     let parse = |members| blocking::in_place(|| Extraction::parse("extract", members));
     let extraction = given.extract.map(parse).transpose()?;
-    let mut browsing = agent.browser().await?;
+    let mut browsing = mcp.browser().await?;
     if let Some(url) = &given.url {
         browsing.control.navigate(url).await?;
     }
-    let max_elements = agent.inner.config.pages.max_elements;
+    let max_elements = mcp.inner.config.pages.max_elements;
     if let Some(extraction) = extraction {
-        return bounded(agent, browsing.control.extract(&extraction, max_elements).await?.to_string());
+        return bounded(mcp, browsing.control.extract(&extraction, max_elements).await?.to_string());
     }
     let (url, html) = browsing.control.html().await?;
     let reading = Reading::of_html(html, url, max_elements).await?;
@@ -331,8 +331,8 @@ pub(super) async fn read(agent: &Arc<Agent>, given: Read) -> Reply {
     if text.trim().is_empty() {
         text = "The page has no text.".to_owned();
     }
-    let mut parts = bounded(agent, text)?;
-    parts.extend(bounded(agent, rest.to_string())?);
+    let mut parts = bounded(mcp, text)?;
+    parts.extend(bounded(mcp, rest.to_string())?);
     Ok(parts)
 }
 
@@ -348,8 +348,8 @@ async fn keep(browsing: &mut Browsing, name: &str, bytes: Vec<u8>) -> Result<Con
 }
 
 /// A text that is not too long.
-fn bounded(agent: &Arc<Agent>, text: String) -> Reply {
-    let most = agent.inner.config.mcp.max_answer.bytes();
+fn bounded(mcp: &Arc<McpSession>, text: String) -> Reply {
+    let most = mcp.inner.config.mcp.max_answer.bytes();
     if text.len() as u64 > most {
         return Err(ToolError::failed(format!(
             "the answer would be longer than {most} bytes: ask for less, or raise `mcp.max_answer`"

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Reply, ToolError, shown};
-use crate::agent::Agent;
+use crate::mcp_session::McpSession;
 use warmpool_tasks::control::{Button, FieldKind, FormField, Modifier};
 
 /// No arguments.
@@ -194,20 +194,20 @@ impl From<ModifierName> for Modifier {
     }
 }
 
-pub(super) async fn navigate(agent: &Arc<Agent>, given: Navigate) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn navigate(mcp: &Arc<McpSession>, given: Navigate) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.navigate(&given.url).await?;
     shown(&mut browsing, "The page is open.").await
 }
 
-pub(super) async fn navigate_back(agent: &Arc<Agent>, _: Nothing) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn navigate_back(mcp: &Arc<McpSession>, _: Nothing) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.back().await?;
     shown(&mut browsing, "The page before is open.").await
 }
 
-pub(super) async fn click(agent: &Arc<Agent>, given: Click) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn click(mcp: &Arc<McpSession>, given: Click) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let held: Vec<Modifier> = given.modifiers.unwrap_or_default().into_iter().map(Into::into).collect();
     let button = given.button.map_or(Button::Left, Into::into);
     let waits = browsing.control.click(&given.target, button, given.double_click == Some(true), &held).await?;
@@ -215,14 +215,14 @@ pub(super) async fn click(agent: &Arc<Agent>, given: Click) -> Reply {
     shown(&mut browsing, said).await
 }
 
-pub(super) async fn type_text(agent: &Arc<Agent>, given: Type) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn type_text(mcp: &Arc<McpSession>, given: Type) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let (slowly, submit) = (given.slowly == Some(true), given.submit == Some(true));
     browsing.control.type_text(&given.target, &given.text, slowly, submit).await?;
     shown(&mut browsing, "The text was typed.").await
 }
 
-pub(super) async fn fill_form(agent: &Arc<Agent>, given: FillForm) -> Reply {
+pub(super) async fn fill_form(mcp: &Arc<McpSession>, given: FillForm) -> Reply {
     let mut fields = Vec::with_capacity(given.fields.len());
     for (at, field) in given.fields.into_iter().enumerate() {
         let kind = match field.kind {
@@ -235,31 +235,31 @@ pub(super) async fn fill_form(agent: &Arc<Agent>, given: FillForm) -> Reply {
         }
         fields.push(FormField { target: field.target, kind, value: field.value });
     }
-    let mut browsing = agent.browser().await?;
+    let mut browsing = mcp.browser().await?;
     browsing.control.fill(&fields).await?;
     shown(&mut browsing, "The form was filled.").await
 }
 
-pub(super) async fn select_option(agent: &Arc<Agent>, given: SelectOption) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn select_option(mcp: &Arc<McpSession>, given: SelectOption) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.select(&given.target, &given.values).await?;
     shown(&mut browsing, "The options were chosen.").await
 }
 
-pub(super) async fn hover(agent: &Arc<Agent>, given: Hover) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn hover(mcp: &Arc<McpSession>, given: Hover) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.hover(&given.target).await?;
     shown(&mut browsing, "The pointer is there.").await
 }
 
-pub(super) async fn drag(agent: &Arc<Agent>, given: Drag) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn drag(mcp: &Arc<McpSession>, given: Drag) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.drag(&given.start_target, &given.end_target).await?;
     shown(&mut browsing, "It was dragged.").await
 }
 
-pub(super) async fn press_key(agent: &Arc<Agent>, given: PressKey) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn press_key(mcp: &Arc<McpSession>, given: PressKey) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.press(&given.key).await?;
     shown(&mut browsing, "The key was pressed.").await
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::page::Nothing;
 use super::{Reply, shown};
-use crate::agent::Agent;
+use crate::mcp_session::McpSession;
 use warmpool_core::error::FieldError;
 
 /// What is done with tabs.
@@ -98,8 +98,8 @@ pub(super) struct SaveProfile {
     name: String,
 }
 
-pub(super) async fn tabs(agent: &Arc<Agent>, given: Tabs) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn tabs(mcp: &Arc<McpSession>, given: Tabs) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let control = &mut browsing.control;
     match given.action {
         TabAction::List => {
@@ -125,14 +125,14 @@ pub(super) async fn tabs(agent: &Arc<Agent>, given: Tabs) -> Reply {
     shown(&mut browsing, "This tab is current.").await
 }
 
-pub(super) async fn handle_dialog(agent: &Arc<Agent>, given: HandleDialog) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn handle_dialog(mcp: &Arc<McpSession>, given: HandleDialog) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.answer_dialog(given.accept, given.prompt_text.as_deref()).await?;
     shown(&mut browsing, "The dialog was answered.").await
 }
 
-pub(super) async fn file_upload(agent: &Arc<Agent>, given: FileUpload) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn file_upload(mcp: &Arc<McpSession>, given: FileUpload) -> Reply {
+    let mut browsing = mcp.browser().await?;
     let mut paths = Vec::new();
     for file in given.files.unwrap_or_default() {
         paths.push(browsing.control.keep_file(&file.name, file.text.into_bytes()).await?);
@@ -145,31 +145,31 @@ pub(super) async fn file_upload(agent: &Arc<Agent>, given: FileUpload) -> Reply 
     shown(&mut browsing, said).await
 }
 
-pub(super) async fn resize(agent: &Arc<Agent>, given: Resize) -> Reply {
-    let mut browsing = agent.browser().await?;
+pub(super) async fn resize(mcp: &Arc<McpSession>, given: Resize) -> Reply {
+    let mut browsing = mcp.browser().await?;
     browsing.control.resize(given.width, given.height).await?;
     shown(&mut browsing, "The page has this size.").await
 }
 
-pub(super) async fn close(agent: &Arc<Agent>, _: Nothing) -> Reply {
-    let said = if agent.close_browser().await { "The browser was given back." } else { "There was no browser." };
+pub(super) async fn close(mcp: &Arc<McpSession>, _: Nothing) -> Reply {
+    let said = if mcp.close_browser().await { "The browser was given back." } else { "There was no browser." };
     Ok(vec![ContentBlock::text(said)])
 }
 
-pub(super) async fn live_view_url(agent: &Arc<Agent>, given: LiveViewUrl) -> Reply {
-    let browsing = agent.browser().await?;
+pub(super) async fn live_view_url(mcp: &Arc<McpSession>, given: LiveViewUrl) -> Reply {
+    let browsing = mcp.browser().await?;
     let session = &browsing.session;
-    let limit = agent.inner.config.live.max_shares;
+    let limit = mcp.inner.config.live.max_shares;
     let (may_act, ttl) = (given.enable_actions == Some(true), session.time_left());
-    let share = agent.inner.sessions.make_share(session, may_act, ttl, limit).await?;
-    Ok(vec![ContentBlock::text((agent.share_url)(session, &share))])
+    let share = mcp.inner.sessions.make_share(session, may_act, ttl, limit).await?;
+    Ok(vec![ContentBlock::text((mcp.share_url)(session, &share))])
 }
 
-pub(super) async fn save_profile(agent: &Arc<Agent>, given: SaveProfile) -> Reply {
-    let browsing = agent.browser().await?;
+pub(super) async fn save_profile(mcp: &Arc<McpSession>, given: SaveProfile) -> Reply {
+    let browsing = mcp.browser().await?;
     let _busy = browsing.session.busy();
     let name = given.name;
-    let left_out = browsing.session.save_as(&agent.inner.profiles, &agent.key, &name).await?;
+    let left_out = browsing.session.save_as(&mcp.inner.profiles, &mcp.key, &name).await?;
     let mut told = format!("The profile {name:?} has what sites kept here: begin later sessions with it.");
     if let Some(left_out) = left_out {
         told += &format!(" Not all of it: {left_out}");

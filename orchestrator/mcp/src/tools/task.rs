@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 
 use super::{Reply, ToolError};
-use crate::agent::Agent;
+use crate::mcp_session::McpSession;
 use warmpool_api::Members;
 use warmpool_core::error::FieldError;
-use warmpool_tasks::task::{Kind, Status, SubmitOptions, SubmitRequest, Task, TaskId, record_view};
+use warmpool_tasks::task::{Status, SubmitOptions, SubmitRequest, Task, TaskId, TaskKind, record_view};
 
 /// How long a task is waited for where nothing else is said: less than clients wait for a tool.
 const WAIT: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(30);
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RunTask {
     /// What a new task does.
-    kind: Option<Kind>,
+    kind: Option<TaskKind>,
     /// What a new task is to do: the body of POST /lam/run, /lam/extract or /lam/fleet, such as
     /// `{"url": "https://example.com/", "schema": {"title": "h1"}}` for `extract`.
     #[schemars(with = "Option<Map<String, Value>>")]
@@ -34,9 +34,9 @@ pub(super) struct RunTask {
     wait: Option<u64>,
 }
 
-pub(super) async fn run(agent: &Arc<Agent>, given: RunTask) -> Reply {
+pub(super) async fn run(mcp: &Arc<McpSession>, given: RunTask) -> Reply {
     let RunTask { kind, order, task_id, wait } = given;
-    let (tasks, config) = (&agent.inner.tasks, &agent.inner.config);
+    let (tasks, config) = (&mcp.inner.tasks, &mcp.inner.config);
     let longest = config.tasks.max_wait;
     let wait = wait.map_or(WAIT.min(longest), Duration::from_secs);
     if wait > longest {
@@ -47,11 +47,11 @@ pub(super) async fn run(agent: &Arc<Agent>, given: RunTask) -> Reply {
         (Some(kind), Some(order), None) => {
             let (spec, secrets) = SubmitRequest::read(kind, order)?.check(config)?;
             let options = SubmitOptions { secrets, idempotency: None, request: String::new(), retry_of: None };
-            tasks.accept(agent.key.clone(), spec, options).await?
+            tasks.accept(mcp.key.clone(), spec, options).await?
         }
         (None, None, Some(id)) => {
             let unknown = |_| FieldError::invalid("taskId", "is no task's: `run_task` names it when a task is begun");
-            tasks.find(id.parse::<TaskId>().map_err(unknown)?, &agent.key).await?
+            tasks.find(id.parse::<TaskId>().map_err(unknown)?, &mcp.key).await?
         }
         _ => {
             let problem = "and `order` are both needed for a new task, and neither beside `taskId`";
@@ -59,10 +59,10 @@ pub(super) async fn run(agent: &Arc<Agent>, given: RunTask) -> Reply {
         }
     };
     if let Task::Active(active) = &task {
-        // The agent's end ends the wait; the task goes on.
+        // The MCP session's end ends the wait; the task goes on.
         tokio::select! {
             _ = timeout(wait, active.ended()) => {}
-            () = agent.ended() => {}
+            () = mcp.ended() => {}
         }
     }
     let record = task.into_record();

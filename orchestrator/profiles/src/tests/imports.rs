@@ -15,9 +15,9 @@ impl AsyncRead for SilentReader {
 }
 
 /// The limits of a service where a folder has this long to arrive.
-fn within(import_timeout: Duration) -> warmpool_config::Profiles {
+fn within(import_timeout: Duration) -> warmpool_config::ProfileSettings {
     let settings = limits(&[("MAX_IMPORTS", "2"), ("MAX_IMPORTS_PER_KEY", "1")]);
-    warmpool_config::Profiles { import_timeout, ..settings }
+    warmpool_config::ProfileSettings { import_timeout, ..settings }
 }
 
 #[test]

@@ -15,6 +15,7 @@ async fn a_start_with_the_wrong_key_removes_nothing() {
     let wrong = opened_by(8, &folder, &store, &[]).await;
     assert!(wrong.list(|_| true).is_empty() && !stray.exists());
     let refused = [
+        wrong.get(&owner(), "shop").map(drop),
         wrong.state(&owner(), "shop", None).await.map(drop),
         wrong.put(&owner(), "shop", &state("three")).await.map(drop),
         wrong.create(&owner(), "shop", ProfileKind::State, None).await.map(drop),

@@ -39,7 +39,7 @@ async fn changes_are_in_memory_and_on_the_disk_although_their_client_left() {
 /// Keeps a store busy until the gate is opened.
 async fn keep_busy(store: &Store, faults: &Faults) -> FaultGate {
     let (gate, before) = (FaultGate::default(), faults.calls(FaultPoint::Read));
-    faults.next(FaultPoint::Read, Fault::Hang(gate.clone()));
+    faults.next(FaultPoint::Read, StoreFault::Hang(gate.clone()));
     let store = store.clone();
     tokio::spawn(async move { drop(store.get(Table::Meta, b"x").await) });
     until("it is at something else", || faults.calls(FaultPoint::Read) > before).await;

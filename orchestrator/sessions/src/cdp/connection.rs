@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::session::Session;
 use warmpool_core::error::Cause;
 use warmpool_protocol::ClientMessage;
-use warmpool_workers::worker::{AgentError, AgentListener, Attachment, PortStream};
+use warmpool_workers::worker::{AgentError, AgentListener, BrowserSide, PortStream};
 
 /// Bytes to read from the browser at once.
 pub(super) const READ_BUFFER: usize = 32 << 10;
@@ -30,8 +30,8 @@ pub(crate) fn handshake() -> Result<HeaderMap, Cause> {
 pub(super) async fn open(session: &Session) -> Result<(PortStream, Vec<u8>, Option<Box<AgentListener>>), AgentError> {
     let headers = handshake().map_err(AgentError::Unreadable)?;
     let (stream, early, mut listener) = match session.worker.agent.attach("/devtools", headers).await? {
-        Attachment::Open { stream, early, listener, .. } => (stream, early, listener),
-        Attachment::Declined(status) => return Err(refused(status)),
+        BrowserSide::Open { stream, early, listener, .. } => (stream, early, listener),
+        BrowserSide::Declined(status) => return Err(refused(status)),
     };
     if let Some(listener) = listener.as_mut().filter(|listener| listener.listen_rules().first_page) {
         listener.tell(&ClientMessage::default()).await?;

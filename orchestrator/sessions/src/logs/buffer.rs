@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::exchange::{Exchange, whole};
 use warmpool_api::log::{LogEntry, LogEvent};
-use warmpool_config::Logs as Limits;
+use warmpool_config::LogSettings;
 
 /// What an entry takes beside its texts, in bytes.
 const OVERHEAD: usize = 200;
@@ -72,7 +72,7 @@ pub struct Follower {
 
 impl LogBuffer {
     /// An empty one, which will not have what `left_out` names.
-    pub(crate) fn new(limits: &Limits, left_out: &'static [&'static str]) -> Self {
+    pub(crate) fn new(limits: &LogSettings, left_out: &'static [&'static str]) -> Self {
         Self {
             rows: Mutex::default(),
             state: watch::Sender::new((0, false)),
@@ -187,7 +187,7 @@ mod tests {
     use warmpool_config::ByteSize;
 
     fn buffer(max_entries: usize, max_size: u64) -> Arc<LogBuffer> {
-        let limits = Limits { max_entries, max_size: ByteSize(max_size), keep_ended: 1 };
+        let limits = LogSettings { max_entries, max_size: ByteSize(max_size), keep_ended: 1 };
         Arc::new(LogBuffer::new(&limits, &[]))
     }
 

@@ -75,11 +75,11 @@ mod tests {
 
     use super::*;
     use warmpool_api::log::Level;
-    use warmpool_config::{ByteSize, Logs};
+    use warmpool_config::{ByteSize, LogSettings};
 
     #[test]
     fn lines_become_entries_and_requests() {
-        let buffer = LogBuffer::new(&Logs { max_entries: 9, max_size: ByteSize(1 << 20), keep_ended: 1 }, &[]);
+        let buffer = LogBuffer::new(&LogSettings { max_entries: 9, max_size: ByteSize(1 << 20), keep_ended: 1 }, &[]);
         for line in [
             json!({"type": "console", "time": 5, "level": "warning", "text": "a", "url": "http://a.test/x.js", "line": 7}),
             json!({"type": "request", "method": "GET", "url": "http://a.test/", "resource": "Document", "bytes": 12,

@@ -19,7 +19,7 @@ pub(super) struct Activity {
     sockets: Mutex<Sockets>,
     commands: AtomicUsize,
     viewers: AtomicUsize,
-    /// Whether an open socket or a viewer is use, so that idleness begins once there is none.
+    /// As in [`ActivityFacts`].
     connection_is_use: bool,
     attached: AtomicBool,
     /// Whether anybody has had anything of it: a socket, a command, a look.
@@ -29,6 +29,17 @@ pub(super) struct Activity {
     /// Rings when a command is done. That puts no end of the session nearer, so it has a bell of its own, which is heard only
     /// while a session ends.
     pub(super) answered: Notify,
+}
+
+/// What is known of a session's use when it begins or is found again.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ActivityFacts {
+    /// Whether it had a socket before.
+    pub(super) attached: bool,
+    /// Whether it had any client before.
+    pub(super) used: bool,
+    /// Whether an open socket or a viewer is use, so that idleness begins once there is none.
+    pub(super) connection_is_use: bool,
 }
 
 /// The sockets of one session.
@@ -49,9 +60,8 @@ impl Sockets {
 }
 
 impl Activity {
-    /// `attached` says whether the session had a socket before, as one that was found again may have had, and `used` whether it
-    /// had any client.
-    pub(super) fn new(attached: bool, used: bool, connection_is_use: bool) -> Arc<Self> {
+    pub(super) fn new(facts: ActivityFacts) -> Arc<Self> {
+        let ActivityFacts { attached, used, connection_is_use } = facts;
         let now = Instant::now();
         Arc::new(Self {
             begun: now,
@@ -236,7 +246,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_reconnect_clock_starts_with_the_last_socket() {
-        let activity = Activity::new(false, false, false);
+        let activity = Activity::new(ActivityFacts::default());
         assert_eq!(activity.detached_at(), None, "never attached");
         drop(Activity::attach(&activity, 2).unwrap());
         assert_eq!(activity.detached_at(), None, "an attempt is no attachment");
@@ -258,7 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_person_in_control_holds_a_session() {
-        let activity = Activity::new(false, false, false);
+        let activity = Activity::new(ActivityFacts::default());
         drop(Activity::hold(&activity));
         assert_eq!(activity.detached_at(), None, "it is still to have its first client");
         let mut client = Activity::attach(&activity, 1).unwrap();
@@ -273,7 +283,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_starts_while_an_attempt_is_under_way() {
-        let activity = Activity::new(false, false, false);
+        let activity = Activity::new(ActivityFacts::default());
         let mut client = Activity::attach(&activity, 3).unwrap();
         assert!(client.opened());
         let attempts = [Activity::attach(&activity, 3).unwrap(), Activity::attach(&activity, 3).unwrap()];
@@ -290,7 +300,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_waits_for_its_first_client_until_it_has_one() {
         const LIMIT: Duration = Duration::from_secs(300);
-        let activity = Activity::new(false, false, false);
+        let activity = Activity::new(ActivityFacts::default());
         let end = Instant::now() + LIMIT;
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(Activity::attach(&activity, 2).unwrap());
@@ -301,29 +311,29 @@ mod tests {
             |activity| drop(Activity::watch(activity)),
         ];
         for r#use in uses {
-            let activity = Activity::new(false, false, false);
+            let activity = Activity::new(ActivityFacts::default());
             r#use(&activity);
             assert_eq!(activity.unattached_at(LIMIT), None);
         }
-        let found_again = Activity::new(false, true, false);
+        let found_again = Activity::new(ActivityFacts { used: true, ..ActivityFacts::default() });
         assert_eq!(found_again.unattached_at(LIMIT), None, "it had one before the restart, by WebDriver");
     }
 
     #[tokio::test(start_paused = true)]
     async fn time_out_of_reach_counts_for_nothing() {
-        let activity = Activity::new(true, true, false);
+        let activity = Activity::new(ActivityFacts { attached: true, used: true, ..ActivityFacts::default() });
         tokio::time::advance(Duration::from_secs(60)).await;
         activity.resume();
         assert_eq!(activity.detached_at(), Some(Instant::now()));
         assert_eq!(activity.idle_at(Duration::from_secs(10)), Instant::now() + Duration::from_secs(10));
-        let never_attached = Activity::new(false, false, false);
+        let never_attached = Activity::new(ActivityFacts::default());
         never_attached.resume();
         assert_eq!(never_attached.detached_at(), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_command_under_way_is_not_idleness() {
-        let activity = Activity::new(false, false, false);
+        let activity = Activity::new(ActivityFacts::default());
         let limit = Duration::from_secs(10);
         let command = Activity::busy(&activity);
         tokio::time::advance(Duration::from_secs(60)).await;
@@ -335,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_done_rings_its_own_bell() {
-        let activity = Activity::new(false, false, false);
+        let activity = Activity::new(ActivityFacts::default());
         drop(Activity::busy(&activity));
         assert!(activity.answered.notified().now_or_never().is_some());
         assert!(activity.changed.notified().now_or_never().is_none(), "no end of the session is nearer");
@@ -349,7 +359,8 @@ mod tests {
                 false => (Some(Activity::attach(activity, 1).unwrap()), None),
                 true => (None, Some(Activity::watch(activity))),
             };
-            let (counting, other) = (Activity::new(false, false, true), Activity::new(false, false, false));
+            let counting = Activity::new(ActivityFacts { connection_is_use: true, ..ActivityFacts::default() });
+            let other = Activity::new(ActivityFacts::default());
             let (began, connections) = (Instant::now(), (open(&counting), open(&other)));
             tokio::time::advance(Duration::from_secs(60)).await;
             assert_eq!(counting.idle_at(limit), Instant::now() + limit);

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::activity::Activity;
+use super::activity::{Activity, ActivityFacts};
 use super::gate::Gate;
 use super::grid_ids::grid_ids;
 use super::journal::Journal;
@@ -51,8 +51,11 @@ impl Sessions {
         };
         let kind = record.options.profile.as_ref().and_then(|choice| choice.kind).unwrap_or_default();
         let profile = writer.map(|writer| SessionProfile::new(writer, kind, &self.shared.config.profiles));
-        let was_used = record.attached || record.driver_session.is_some();
-        let activity = Activity::new(record.attached, was_used, record.options.connection_is_use);
+        let activity = Activity::new(ActivityFacts {
+            attached: record.attached,
+            used: record.attached || record.driver_session.is_some(),
+            connection_is_use: record.options.connection_is_use,
+        });
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Session, Sessions};
+use super::{Session, SessionKind, Sessions};
 use crate::Error;
 use crate::logs::{LogBuffer, collect};
 use warmpool_api::log::SessionLog;
@@ -27,7 +27,7 @@ impl Sessions {
             return;
         }
         let limits = &self.shared.config.logs;
-        let is_inspected = session.options.engine == Engine::Webkit && session.options.kind == Kind::DevTools;
+        let is_inspected = session.options.engine == Engine::Webkit && session.options.kind == SessionKind::DevTools;
         let left_out: &[&str] = if is_inspected { &LEFT_OUT } else { &[] };
         let buffer = Arc::new(LogBuffer::new(limits, left_out));
         self.shared.logs.add(session.id.clone(), Arc::clone(&buffer), limits.keep_ended);

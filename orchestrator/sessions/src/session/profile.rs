@@ -14,10 +14,10 @@ use tokio_util::io::StreamReader;
 use warmpool_protocol::StorageState;
 use warmpool_protocol::folder::FolderQuery;
 
-use super::{Ending, READ_TIME, Session, Sessions};
+use super::{Ending, Origins, READ_TIME, Session, Sessions};
 use crate::Error;
 use warmpool_api::session::SessionProfile as View;
-use warmpool_config::Profiles as Limits;
+use warmpool_config::ProfileSettings;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::unix_ms;
 use warmpool_keys::KeyId;
@@ -51,7 +51,7 @@ pub(crate) struct Saved {
 }
 
 impl SessionProfile {
-    pub(super) fn new(writer: Writer, kind: ProfileKind, limits: &Limits) -> Self {
+    pub(super) fn new(writer: Writer, kind: ProfileKind, limits: &ProfileSettings) -> Self {
         let limit = match kind {
             ProfileKind::State => limits.max_size,
             ProfileKind::Folder => limits.max_folder,
@@ -94,16 +94,16 @@ impl Session {
         self.profile.as_ref().is_some_and(|profile| profile.kind == ProfileKind::State)
     }
 
-    /// Saves its profile, if it writes one: of all origins, or only of those that a tab shows, and the others as they were saved
-    /// before. A failure is noted, and the version before stays.
-    pub(crate) async fn save_profile(&self, everywhere: bool) {
+    /// Saves its profile, if it writes one: of these origins, and of the others what was saved before. A failure is noted, and the
+    /// version before stays.
+    pub(crate) async fn save_profile(&self, origins: Origins) {
         let Some(profile) = &self.profile else { return };
         let writer = profile.writer.lock().await;
         // A client's last command may come when the session has ended, and been saved.
         let Some(writer) = &*writer else { return };
         let saved = match profile.kind {
             // The rest of the time is for writing.
-            ProfileKind::State => self.save(writer, profile.limit, profile.time * 3 / 4, everywhere).await,
+            ProfileKind::State => self.save(writer, profile.limit, profile.time * 3 / 4, origins).await,
             ProfileKind::Folder => self.save_folder(writer, profile.limit).await.map(|()| None),
         };
         if let Err(error) = &saved {
@@ -115,7 +115,7 @@ impl Session {
     /// Saves its profile before a window is closed, because closing the last one may end the browser.
     pub(crate) async fn save_before_close(&self) {
         let Some(profile) = self.profile.as_ref().filter(|_| self.saves_while_running()) else { return };
-        if timeout(profile.time, self.save_profile(false)).await.is_err() {
+        if timeout(profile.time, self.save_profile(Origins::Shown)).await.is_err() {
             profile.note(Err(too_slow(profile.time)));
         }
     }
@@ -140,7 +140,7 @@ impl Session {
     /// Errors: those of reading, of [`Profiles::writer`] and of [`Writer::save`].
     pub async fn save_as(&self, profiles: &Profiles, owner: &KeyId, name: &str) -> Result<Option<String>, Error> {
         let writer = profiles.writer(owner, name)?;
-        self.save(&writer, profiles.max_size(), READ_TIME, true).await
+        self.save(&writer, profiles.max_size(), READ_TIME, Origins::All).await
     }
 
     /// Saves what the browser keeps. Returns what was not read of it, if anything; the version before still has that.
@@ -149,12 +149,12 @@ impl Session {
         writer: &Writer,
         limit: u64,
         time: Duration,
-        everywhere: bool,
+        origins: Origins,
     ) -> Result<Option<String>, Error> {
-        let mut state = self.read_state(limit, everywhere, time).await?;
+        let mut state = self.read_state(limit, origins, time).await?;
         let unread: HashSet<String> = state.unread.drain(..).collect();
         // The other engines read all origins without visiting one.
-        let skips_hidden = !everywhere && self.options.engine == Engine::Chromium;
+        let skips_hidden = origins == Origins::Shown && self.options.engine == Engine::Chromium;
         if skips_hidden || !unread.is_empty() {
             add_unread(&mut state, writer.newest().await?, &unread, skips_hidden);
         }
@@ -240,7 +240,7 @@ impl Session {
                 let quiet = async { while timeout(QUIET, profile.touched.notified()).await.is_ok() {} };
                 let _ = timeout(interval, quiet).await;
             }
-            self.save_profile(false).await;
+            self.save_profile(Origins::Shown).await;
         }
     }
 }
@@ -264,7 +264,7 @@ impl Sessions {
         let saved_before_close = before.is_fresh() && matches!(ending, Ending::BrowserClosed | Ending::DriverQuit);
         let reason = if is_there {
             let limit = self.shared.config.profiles.save_timeout;
-            match timeout(limit, session.save_profile(true)).await {
+            match timeout(limit, session.save_profile(Origins::All)).await {
                 Ok(()) => {
                     // A browser that is about to end is read in part, or not at all.
                     let mut saved = profile.saved.lock();

@@ -11,7 +11,7 @@ use super::state::GivenState;
 use super::{Ending, Share};
 use crate::Error;
 use warmpool_api::captcha::CaptchaRecord;
-use warmpool_api::session::{EgressSummary, Kind, SessionView, Status, Viewport};
+use warmpool_api::session::{EgressSummary, SessionKind, SessionView, Status, Viewport};
 use warmpool_config::Trust;
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
@@ -27,7 +27,7 @@ use warmpool_workers::pool::WorkerRequest;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// By which endpoint.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// Its browser's engine.
     pub engine: Engine,
     /// Headed or headless.
@@ -105,7 +105,7 @@ impl Options {
 
     /// A status in the words of these sessions' clients.
     pub(super) fn shown_status(&self, status: Status) -> Status {
-        if self.kind == Kind::WebDriver { status.of_webdriver() } else { status }
+        if self.kind == SessionKind::WebDriver { status.of_webdriver() } else { status }
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {

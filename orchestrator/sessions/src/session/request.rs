@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, StorageState, check_locales, check_timezone};
 
-use super::{GivenState, Kind, Options, page_address};
+use super::{GivenState, Options, SessionKind, page_address};
 use crate::Error;
 use warmpool_api::{AnyObject, Members, Object};
 use warmpool_config::{CaptchaMode, Config};
@@ -177,8 +177,8 @@ enum ProxyChoice {
 impl CreateRequest {
     /// Checks the request and fills in the defaults.
     /// Errors: `Field`, and `Pool` when no upstream proxy is where `advanced.proxy` wants it.
-    pub fn options(self, kind: Kind, config: &Config) -> Result<Options, Error> {
-        if kind == Kind::DevTools && self.app_name.is_some() {
+    pub fn options(self, kind: SessionKind, config: &Config) -> Result<Options, Error> {
+        if kind == SessionKind::DevTools && self.app_name.is_some() {
             return Err(Error::unknown(APP_NAME, "only POST /sessions/webdriver/create has it"));
         }
         let engine = self.browser_type.unwrap_or(Engine::Chromium);
@@ -294,7 +294,11 @@ pub struct AdvancedOptions {
 
 /// Checks `advanced`. What the contract has and this release or the engine does not, is refused and never silently left out.
 /// Errors: `Field`, and `Pool` when no upstream proxy is where it is wanted.
-pub fn advanced(advanced: Option<Object<Advanced>>, kind: Kind, config: &Config) -> Result<AdvancedOptions, Error> {
+pub fn advanced(
+    advanced: Option<Object<Advanced>>,
+    kind: SessionKind,
+    config: &Config,
+) -> Result<AdvancedOptions, Error> {
     let advanced = advanced.map(|advanced| advanced.0).unwrap_or_default();
     let block_ads = advanced.block_ads == Some(true);
     let captchas = if advanced.solve_captchas == Some(true) { Some(captcha_solver(config)?) } else { None };
@@ -324,16 +328,18 @@ fn captcha_solver(config: &Config) -> Result<CaptchaSolver, Error> {
 }
 
 /// Where pages are to be asked for.
-fn location(proxy: Option<Value>, kind: Kind, config: &Config) -> Result<Option<Location>, Error> {
+fn location(proxy: Option<Value>, kind: SessionKind, config: &Config) -> Result<Option<Location>, Error> {
     let wanted = match (proxy, kind) {
         (None | Some(Value::Null | Value::Bool(false)), _) => return Ok(None),
         (Some(Value::Bool(true)), _) => Location::default(),
-        (Some(Value::Object(members)), Kind::DevTools | Kind::Task) => {
+        (Some(Value::Object(members)), SessionKind::DevTools | SessionKind::Task) => {
             let location = read_json(Value::Object(members)).and_then(|at: Location| at.check().map(|()| at));
             location.map_err(|error| error.within(PROXY))?
         }
-        (Some(_), Kind::WebDriver) => return Err(Error::invalid(PROXY, "must be a boolean here")),
-        (Some(_), Kind::DevTools | Kind::Task) => return Err(Error::invalid(PROXY, "must be an object or a boolean")),
+        (Some(_), SessionKind::WebDriver) => return Err(Error::invalid(PROXY, "must be a boolean here")),
+        (Some(_), SessionKind::DevTools | SessionKind::Task) => {
+            return Err(Error::invalid(PROXY, "must be an object or a boolean"));
+        }
     };
     // Also before a task is accepted, which could never run.
     Upstreams::new(&config.egress.upstreams.0).choose(&wanted, "").map(|_| Some(wanted)).map_err(Into::into)
@@ -374,7 +380,7 @@ mod tests {
     use warmpool_core::error::Fault as _;
     use warmpool_protocol::ColorScheme;
 
-    fn check(body: Value, kind: Kind) -> Result<Options, Error> {
+    fn check(body: Value, kind: SessionKind) -> Result<Options, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         serde_json::from_value::<CreateRequest>(body).unwrap().options(kind, &config)
@@ -385,7 +391,7 @@ mod tests {
         let nulls = json!({"url": null, "browser_type": null, "settings": null, "advanced": null, "headless": null,
             "session_timeout": null, "service_passcode": null});
         for body in [json!({}), nulls] {
-            let options = check(body, Kind::DevTools).unwrap();
+            let options = check(body, SessionKind::DevTools).unwrap();
             assert_eq!(options.engine, Engine::Chromium);
             assert_eq!(options.mode, Mode::Headed);
             assert_eq!(options.session_timeout, 300);
@@ -396,7 +402,7 @@ mod tests {
     #[test]
     fn a_profile_without_a_mode_is_read() {
         for profile in [json!({"name": "shop"}), json!({"name": "shop", "mode": null, "kind": null})] {
-            let options = check(json!({"profile": profile}), Kind::DevTools).unwrap();
+            let options = check(json!({"profile": profile}), SessionKind::DevTools).unwrap();
             assert!(options.profile.is_some_and(|profile| !profile.is_written()), "{profile}");
         }
     }
@@ -404,7 +410,7 @@ mod tests {
     #[test]
     fn texts_of_records_are_measured_in_characters() {
         for (text, fits) in [("я".repeat(MAX_TEXT), true), ("я".repeat(MAX_TEXT + 1), false)] {
-            let made = check(json!({"service_passcode": text, "app_name": text}), Kind::WebDriver);
+            let made = check(json!({"service_passcode": text, "app_name": text}), SessionKind::WebDriver);
             assert_eq!(made.is_ok(), fits);
         }
         // Their record has room for them: nothing takes more there than a control character.
@@ -425,7 +431,7 @@ mod tests {
     #[test]
     fn settings_are_made_canonical() {
         let settings = json!({"locales": ["de-de"], "timezone": "europe/berlin", "color_scheme": "dark"});
-        let settings = check(json!({"settings": settings}), Kind::DevTools).unwrap().launch.settings;
+        let settings = check(json!({"settings": settings}), SessionKind::DevTools).unwrap().launch.settings;
         assert_eq!((settings.locales[0].as_str(), settings.timezone.as_deref()), ("de-DE", Some("Europe/Berlin")));
         assert_eq!(settings.color_scheme, Some(ColorScheme::Dark));
     }
@@ -437,7 +443,7 @@ mod tests {
         let ours = json!({"user_agent": "Me/1", "timezone": "Europe/Berlin", "color_scheme": "dark",
             "reduced_motion": "reduce", "viewport": {"width": 800, "height": 600}});
         let [theirs, ours] =
-            [theirs, ours].map(|settings| check(json!({"settings": settings}), Kind::DevTools).unwrap().launch);
+            [theirs, ours].map(|settings| check(json!({"settings": settings}), SessionKind::DevTools).unwrap().launch);
         assert_eq!(theirs, ours);
     }
 
@@ -474,10 +480,10 @@ mod tests {
             (json!({"advanced": {"extension_ids": vec!["ext_a"; 9]}}), "advanced.extension_ids"),
             (json!({"browser_type": "webkit", "advanced": {"extension_ids": ["ext_a"]}}), "advanced.extension_ids"),
         ] {
-            let error = check(body.clone(), Kind::DevTools).unwrap_err();
+            let error = check(body.clone(), SessionKind::DevTools).unwrap_err();
             assert_eq!(error.field(), Some(field), "{body}");
             assert_eq!(error.code().status(), 400);
         }
-        assert!(check(json!({"app_name": "x", "advanced": {"proxy": false}}), Kind::WebDriver).is_ok());
+        assert!(check(json!({"app_name": "x", "advanced": {"proxy": false}}), SessionKind::WebDriver).is_ok());
     }
 }

@@ -77,22 +77,32 @@ fn is_for_everybody(cookie: &Cookie) -> bool {
 /// How long a client's call may read what a browser keeps. The call to the agent may take a little longer.
 pub(super) const READ_TIME: Duration = Duration::from_secs(45);
 
+/// Whose storage is read of a browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origins {
+    /// That of all origins. Chromium visits each that no tab shows, in a tab that only its clients see.
+    All,
+    /// That of those alone which a tab shows. The other engines read all without visiting one.
+    Shown,
+}
+
 impl Session {
     /// What its browser keeps, as a create call takes it: of `limit` bytes at most. Calls have their turns.
     /// Errors: `Worker`, `WorkerTimeout`.
     pub async fn readable_state(&self, limit: u64) -> Result<StorageState, Error> {
         let _turn = self.reading.lock().await;
-        let mut state = self.read_state(limit, true, READ_TIME).await?;
+        let mut state = self.read_state(limit, Origins::All, READ_TIME).await?;
         state.origins.retain(|origin| !origin.is_empty());
         state.bound(limit);
         Ok(state)
     }
 
-    /// Reads what its browser keeps for sites: of all origins, or only of those that a tab shows, which may have `limit` bytes
-    /// together. What does not come within this time stays unread.
+    /// Reads what its browser keeps for these origins, which may have `limit` bytes together. What does not come within this time
+    /// stays unread.
     /// Errors: `Worker`, `WorkerTimeout`.
-    pub(super) async fn read_state(&self, limit: u64, everywhere: bool, time: Duration) -> Result<StorageState, Error> {
-        let read = self.worker.agent.read_storage(StorageQuery { limit, everywhere, time_ms: millis(time) }).await;
+    pub(super) async fn read_state(&self, limit: u64, origins: Origins, time: Duration) -> Result<StorageState, Error> {
+        let query = StorageQuery { limit, everywhere: origins == Origins::All, time_ms: millis(time) };
+        let read = self.worker.agent.read_storage(query).await;
         read.map_err(|error| match error {
             AgentError::Refused { status: StatusCode::NOT_FOUND, .. } => Error::worker(
                 "this session's worker was started from an image of an earlier release, which cannot read its state",

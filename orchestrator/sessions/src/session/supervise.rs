@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Span;
 
 use super::table::SessionEntry;
-use super::{Ending, Kind, Session, Sessions};
-use warmpool_config::Session as Limits;
+use super::{Ending, Session, SessionKind, Sessions};
+use warmpool_config::SessionSettings;
 use warmpool_core::drain::Phase;
 use warmpool_core::panics::{contained, keep_running};
 use warmpool_workers::pool::Lease;
@@ -147,7 +147,7 @@ async fn follow_worker(sessions: &Sessions, session: &Arc<Session>) {
 }
 
 /// Waits for the first reason to end.
-async fn watch(session: &Session, limits: &Limits) -> Ending {
+async fn watch(session: &Session, limits: &SessionSettings) -> Ending {
     let mut health = session.worker.health.clone();
     loop {
         // While nobody can reach the worker its client can neither use it nor come back to it: only the hard cap counts.
@@ -172,7 +172,7 @@ async fn watch(session: &Session, limits: &Limits) -> Ending {
 }
 
 /// The next time-out of the session, and its reason.
-fn next_deadline(session: &Session, limits: &Limits) -> (Instant, Ending) {
+fn next_deadline(session: &Session, limits: &SessionSettings) -> (Instant, Ending) {
     let mut next = (session.deadline, Ending::TimedOut);
     let mut sooner = |at: Instant, ending: Ending| {
         if at < next.0 {
@@ -188,7 +188,7 @@ fn next_deadline(session: &Session, limits: &Limits) -> (Instant, Ending) {
         sooner(at, Ending::NeverAttached);
     }
     // A WebDriver session lives by its driver; sockets beside it come and go.
-    let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
+    let by_socket = session.options.kind == SessionKind::DevTools && !session.options.keep_alive;
     if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
         // A client whose connection made the session has no URL to come back to.
         let window = if session.options.one_connection { CLOSE_REPORT_TIMEOUT } else { limits.reconnect_window };

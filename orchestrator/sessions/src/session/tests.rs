@@ -26,7 +26,7 @@ use warmpool_extensions::Extensions;
 use warmpool_keys::{KeyId, KeyRole, Keys};
 use warmpool_profiles::Profiles;
 use warmpool_runtime::Runtime;
-use warmpool_store::fault::{Fault, FaultGate, FaultPoint, Faults, until};
+use warmpool_store::fault::{FaultGate, FaultPoint, Faults, StoreFault, until};
 use warmpool_store::{Batch, Durability, Store, StoreOptions, Table};
 use warmpool_webhooks::{Event, EventKind, Webhooks};
 use warmpool_workers::pool::Pool;
@@ -163,7 +163,7 @@ async fn whoever_ends_a_session_again_waits_for_the_store_too() {
     let bench = Bench::new().await;
     bench.live("ses_a");
     let gate = FaultGate::default();
-    bench.faults.next(FaultPoint::Apply, Fault::Hang(gate.clone()));
+    bench.faults.next(FaultPoint::Apply, StoreFault::Hang(gate.clone()));
     let ending = |bench: &Bench| {
         let (sessions, owner) = (bench.sessions.clone(), bench.owner.clone());
         tokio::spawn(async move { sessions.end("ses_a", &owner).await })

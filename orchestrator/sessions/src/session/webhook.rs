@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::record::Record;
-use super::{Kind, Session, Sessions};
+use super::{Session, SessionKind, Sessions};
 use warmpool_api::captcha::{SolvedBy, WaitingCaptcha};
 use warmpool_store::Batch;
 use warmpool_webhooks::{Event, EventKind, QueuedMessages, Webhooks};
@@ -17,7 +17,7 @@ impl Sessions {
     /// Puts what is told of an end into the batch that writes it.
     pub(super) fn enclose_end(&self, batch: &mut Batch, record: &Record) -> QueuedMessages {
         // Who sent a task hears of the task.
-        let address = record.options.webhook_url.as_deref().filter(|_| record.options.kind != Kind::Task);
+        let address = record.options.webhook_url.as_deref().filter(|_| record.options.kind != SessionKind::Task);
         let Some(ended) = record.ended.as_ref().filter(|_| self.shared.webhooks.is_heard(address)) else {
             return QueuedMessages::default();
         };

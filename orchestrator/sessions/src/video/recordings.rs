@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::matroska::Matroska;
-use warmpool_config::Recording;
+use warmpool_config::RecordingSettings;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::ids::SessionId;
 use warmpool_store::{Folder, free_bytes};
@@ -180,7 +180,7 @@ impl Recordings {
     }
 
     /// Removes recordings beyond their age limit, then the oldest ones beyond the total size limit.
-    pub(super) async fn forget_old(&self, limits: &Recording) -> io::Result<()> {
+    pub(super) async fn forget_old(&self, limits: &RecordingSettings) -> io::Result<()> {
         let (recordings, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
         let work = move || recordings.forget(keep_for, keep);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?

@@ -11,7 +11,7 @@ use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
 use warmpool_profiles::check_name;
 use warmpool_sessions::Error;
-use warmpool_sessions::session::{Kind, Options};
+use warmpool_sessions::session::{Options, SessionKind};
 
 /// The longest `trackingId`.
 const MAX_TRACKING_ID: usize = 32;
@@ -35,7 +35,7 @@ impl Query {
     /// The options of the session that the client wants: of one connection unless it is to be kept or has a name.
     /// Errors: those of [`CreateBody::options`].
     pub(crate) fn options(&self, config: &Config) -> Result<Options, Error> {
-        let options = self.create_body.options(Kind::DevTools, config)?;
+        let options = self.create_body.options(SessionKind::DevTools, config)?;
         let one_connection = self.session.is_none() && !options.keep_alive;
         Ok(Options { one_connection, name: self.session.clone(), ..options })
     }

@@ -13,7 +13,7 @@ use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, Fault as _, read_json};
 use warmpool_sessions::Error;
-use warmpool_sessions::session::Kind;
+use warmpool_sessions::session::SessionKind;
 
 static CONFIG: LazyLock<Config> = LazyLock::new(|| {
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
@@ -101,7 +101,7 @@ fn made<T: DeserializeOwned>(
     create_body: impl FnOnce(T) -> Result<CreateBody, Error>,
 ) -> Option<Result<(), Error>> {
     let body: T = read_json(serde_json::from_slice::<Value>(text).ok()?).ok()?;
-    Some(create_body(body).and_then(|body| body.options(Kind::DevTools, config).map(drop)))
+    Some(create_body(body).and_then(|body| body.options(SessionKind::DevTools, config).map(drop)))
 }
 
 #[cfg(test)]

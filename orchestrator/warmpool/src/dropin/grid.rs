@@ -17,7 +17,7 @@ use vendor::VendorOptions;
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::Error;
-use warmpool_sessions::session::{Ending, Kind, Options, Session};
+use warmpool_sessions::session::{Ending, Options, Session, SessionKind};
 use warmpool_sessions::webdriver::{WARMPOOL_OPTIONS, candidates, match_options};
 
 /// A new session that a grid client wants.
@@ -45,7 +45,7 @@ impl NewSession {
         let mut create_body = self.create_body.clone();
         create_body.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
         create_body.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
-        Ok(Options { screen: self.screen, ..create_body.options(Kind::WebDriver, config)? })
+        Ok(Options { screen: self.screen, ..create_body.options(SessionKind::WebDriver, config)? })
     }
 
     /// Ends a session whose browser turns out to be of another version than the client insists on.

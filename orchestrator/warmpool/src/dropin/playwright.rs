@@ -15,7 +15,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
 use warmpool_protocol::{PlaywrightLaunch, PlaywrightProxy, playwright_minor};
-use warmpool_sessions::session::{Kind, Options};
+use warmpool_sessions::session::{Options, SessionKind};
 
 /// The header by which a client names its browser.
 pub(crate) const BROWSER: &str = "x-playwright-browser";
@@ -47,7 +47,7 @@ impl PlaywrightRequest {
     /// The options of a session of this one connection, with Playwright's server of that version.
     /// Errors: those of [`CreateBody::options`].
     pub(crate) fn options(self, version: String, config: &Config) -> Result<Options, Error> {
-        let options = self.create_body.options(Kind::DevTools, config)?;
+        let options = self.create_body.options(SessionKind::DevTools, config)?;
         let playwright = Some(PlaywrightLaunch { version, slow_mo: self.slow_mo, proxy: self.proxy });
         Ok(Options { one_connection: true, playwright, ..options })
     }

@@ -21,7 +21,7 @@ use warmpool_api::session::{CreateNotes, CreatedSession, CreatedWebDriverSession
 use warmpool_core::error::Code;
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::{
-    APP_NAME, CreateRequest, CreateSession, CreateWebDriverSession, Kind, Session, Status,
+    APP_NAME, CreateRequest, CreateSession, CreateWebDriverSession, Session, SessionKind, Status,
 };
 
 /// Why a session may not be made.
@@ -86,7 +86,7 @@ pub(super) async fn devtools(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let session = create(&app, key, Kind::DevTools, &headers, body).await?;
+    let session = create(&app, key, SessionKind::DevTools, &headers, body).await?;
     let reply = CreatedSession {
         session_id: session.id.clone(),
         websocket_url: base.websocket_url(&session),
@@ -107,7 +107,7 @@ pub(super) async fn webdriver(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let session = create(&app, key, Kind::WebDriver, &headers, body).await?;
+    let session = create(&app, key, SessionKind::WebDriver, &headers, body).await?;
     let reply = CreatedWebDriverSession {
         session_id: session.id.clone(),
         status: Status::of_webdriver(session.status()),
@@ -118,12 +118,18 @@ pub(super) async fn webdriver(
 }
 
 /// Reads the body and makes the session. It is the client's from here on: the caller only writes the reply.
-async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
+async fn create(
+    app: &App,
+    key: KeyId,
+    kind: SessionKind,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Arc<Session>, Error> {
     let limit = app.config.server.max_body.bytes().max(app.config.session.max_state.bytes());
     let read = body::json_within::<CreateRequest>(app, headers, body, limit, "session.max_state").await;
     let (request, text) = match kind {
-        Kind::DevTools => read.map_err(|error| error.map_field(|error| error.without_field(APP_NAME)))?,
-        Kind::WebDriver | Kind::Task => read?,
+        SessionKind::DevTools => read.map_err(|error| error.map_field(|error| error.without_field(APP_NAME)))?,
+        SessionKind::WebDriver | SessionKind::Task => read?,
     };
     let options = request.options(kind, &app.config)?;
     let _kept = text.kept();

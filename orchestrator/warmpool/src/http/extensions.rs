@@ -1,19 +1,16 @@
 //! `/extensions`: browser extensions, for sessions that are to have them.
 
-use std::convert::Infallible;
-
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
-use multer::{Constraints, Multipart, SizeLimit};
 
 use super::App;
 use super::auth::{Caller, Scope};
 use super::body;
+use super::forms::{Form, MAX_BESIDE};
 use super::headers::{media_type, text};
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
@@ -22,15 +19,14 @@ use crate::http::error::Error;
 use warmpool_api::extension::{ExtensionList, ExtensionView};
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_core::ids::{ExtensionId, KeyId};
-use warmpool_profiles::check_name;
 
 /// An extension's id in a path.
 const ID: Segment = Segment::new("id", "The extension's id, `ext_…`.");
 const POLICY: Policy = Policy::rest(Access::Key, &[ID]);
 /// The setting that limits an upload.
 const LIMIT: &str = "extensions.max_size";
-/// The most that a form has beside its file, in bytes.
-const MAX_BESIDE: u64 = 64 << 10;
+/// What is wrong with another part of a form.
+const ONE_FILE: &str = "must be left out: a form has one `file`";
 /// What a failed upload may fail with, beside what every call may.
 pub(super) const FAILURES: [Code; 4] =
     [Code::InvalidExtension, Code::ExtensionLimit, Code::DiskNearlyFull, Code::StoreBusy];
@@ -84,8 +80,8 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let upload = upload(&app, &headers, body, false).await?;
-    Ok(json_reply(StatusCode::CREATED, &app.extensions.create(&key, upload.file).await?))
+    let sent = upload(&app, &headers, body).await?.without_alias()?;
+    Ok(json_reply(StatusCode::CREATED, &app.extensions.create(&key, sent.file).await?))
 }
 
 /// `GET /extensions/<id>`
@@ -117,50 +113,46 @@ pub(super) struct Uploaded {
     _text: body::Text,
 }
 
-/// Reads an extension: the body itself, or the part `file` of a form, which may have a part `name` where that counts.
+impl Uploaded {
+    /// Refuses a form that calls the extension something, where that does not count.
+    /// Errors: `Field`.
+    pub(super) fn without_alias(self) -> Result<Self, Error> {
+        match self.alias {
+            None => Ok(self),
+            Some(_) => Err(Error::invalid("name", ONE_FILE)),
+        }
+    }
+}
+
+/// Reads an extension: the body itself, or the part `file` of a form, which may have a part `name`.
 /// Errors: `BodyTooLarge` and others of a body; `InvalidBody` and `Field` for what is no form with a file.
-pub(super) async fn upload(app: &App, headers: &HeaderMap, body: Body, has_name: bool) -> Result<Uploaded, Error> {
+pub(super) async fn upload(app: &App, headers: &HeaderMap, body: Body) -> Result<Uploaded, Error> {
     let limit = app.config.extensions.max_size.bytes();
     if !media_type(headers).eq_ignore_ascii_case("multipart/form-data") {
         let text = body::read(app, body, limit, LIMIT).await?;
         return Ok(Uploaded { file: text.bytes(), name: None, alias: None, _text: text });
     }
-    let boundary = multer::parse_boundary(text(headers, CONTENT_TYPE).unwrap_or_default());
-    let boundary = boundary.map_err(|error| no_form(&error.to_string()))?;
-    let mut whole = body::read(app, body, limit.saturating_add(MAX_BESIDE), LIMIT).await?;
+    let mut whole = body::read(app, body, limit.saturating_add(MAX_BESIDE as u64), LIMIT).await?;
     whole.reserve_copy()?;
-    let sent = stream::iter([Ok::<_, Infallible>(whole.bytes())]);
-    let limits = SizeLimit::new().per_field(limit);
-    let mut form = Multipart::with_constraints(sent, boundary, Constraints::new().size_limit(limits));
+    let content_type = text(headers, CONTENT_TYPE).unwrap_or_default();
+    let mut form = Form::read(content_type, Body::from(whole.bytes()).into_data_stream())?;
     let (mut found, mut alias) = (None, None);
-    while let Some(part) = form.next_field().await.map_err(|error| fault(&error, limit))? {
+    while let Some(part) = form.next().await? {
         match part.name() {
             Some("file") if found.is_none() => {
                 let name = part.file_name().map(str::to_owned);
-                found = Some((part.bytes().await.map_err(|error| fault(&error, limit))?, name));
+                found = Some((form.whole(part).await?, name));
             }
-            Some("name") if has_name && alias.is_none() => {
-                let name = part.text().await.map_err(|error| fault(&error, limit))?;
-                check_name("name", &name)?;
-                alias = Some(name);
-            }
+            Some("name") if alias.is_none() => alias = Some(Form::text(part).await?),
             other => {
                 let name: String = other.unwrap_or_default().chars().take(100).collect();
-                return Err(Error::invalid(name, "must be left out: a form has one `file`"));
+                return Err(Error::invalid(name, ONE_FILE));
             }
         }
     }
     let (file, name) = found.ok_or_else(|| Error::invalid("file", "must be there, with the extension's archive"))?;
-    Ok(Uploaded { file, name, alias, _text: whole })
-}
-
-fn fault(error: &multer::Error, limit: u64) -> Error {
-    match error {
-        multer::Error::FieldSizeExceeded { .. } => Error::BodyTooLarge { limit, setting: LIMIT },
-        error => no_form(&error.to_string()),
+    if file.len() as u64 > limit {
+        return Err(Error::BodyTooLarge { limit, setting: LIMIT });
     }
-}
-
-fn no_form(problem: &str) -> Error {
-    Error::InvalidBody { message: format!("the body is not a form with a file: {problem}") }
+    Ok(Uploaded { file, name, alias, _text: whole })
 }

@@ -123,13 +123,17 @@ pub(super) async fn list(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
+    let files: Vec<ListedFile> = files_of(&app, &session).await?.into_iter().map(ListedFile::from).collect();
+    Ok(json_reply(StatusCode::OK, &files))
+}
+
+/// The files of a session.
+/// Errors: those of asking the worker.
+pub(super) async fn files_of(app: &App, session: &Session) -> Result<Vec<protocol::File>, Error> {
     let _busy = session.busy();
     match session.worker.agent.files().await {
-        Ok(files) => {
-            let files: Vec<ListedFile> = files.into_iter().map(ListedFile::from).collect();
-            Ok(json_reply(StatusCode::OK, &files))
-        }
-        Err(error) => Err(refused(&app, &session, "", error).await),
+        Ok(files) => Ok(files),
+        Err(error) => Err(refused(app, session, "", error).await),
     }
 }
 
@@ -188,10 +192,17 @@ pub(super) async fn remove(
     Path((id, name)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
     let session = app.sessions.find_live(&id, &key)?;
+    remove_file(&app, &session, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes a file of a session.
+/// Errors: `UnknownFile`, `Conflict`, and those of asking the worker.
+pub(super) async fn remove_file(app: &App, session: &Session, name: &str) -> Result<(), Error> {
     let _busy = session.busy();
-    match session.worker.agent.remove_file(&name).await {
-        Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(refused(&app, &session, &name, error).await),
+    match session.worker.agent.remove_file(name).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(refused(app, session, name, error).await),
     }
 }
 

@@ -265,8 +265,8 @@ async fn downloads(
     webdriver::manage_downloads(&app, &session, &driver_id, request).await
 }
 
-/// `GET /session/<id>/se/files/<name>`: a download as it is.
-async fn download(
+/// `GET /session/<id>/se/files/<name>`: a download as it is. Selenoid has it at `/download/<id>/<name>`.
+pub(super) async fn download(
     State(app): State<App>,
     key: GridKey,
     Path((id, name)): Path<(String, String)>,

@@ -2,11 +2,11 @@
 //!
 //! An SDK whose base address is that of the daemon sends its own paths; `dropin::hosted` knows by the headers whose they are, and
 //! the path gets the service's prefix before it is routed. The handlers do what our own calls do and write it in the service's
-//! shape. `uploads` stores the files that come in forms, which `forms` reads, and `extensions` has what two of them share. What has no counterpart is refused in words.
+//! shape. `uploads` stores the files that come in forms, and `extensions` has what all three of them share. What has no counterpart
+//! is refused in words.
 
 mod browserbase;
 mod extensions;
-mod forms;
 mod kernel;
 mod steel;
 mod uploads;
@@ -24,7 +24,6 @@ use serde_json::Value;
 
 use super::App;
 use super::body;
-use super::files::refused;
 use super::openapi::Routes;
 use super::public_url::PublicUrl;
 use super::reply::{download, json_reply, status};
@@ -50,6 +49,9 @@ const EXTENSION: Segment = Segment::new("extension", "The extension's id, `ext_â
 const REST: Segment = Segment::new("rest", "What is not served.");
 /// The most sessions that a list has.
 const MAX_LISTED: usize = 100;
+/// What a call may fail with that needs a live session, beside what every call about a session may.
+const LIVE: [Code; 5] =
+    [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
 
 pub(super) fn routes() -> Routes {
     browserbase::routes().merge(steel::routes()).merge(kernel::routes())
@@ -153,14 +155,6 @@ fn listed(app: &App, key: &KeyId, is_wanted: impl Fn(&SessionView) -> bool) -> V
     sessions.into_iter().filter(is_wanted).collect()
 }
 
-/// A profile of a key, which is what services call a context or a profile.
-/// Errors: `UnknownProfile`.
-fn profile(app: &App, key: &KeyId, name: &str) -> Result<ProfileView, Error> {
-    let mine = app.profiles.list(|owner| owner == key);
-    let found = mine.into_iter().find(|profile| profile.name == name);
-    found.ok_or_else(|| warmpool_profiles::Error::UnknownProfile { name: name.chars().take(100).collect() }.into())
-}
-
 /// A name for a profile whose client gives it none.
 fn profile_id() -> String {
     format!("profile_{}", random_text::<16>())
@@ -198,24 +192,6 @@ fn acting_view(base: &PublicUrl, session: &Session) -> String {
 /// The name of a file, of which the path may be known as well.
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
-}
-
-/// The files of a session.
-async fn files(app: &App, session: &Arc<Session>) -> Result<Vec<File>, Error> {
-    let _busy = session.busy();
-    match session.worker.agent.files().await {
-        Ok(files) => Ok(files),
-        Err(error) => Err(refused(app, session, "", error).await),
-    }
-}
-
-/// Removes a file of a session.
-async fn remove(app: &App, session: &Arc<Session>, name: &str) -> Result<(), Error> {
-    let _busy = session.busy();
-    match session.worker.agent.remove_file(name).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(refused(app, session, name, error).await),
-    }
 }
 
 /// What a session's browser has downloaded, as a zip.

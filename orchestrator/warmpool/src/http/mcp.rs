@@ -24,7 +24,7 @@ use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_mcp::Client;
-use warmpool_sessions::session::{Kind, Options};
+use warmpool_sessions::session::{Options, SessionKind};
 
 /// What a query may say of the browser. `dropin::browserless` reads it, and refuses all else.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -117,7 +117,7 @@ async fn answer(
 /// What the browser of an MCP session is to be. It lasts as long as the MCP session may, unless the query says otherwise.
 fn options(mut create_body: CreateBody, config: &Config) -> Result<Options, warmpool_sessions::Error> {
     create_body.set_default("session_timeout", json!(config.session.max_timeout.as_secs()));
-    create_body.options(Kind::WebDriver, config)
+    create_body.options(SessionKind::WebDriver, config)
 }
 
 #[cfg(test)]

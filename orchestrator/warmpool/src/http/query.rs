@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use http::Method;
     use warmpool_api::session::Status;
-    use warmpool_api::task::Kind as TaskKind;
+    use warmpool_api::task::TaskKind;
     use warmpool_core::error::Fault as _;
     use warmpool_core::sort::SortOrder;
     use warmpool_sessions::session::{SessionQuery, SortKey};

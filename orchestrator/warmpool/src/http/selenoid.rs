@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::auth::GridKey;
-use super::files::{FILE, fetched, refused};
-use super::grid::driven;
+use super::files::{FILE, files_of, remove_file};
+use super::grid::{download, driven};
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::route::{Policy, Segment};
@@ -60,7 +60,7 @@ pub(super) fn routes() -> Routes {
         )
         .get(
             "/download/{id}/{name}",
-            fetch,
+            download,
             operation("get_selenoid_download", "Fetch a download, where Selenoid has it")
                 .writes_bytes("application/octet-stream", "The file.")
                 .fails(&[Code::UnknownFile])
@@ -110,24 +110,9 @@ pub(super) fn routes() -> Routes {
 /// `GET /download/<id>`
 async fn list(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, Error> {
     let (session, _) = driven(&app, &id, &key).await?;
-    let _busy = session.busy();
-    match session.worker.agent.files().await {
-        Ok(files) => {
-            let downloads = files.into_iter().filter(|file| file.source == FileSource::Download);
-            Ok(json_reply(StatusCode::OK, &downloads.map(|file| file.name).collect::<Vec<_>>()))
-        }
-        Err(error) => Err(refused(&app, &session, "", error).await),
-    }
-}
-
-/// `GET /download/<id>/<name>`
-async fn fetch(
-    State(app): State<App>,
-    key: GridKey,
-    Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Error> {
-    let (session, _) = driven(&app, &id, &key).await?;
-    fetched(&app, &session, &name).await
+    let files = files_of(&app, &session).await?;
+    let downloads = files.into_iter().filter(|file| file.source == FileSource::Download);
+    Ok(json_reply(StatusCode::OK, &downloads.map(|file| file.name).collect::<Vec<_>>()))
 }
 
 /// `DELETE /download/<id>/<name>`: 200 as from Selenoid, since its clients take any other status for a failure.
@@ -137,11 +122,8 @@ async fn remove(
     Path((id, name)): Path<(String, String)>,
 ) -> Result<StatusCode, Error> {
     let (session, _) = driven(&app, &id, &key).await?;
-    let _busy = session.busy();
-    match session.worker.agent.remove_file(&name).await {
-        Ok(()) => Ok(StatusCode::OK),
-        Err(error) => Err(refused(&app, &session, &name, error).await),
-    }
+    remove_file(&app, &session, &name).await?;
+    Ok(StatusCode::OK)
 }
 
 /// `GET /clipboard/<id>`

@@ -15,7 +15,7 @@ use super::reply::json_reply;
 use super::route::{Names, Policy, Segment};
 use crate::http::error::Error;
 use warmpool_api::list::PageMeta;
-use warmpool_api::session::{Kind, SessionDetail, SessionPage, SessionView};
+use warmpool_api::session::{SessionDetail, SessionKind, SessionPage, SessionView};
 use warmpool_core::error::Code;
 use warmpool_sessions::session::SessionQuery;
 
@@ -85,7 +85,7 @@ pub(super) async fn show(
 ) -> Result<Response, Error> {
     let (listing, live) = app.sessions.find(&id, &key)?;
     let live = live.filter(|session| session.check_open().is_ok());
-    let by_driver = listing.kind == Kind::WebDriver;
+    let by_driver = listing.kind == SessionKind::WebDriver;
     let detail = SessionDetail {
         protocol: if by_driver { "webdriver" } else { listing.browser_type.protocol() }.to_owned(),
         websocket_url: live.as_ref().map(|session| base.websocket_url(session)),

@@ -11,7 +11,7 @@ use url::Url;
 use warmpool_protocol::{Captcha, CaptchaKind};
 
 use super::client::{Client, RequestError};
-use warmpool_config::{Captcha as Settings, SolverService};
+use warmpool_config::{CaptchaSettings, SolverService};
 use warmpool_core::secret::Secret;
 
 /// The score to ask for where a site wants one.
@@ -137,7 +137,7 @@ impl Reply {
 }
 
 impl Solver {
-    pub(super) fn new(client: Client, url: Url, key: Secret, settings: &Settings) -> Self {
+    pub(super) fn new(client: Client, url: Url, key: Secret, settings: &CaptchaSettings) -> Self {
         Self {
             client,
             url,

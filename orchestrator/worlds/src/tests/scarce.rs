@@ -1,7 +1,7 @@
 //! Worlds on a disk that is full, a store that does not answer, and one that came back from a backup.
 
 use super::*;
-use warmpool_store::fault::{Fault as StoreFault, FaultGate};
+use warmpool_store::fault::{FaultGate, StoreFault};
 
 /// The files of a world that was rendered from one picture.
 const MADE: [&str; 6] = ["depth.png", "panorama.jpg", "panorama.png", "picture-0.jpg", "preview.jpg", "thumbnail.jpg"];

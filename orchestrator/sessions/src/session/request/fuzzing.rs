@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{CreateRequest, Kind, Options};
+use super::{CreateRequest, Options, SessionKind};
 use crate::Error;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::error::{Code, Fault as _, read_json};
@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
 /// Whether a body makes a session; nothing for bytes that are no such body.
 fn accepted(bytes: &[u8]) -> Option<Result<(), Error>> {
     let [kind, body @ ..] = bytes else { return None };
-    let kind = if kind & 1 == 0 { Kind::DevTools } else { Kind::WebDriver };
+    let kind = if kind & 1 == 0 { SessionKind::DevTools } else { SessionKind::WebDriver };
     let request = read_json::<CreateRequest, _>(serde_json::from_slice::<Value>(body).ok()?).ok()?;
     Some(request.options(kind, &CONFIG).map(|options: Options| {
         let stored = serde_json::to_vec(&options).unwrap_or_default();

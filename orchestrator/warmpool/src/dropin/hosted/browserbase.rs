@@ -256,12 +256,12 @@ mod tests {
     use warmpool_config::{Config, Flags, Host};
     use warmpool_core::error::{Fault as _, read_json};
     use warmpool_protocol::Size;
-    use warmpool_sessions::session::{Kind, Options};
+    use warmpool_sessions::session::{Options, SessionKind};
 
     fn options(body: Value) -> Result<Options, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
-        read_json::<CreateSession, _>(body)?.create_body()?.options(Kind::DevTools, &config)
+        read_json::<CreateSession, _>(body)?.create_body()?.options(SessionKind::DevTools, &config)
     }
 
     #[test]

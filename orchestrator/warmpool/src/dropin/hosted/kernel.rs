@@ -7,7 +7,7 @@ use warmpool_api::{AnyObject, Members, Object};
 use warmpool_config::{ByteSize, Config};
 use warmpool_core::error::{FieldError, FieldFault as _};
 use warmpool_sessions::Error;
-use warmpool_sessions::session::{Kind, Options};
+use warmpool_sessions::session::{Options, SessionKind};
 
 use super::{labels, refuse};
 use crate::dropin::CreateBody;
@@ -132,7 +132,7 @@ impl CreateBrowser {
     /// What it asks of a session. As there, it is not idle while somebody is connected or watches.
     /// Errors: `Field`, and `Pool` when no upstream proxy is where the client wants it.
     pub(crate) fn options(self, config: &Config) -> Result<Options, Error> {
-        let options = self.create_body(config)?.options(Kind::DevTools, config)?;
+        let options = self.create_body(config)?.options(SessionKind::DevTools, config)?;
         Ok(Options { connection_is_use: true, ..options })
     }
 

@@ -18,7 +18,7 @@ use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment, Traffic};
-use super::{EXTENSION, ID, MAX_LISTED, REST, listed, missing, profile, profile_id, time, uploads};
+use super::{EXTENSION, ID, LIVE, MAX_LISTED, REST, listed, missing, profile_id, time, uploads};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::browserbase::{CreateSession, wanted_label};
 use crate::http::error::Error;
@@ -29,7 +29,7 @@ use shapes::{
 use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, FieldFault as _};
-use warmpool_sessions::session::Kind;
+use warmpool_sessions::session::SessionKind;
 use warmpool_sessions::video::Part;
 
 const CONTEXT: Segment = Segment::new("context", "The context's id: the name of a profile.");
@@ -37,7 +37,6 @@ const POLICY: Policy = Policy::hosted(Service::Browserbase, &[ID, CONTEXT, EXTEN
 
 pub(super) fn routes() -> Routes {
     let of_session = |id, summary, policy| Operation::new(id, summary, policy).fails(&[Code::UnknownSession]);
-    let live = [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
     let example = json!({"browserSettings": {"context": {"id": "shop", "persist": true}}, "timeout": 600});
     let context = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownProfile]);
     let routes = Routes::new("Browserbase");
@@ -75,7 +74,7 @@ pub(super) fn routes() -> Routes {
             debug,
             of_session("browserbase_debug_session", "Find a session's live view", POLICY.takes::<DebugQuery>())
                 .writes::<LiveUrls>("Where it is.")
-                .fails(&live),
+                .fails(&LIVE),
         )
         .post(
             "/browserbase/v1/sessions/{id}/uploads",
@@ -85,7 +84,7 @@ pub(super) fn routes() -> Routes {
                 .reads_bytes("multipart/form-data")
                 .writes::<Upload>("Where the file is.")
                 .fails(&[Code::InvalidBody, Code::Conflict, Code::NoSpace])
-                .fails(&live),
+                .fails(&LIVE),
         )
         .get(
             "/browserbase/v1/sessions/{id}/downloads",
@@ -93,7 +92,7 @@ pub(super) fn routes() -> Routes {
             of_session("browserbase_downloads", "Fetch what a session has downloaded", POLICY)
                 .about("While the session lives.")
                 .writes_bytes("application/zip", "The complete downloads.")
-                .fails(&live),
+                .fails(&LIVE),
         )
         .get(
             "/browserbase/v1/sessions/{id}/recording/downloads",
@@ -127,7 +126,9 @@ pub(super) fn routes() -> Routes {
         .get(
             "/browserbase/v1/contexts/{context}",
             show_context,
-            context("browserbase_get_context", "Look at a context").writes::<ContextReply>("The context."),
+            context("browserbase_get_context", "Look at a context")
+                .writes::<ContextReply>("The context.")
+                .fails(&[Code::Conflict]),
         )
         .delete(
             "/browserbase/v1/contexts/{context}",
@@ -152,9 +153,9 @@ async fn create(
 ) -> Result<Response, Error> {
     let (request, text) = super::read::<CreateSession>(&app, &headers, body).await?;
     if let Some(context) = request.context() {
-        profile(&app, &key, context)?;
+        app.profiles.get(&key, context)?;
     }
-    let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+    let options = request.create_body()?.options(SessionKind::DevTools, &app.config)?;
     let _kept = text.kept();
     let session = super::create(&app, key.clone(), options).await?;
     let (view, _) = app.sessions.find(session.id.as_str(), &key)?;
@@ -281,7 +282,7 @@ async fn show_context(
     Caller(key): Caller,
     Path(context): Path<String>,
 ) -> Result<Response, Error> {
-    Ok(json_reply(StatusCode::OK, &context_reply(profile(&app, &key, &context)?)))
+    Ok(json_reply(StatusCode::OK, &context_reply(app.profiles.get(&key, &context)?)))
 }
 
 async fn delete_context(

@@ -20,6 +20,7 @@ use crate::http::error::Error;
 use warmpool_api::extension::ExtensionView;
 use warmpool_core::error::Code;
 use warmpool_core::ids::KeyId;
+use warmpool_profiles::check_name;
 
 /// An extension in Browserbase's words.
 #[derive(Serialize, JsonSchema)]
@@ -203,7 +204,7 @@ async fn keep(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(ExtensionView, Option<String>), Error> {
-    let sent = upload(app, headers, body, false).await?;
+    let sent = upload(app, headers, body).await?.without_alias()?;
     Ok((app.extensions.create(key, sent.file).await?, sent.name))
 }
 
@@ -246,7 +247,10 @@ async fn kernel_create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let sent = upload(&app, &headers, body, true).await?;
+    let sent = upload(&app, &headers, body).await?;
+    if let Some(alias) = &sent.alias {
+        check_name("name", alias)?;
+    }
     let view = app.extensions.create_as(&key, sent.file, sent.alias).await?;
     Ok(json_reply(StatusCode::CREATED, &kernel_reply(view)))
 }

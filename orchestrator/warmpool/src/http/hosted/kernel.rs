@@ -17,7 +17,7 @@ use url::form_urlencoded;
 use super::super::App;
 use super::super::auth::Caller;
 use super::super::create::{FAILURES, PROFILE_FAILURES};
-use super::super::files::{LIMIT, fetched};
+use super::super::files::{LIMIT, fetched, files_of};
 use super::super::forwarded_body::forwarded_body;
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
@@ -25,7 +25,7 @@ use super::super::query::Query;
 use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment, Traffic};
 use super::uploads::Upload;
-use super::{EXTENSION, ID, REST, listed, missing, name_of, profile, profile_id, time};
+use super::{EXTENSION, ID, LIVE, REST, listed, missing, name_of, profile_id, time};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::kernel::CreateBrowser;
 use crate::http::error::Error;
@@ -50,8 +50,7 @@ const NEXT_OFFSET: HeaderName = HeaderName::from_static("x-next-offset");
 
 pub(super) fn routes() -> Routes {
     let of_browser = |id, summary, policy| Operation::new(id, summary, policy).fails(&[Code::UnknownSession]);
-    let live = [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
-    let file = |id, summary| of_browser(id, summary, POLICY.takes::<FileQuery>()).fails(&live);
+    let file = |id, summary| of_browser(id, summary, POLICY.takes::<FileQuery>()).fails(&LIVE);
     let of_profile = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownProfile]);
     let example = json!({"profile": {"name": "shop", "save_changes": true}, "timeout_seconds": 600});
     let rest = POLICY.takes_anything();
@@ -128,7 +127,9 @@ pub(super) fn routes() -> Routes {
         .get(
             "/kernel/profiles/{profile}",
             show_profile,
-            of_profile("kernel_get_profile", "Look at a profile").writes::<ProfileReply>("The profile."),
+            of_profile("kernel_get_profile", "Look at a profile")
+                .writes::<ProfileReply>("The profile.")
+                .fails(&[Code::Conflict]),
         )
         .delete(
             "/kernel/profiles/{profile}",
@@ -158,7 +159,7 @@ async fn create(
         request.find_extensions(app.config.extensions.max_per_session, id_of)?;
     }
     if let Some(name) = request.profile() {
-        profile(&app, &key, name)?;
+        app.profiles.get(&key, name)?;
     }
     let name = request.name.clone();
     let options = request.options(&app.config)?;
@@ -192,7 +193,7 @@ fn id_of(app: &App, key: &KeyId, given: String) -> String {
 /// A browser, as the answer to a call.
 fn shown(app: &App, base: &PublicUrl, key: &KeyId, id: &str) -> Result<Response, Error> {
     let (view, live) = app.sessions.find(id, key)?;
-    let of_view = view.profile.as_ref().and_then(|used| profile(app, key, &used.name).ok());
+    let of_view = view.profile.as_ref().and_then(|used| app.profiles.get(key, &used.name).ok());
     Ok(json_reply(StatusCode::OK, &reply(base, view, live.as_ref(), of_view, app.config.worker.memory)))
 }
 
@@ -336,7 +337,7 @@ async fn list_files(
         mode: "-rw-r--r--",
         name: file.name,
     };
-    let files = super::files(&app, &session).await?;
+    let files = files_of(&app, &session).await?;
     let files: Vec<FileReply> = files.into_iter().filter(|file| file.complete).map(shown).collect();
     Ok(json_reply(StatusCode::OK, &files))
 }
@@ -371,7 +372,7 @@ async fn show_profile(
     Caller(key): Caller,
     Path(name): Path<String>,
 ) -> Result<Response, Error> {
-    Ok(json_reply(StatusCode::OK, &profile_reply(profile(&app, &key, &name)?)))
+    Ok(json_reply(StatusCode::OK, &profile_reply(app.profiles.get(&key, &name)?)))
 }
 
 async fn delete_profile(

@@ -14,14 +14,14 @@ use serde_json::json;
 use super::super::App;
 use super::super::auth::Caller;
 use super::super::create::{FAILURES, PROFILE_FAILURES};
-use super::super::files::fetched;
+use super::super::files::{fetched, files_of, remove_file};
 use super::super::openapi::{Operation, Routes};
 use super::super::public_url::PublicUrl;
 use super::super::query::Query;
 use super::super::reply::json_reply;
 use super::super::route::{Policy, Segment, Traffic};
 use super::super::state::readable_state;
-use super::{EXTENSION, ID, REST, listed, missing, profile, profile_id, time, uploads};
+use super::{EXTENSION, ID, LIVE, REST, listed, missing, profile_id, time, uploads};
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::steel::{ContextReply, CreateSession};
 use crate::http::error::Error;
@@ -35,7 +35,7 @@ use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
 use warmpool_keys::KeyId;
 use warmpool_profiles::Profiles;
-use warmpool_sessions::session::Kind;
+use warmpool_sessions::session::SessionKind;
 use warmpool_store::carry_out;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
@@ -48,8 +48,7 @@ const POLICY: Policy = Policy::hosted(Service::Steel, &[ID, PROFILE, EXTENSION, 
 
 pub(super) fn routes() -> Routes {
     let of_session = |id, summary| Operation::new(id, summary, POLICY).fails(&[Code::UnknownSession]);
-    let live = [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
-    let file = |id, summary| of_session(id, summary).fails(&live).fails(&[Code::UnknownFile]);
+    let file = |id, summary| of_session(id, summary).fails(&LIVE).fails(&[Code::UnknownFile]);
     let example = json!({"timeout": 600_000, "persistProfile": true});
     let routes = Routes::new("Steel");
     super::extensions::steel(routes, POLICY)
@@ -93,7 +92,7 @@ pub(super) fn routes() -> Routes {
             live_details,
             of_session("steel_get_live_details", "Find a session's live view")
                 .writes::<LiveDetails>("Where it is.")
-                .fails(&live),
+                .fails(&LIVE),
         )
         .get(
             "/steel/v1/sessions/{id}/context",
@@ -101,12 +100,12 @@ pub(super) fn routes() -> Routes {
             of_session("steel_get_context", "Read what a session's browser keeps for sites")
                 .about("Cookies and storage, which `sessionContext` takes. It is as good as a password.")
                 .writes::<ContextReply>("The context.")
-                .fails(&live),
+                .fails(&LIVE),
         )
         .get(
             "/steel/v1/sessions/{id}/files",
             files,
-            of_session("steel_list_files", "List the files of a session").writes::<FileList>("The files.").fails(&live),
+            of_session("steel_list_files", "List the files of a session").writes::<FileList>("The files.").fails(&LIVE),
         )
         .post(
             "/steel/v1/sessions/{id}/files",
@@ -116,14 +115,14 @@ pub(super) fn routes() -> Routes {
                 .reads_bytes("multipart/form-data")
                 .writes::<FileReply>("Where the file is.")
                 .fails(&[Code::InvalidBody, Code::Conflict, Code::NoSpace])
-                .fails(&live),
+                .fails(&LIVE),
         )
         .delete(
             "/steel/v1/sessions/{id}/files",
             remove_all,
             of_session("steel_delete_files", "Remove every file of a session")
                 .writes_nothing("They are gone.")
-                .fails(&live),
+                .fails(&LIVE),
         )
         .get(
             "/steel/v1/sessions/{id}/files/{*path}",
@@ -140,7 +139,7 @@ pub(super) fn routes() -> Routes {
             archive,
             of_session("steel_get_files", "Fetch every file of a session")
                 .writes_bytes("application/zip", "The complete files.")
-                .fails(&live),
+                .fails(&LIVE),
         )
         .get(
             "/steel/v1/profiles",
@@ -153,7 +152,7 @@ pub(super) fn routes() -> Routes {
             show_profile,
             Operation::new("steel_get_profile", "Look at a profile", POLICY.takes::<ProjectQuery>())
                 .writes::<ProfileReply>("The profile.")
-                .fails(&[Code::UnknownProfile]),
+                .fails(&[Code::UnknownProfile, Code::Conflict]),
         )
         .undescribed("/steel/{*rest}", any(other), POLICY.takes_anything())
 }
@@ -213,7 +212,7 @@ async fn create(
     }
     let made = match request.profile() {
         Some(name) => {
-            profile(&app, &key, name)?;
+            app.profiles.get(&key, name)?;
             None
         }
         // The answer names it, so it has to be there before it is saved for the first time.
@@ -223,7 +222,7 @@ async fn create(
         }
         None => None,
     };
-    let options = request.create_body()?.options(Kind::DevTools, &app.config)?;
+    let options = request.create_body()?.options(SessionKind::DevTools, &app.config)?;
     let _kept = text.kept();
     let session = super::create(&app, key.clone(), options).await?;
     if let Some(made) = made {
@@ -330,7 +329,7 @@ async fn context(State(app): State<App>, Caller(key): Caller, Path(id): Path<Str
 
 async fn files(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    let mut files = super::files(&app, &session).await?;
+    let mut files = files_of(&app, &session).await?;
     files.sort_by_key(|file| std::cmp::Reverse(file.modified_ms));
     let data = files.into_iter().filter(|file| file.complete).map(|file| FileReply {
         path: file.name,
@@ -368,14 +367,14 @@ async fn remove(
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    super::remove(&app, &session, super::name_of(&path)).await?;
+    remove_file(&app, &session, super::name_of(&path)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn remove_all(State(app): State<App>, Caller(key): Caller, Path(id): Path<String>) -> Result<Response, Error> {
     let session = app.sessions.find_live(&id, &key)?;
-    for file in super::files(&app, &session).await? {
-        super::remove(&app, &session, &file.name).await?;
+    for file in files_of(&app, &session).await? {
+        remove_file(&app, &session, &file.name).await?;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -394,7 +393,7 @@ async fn show_profile(
     Caller(key): Caller,
     Path(name): Path<String>,
 ) -> Result<Response, Error> {
-    Ok(json_reply(StatusCode::OK, &profile_reply(profile(&app, &key, &name)?)))
+    Ok(json_reply(StatusCode::OK, &profile_reply(app.profiles.get(&key, &name)?)))
 }
 
 #[cfg(test)]

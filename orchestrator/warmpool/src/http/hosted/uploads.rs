@@ -8,9 +8,9 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::App;
 use super::super::files::{LIMIT, refused};
+use super::super::forms::{Form, MAX_BESIDE};
 use super::super::forwarded_body::forwarded_body;
 use super::super::headers::text;
-use super::forms::{Form, MAX_BESIDE};
 use crate::http::error::Error;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::random_text;

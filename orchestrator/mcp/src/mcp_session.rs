@@ -15,14 +15,14 @@ use crate::places::Place;
 use crate::tools::ToolError;
 use warmpool_core::drain::Phase;
 use warmpool_keys::KeyId;
-use warmpool_sessions::session::{Ending, Kind, Options, Session, UnconfirmedSession};
+use warmpool_sessions::session::{Ending, Options, Session, SessionKind, UnconfirmedSession};
 use warmpool_tasks::control::{Control, ControlLimits};
 
 /// How much longer than the MCP session its browser may be idle, in seconds: its own end is for a daemon that died.
 const AFTER: u64 = 5;
 
 /// One MCP session.
-pub(crate) struct Agent {
+pub(crate) struct McpSession {
     pub(crate) inner: Arc<Inner>,
     pub(crate) key: KeyId,
     options: Options,
@@ -37,9 +37,9 @@ pub(crate) struct Agent {
     ended: CancellationToken,
 }
 
-impl fmt::Debug for Agent {
+impl fmt::Debug for McpSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("McpSession").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Browsing {
 }
 
 /// A tool call under way, which keeps its MCP session from being idle.
-pub(crate) struct Call<'a>(&'a Agent);
+pub(crate) struct Call<'a>(&'a McpSession);
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
@@ -61,12 +61,17 @@ impl Drop for Call<'_> {
     }
 }
 
-impl Agent {
+impl McpSession {
     pub(crate) fn new(inner: Arc<Inner>, client: Client, place: Place) -> Arc<Self> {
         let Client { key, options, share_url } = client;
         let idle = inner.config.mcp.idle_timeout.as_secs() + AFTER;
-        let options =
-            Options { kind: Kind::WebDriver, idle_timeout: Some(idle), keep_alive: false, logs: true, ..options };
+        let options = Options {
+            kind: SessionKind::WebDriver,
+            idle_timeout: Some(idle),
+            keep_alive: false,
+            logs: true,
+            ..options
+        };
         Arc::new(Self {
             inner,
             key,
@@ -104,26 +109,26 @@ impl Agent {
     }
 
     /// Waits until an MCP session is to end: somebody has ended it, it is idle, its key is gone, or the daemon goes down.
-    pub(crate) async fn wait_for_end(inner: &Inner, agent: &Weak<Self>) {
-        let Some((ended, key)) = agent.upgrade().map(|agent| (agent.ended.clone(), agent.key.clone())) else { return };
+    pub(crate) async fn wait_for_end(inner: &Inner, mcp: &Weak<Self>) {
+        let Some((ended, key)) = mcp.upgrade().map(|mcp| (mcp.ended.clone(), mcp.key.clone())) else { return };
         tokio::select! {
             () = ended.cancelled() => {}
-            () = Self::idle(inner, agent) => tracing::debug!(%key, "an MCP session was idle"),
+            () = Self::idle(inner, mcp) => tracing::debug!(%key, "an MCP session was idle"),
             () = inner.keys.revoked(&key) => {}
             () = inner.drain.reached(Phase::Draining) => {}
         }
     }
 
-    async fn idle(inner: &Inner, agent: &Weak<Self>) {
+    async fn idle(inner: &Inner, mcp: &Weak<Self>) {
         let limit = inner.config.mcp.idle_timeout;
         loop {
-            let Some(until) = agent.upgrade().map(|agent| *agent.last_used.lock() + limit) else { return };
+            let Some(until) = mcp.upgrade().map(|mcp| *mcp.last_used.lock() + limit) else { return };
             sleep_until(until).await;
-            let Some(agent) = agent.upgrade() else { return };
-            if agent.calls.load(Ordering::Relaxed) > 0 {
-                drop(agent);
+            let Some(mcp) = mcp.upgrade() else { return };
+            if mcp.calls.load(Ordering::Relaxed) > 0 {
+                drop(mcp);
                 sleep(limit).await;
-            } else if *agent.last_used.lock() + limit <= Instant::now() {
+            } else if *mcp.last_used.lock() + limit <= Instant::now() {
                 return;
             }
         }

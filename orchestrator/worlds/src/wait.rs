@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::{Error, Worlds};
+use warmpool_core::error::Fault as _;
 use warmpool_core::ids::WorldId;
 
 /// Time between two looks whether there is room again, and between two tries to read or write.
@@ -32,7 +33,7 @@ impl Worlds {
         let mut told = false;
         loop {
             match work().await {
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_shortage() => {
                     if !std::mem::replace(&mut told, true) {
                         tracing::warn!(%world, %error, "a world waits with what it has");
                     }

@@ -1,14 +1,14 @@
 //! Forms (`multipart/form-data`) that are read while they arrive. What they have beside their file is bounded, and so is what
 //! the parser keeps of them: it searches what it has until it finds what it looks for, and takes in all that it can have.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::body::BodyDataStream;
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
 use crate::http::error::Error;
@@ -34,7 +34,8 @@ impl Form {
     /// Reads the body of a request with this `Content-Type`. Its text fields together are as long as [`MAX_BESIDE`].
     /// Errors: `InvalidBody` for another type.
     pub(super) fn read(content_type: &str, body: BodyDataStream) -> Result<Self, Error> {
-        let boundary = multer::parse_boundary(content_type).map_err(|_| no_form("it must be `multipart/form-data`"))?;
+        let boundary = multer::parse_boundary(content_type);
+        let boundary = boundary.map_err(|_| no_form("it must be `multipart/form-data` with a `boundary`"))?;
         let beside = BesideCount::default();
         let pieces = PieceStream { body, rest: Bytes::new(), beside: beside.clone(), given: false };
         // A file is measured by whoever takes it.
@@ -60,6 +61,17 @@ impl Form {
     pub(super) fn content(&self, field: Field<'static>) -> impl Stream<Item = Result<Bytes, multer::Error>> + 'static {
         let beside = self.beside.clone();
         field.inspect(move |_| beside.reset())
+    }
+
+    /// The whole content of a field. The caller has room for it.
+    /// Errors: `InvalidBody`.
+    pub(super) async fn whole(&self, field: Field<'static>) -> Result<Bytes, Error> {
+        let mut content = pin!(self.content(field));
+        let mut whole = BytesMut::new();
+        while let Some(piece) = content.try_next().await.map_err(|error| fault(&error))? {
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
     }
 }
 
@@ -119,9 +131,9 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::Body;
-    use futures_util::{TryStreamExt as _, stream};
+    use futures_util::stream;
 
-    use super::super::super::forwarded_body::forward;
+    use super::super::forwarded_body::forward;
     use super::*;
 
     const TYPE: &str = "multipart/form-data; boundary=tea";
@@ -169,14 +181,17 @@ mod tests {
     async fn a_file_may_be_long_and_come_in_any_chunks() {
         let whole = format!("{HEAD}{}\r\n--tea--\r\n", "\r\n-x".repeat(1 << 18));
         for of in [7, 1000, PIECE + 1, 1 << 20] {
-            let chunks = whole.as_bytes().chunks(of).map(Bytes::copy_from_slice).collect();
-            let (mut form, _) = sent(chunks);
+            let chunks: Vec<Bytes> = whole.as_bytes().chunks(of).map(Bytes::copy_from_slice).collect();
+            let (mut form, _) = sent(chunks.clone());
             let file = form.next().await.unwrap().unwrap();
             assert_eq!((file.name(), file.file_name()), (Some("file"), Some("a")));
             let pieces: Vec<Bytes> = form.content(file).try_collect().await.unwrap();
             assert!(pieces.iter().all(|piece| piece.len() < 2 * PIECE), "more than a piece was in memory");
             assert_eq!(pieces.concat(), "\r\n-x".repeat(1 << 18).as_bytes(), "in chunks of {of}");
             assert!(form.next().await.unwrap().is_none());
+            let (mut form, _) = sent(chunks);
+            let file = form.next().await.unwrap().unwrap();
+            assert_eq!(form.whole(file).await.unwrap(), "\r\n-x".repeat(1 << 18).as_bytes(), "as a whole");
         }
     }
 
