@@ -95,6 +95,9 @@ async fn an_engine_away_for_minutes(_: Stage) -> Result<()> {
     ensure!(record["reason"] == "engine_stopped", "{record}");
     daemon.warm().await?;
     ensure!(session.record().await?["ended_at"] == record["ended_at"], "it ended once");
+    // It asks every two seconds, and each answer is the same.
+    let told = daemon.log_text().matches("the container runtime cannot be used").count();
+    ensure!(told == 1, "the log says {told} times that the engine is away");
     evidence::saw(format!(
         "{minutes} min away: /readyz said so after {:.1} s and was ready {:.1} s after the engine was back",
         said_after.as_secs_f64(),
