@@ -64,6 +64,13 @@ pub(super) fn newest_commits(dir: &Path, history: &str) -> Option<u64> {
     dump::moment_of(&path).filter(|newest| newest.history == history).map(|newest| newest.commits)
 }
 
+/// Whether the newest backup has as many commits. The history that it names is not asked for: the journal, which names it as well, may be lost
+/// together with the end of the database.
+pub(super) fn newest_has(dir: &Path, commits: u64) -> bool {
+    let newest = list(dir).into_iter().next().and_then(|(_, path)| dump::moment_of(&path));
+    newest.is_some_and(|newest| newest.commits >= commits)
+}
+
 /// Whether the newest backup holds this state. Its file then gets the present time, so that whoever watches over the age of the newest
 /// file sees that it is up to date. Its name keeps the time when it was made.
 /// Errors: when the file system refuses.

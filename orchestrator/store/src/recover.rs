@@ -238,10 +238,10 @@ fn try_open(
 
 /// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
 fn carry_over(dir: &Path, backend: &Database, commits: u64) -> Result<(), StoreError> {
-    let history = FileJournal::open(dir)?.history().to_owned();
-    if backup_folder::newest_commits(dir, &history).is_some_and(|newest| newest >= commits) {
+    if backup_folder::newest_has(dir, commits) {
         return Ok(());
     }
+    let history = FileJournal::open(dir)?.history().to_owned();
     dump_all(dir, backend, CommitPoint { history, commits })
 }
 

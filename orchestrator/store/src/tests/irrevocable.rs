@@ -151,6 +151,27 @@ async fn a_database_that_went_back_is_noticed_and_its_content_carried_over() {
     open_sled(dir.path()).close().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_database_that_went_back_further_than_a_backup_gives_way_to_it_also_without_a_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let (database, earlier) = (dir.path().join(DATABASE), dir.path().join("earlier"));
+    let store = open_sled(dir.path());
+    copy_dir(&database, &earlier);
+    put(&store, Table::Keys, b"key", b"active").await;
+    store.backup().await.unwrap();
+    put(&store, Table::Sessions, b"lost", b"x").await;
+    store.close().await.unwrap();
+    fs::remove_dir_all(&database).unwrap();
+    fs::rename(&earlier, &database).unwrap();
+    fs::remove_file(dir.path().join(JOURNAL)).unwrap();
+    let opened = Store::open(dir.path(), options()).unwrap();
+    let recovery = opened.recovery.unwrap();
+    assert!(matches!(recovery.cause, RecoveryCause::Behind { .. }), "{recovery}");
+    assert_eq!(value(&opened.store, Table::Keys, b"key").await.as_deref(), Some("active"), "{recovery}");
+    assert_eq!(recovery.lost, Some(1), "{recovery}");
+    opened.store.close().await.unwrap();
+}
+
 /// After loss of power a database has fewer commits than the backup that was made before it.
 #[tokio::test]
 async fn no_commit_gets_the_number_of_one_that_a_backup_has() {
