@@ -1,5 +1,6 @@
 //! What a place to keep rows must be able to do. Backends see sealed values only.
 
+use std::fs::File;
 use std::io;
 
 use super::batch::Op;
@@ -80,4 +81,14 @@ pub(super) type ThreadCheck = Box<dyn FnMut() -> Result<(), BackendError> + Send
 pub(super) trait Barrier: Send {
     /// Returns once everything flushed before the call is on the medium.
     fn wait(&mut self) -> Result<(), BackendError>;
+}
+
+/// Syncs a file to the medium.
+pub(super) struct FileBarrier(pub(super) File);
+
+impl Barrier for FileBarrier {
+    fn wait(&mut self) -> Result<(), BackendError> {
+        self.0.sync_data()?;
+        Ok(())
+    }
 }

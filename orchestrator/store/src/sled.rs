@@ -1,7 +1,7 @@
 //! Tables in sled: the only file that knows sled.
 //!
 //! sled's own `flush` hands data to the kernel and the device but is no barrier against loss of power, so
-//! [`SledBarrier`] syncs the database file through a descriptor of its own.
+//! a [`FileBarrier`] syncs the database file through a descriptor of its own.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::sled::transaction::{ConflictableTransactionError, TransactionError, Transactional, TransactionalTree};
 
-use super::backend::{Backend, BackendError, Barrier, RawRow, ThreadCheck};
+use super::backend::{Backend, BackendError, Barrier, FileBarrier, RawRow, ThreadCheck};
 use super::batch::Op;
 use super::{KeyRange, Table};
 
@@ -51,7 +51,7 @@ impl SledBackend {
         let config = ::sled::Config::new()
             .path(path)
             .cache_capacity(CACHE_BYTES)
-            // Every commit flushes. sled's timer flushes too, but it is the cleaner that counts here.
+            // A checkpoint flushes. sled's timer flushes too, but it is the cleaner that counts here.
             .flush_every_ms(Some(u64::try_from(every.as_millis()).unwrap_or(u64::MAX)));
         let patience = Instant::now() + LOCK_PATIENCE;
         let db = loop {
@@ -134,7 +134,7 @@ impl Backend for SledBackend {
     }
 
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
-        Ok(Box::new(SledBarrier { file: self.file.try_clone()? }))
+        Ok(Box::new(FileBarrier(self.file.try_clone()?)))
     }
 
     /// The thread that cleans ends when it cannot read or write something, and tells nobody: the file only grows from then on, and
@@ -183,18 +183,6 @@ fn find_cleaner() -> io::Result<Option<PathBuf>> {
         }
     }
     Ok(None)
-}
-
-/// Syncs the database file to the medium.
-struct SledBarrier {
-    file: File,
-}
-
-impl Barrier for SledBarrier {
-    fn wait(&mut self) -> Result<(), BackendError> {
-        self.file.sync_data()?;
-        Ok(())
-    }
 }
 
 impl From<::sled::Error> for BackendError {

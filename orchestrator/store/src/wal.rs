@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::backend::{BackendError, Barrier};
+use super::backend::{BackendError, Barrier, FileBarrier};
 use super::batch::Op;
 use super::change::Change;
 use super::layout::{UNREAD_WAL, WAL, sync_parent};
@@ -127,18 +127,6 @@ impl Wal {
 
     /// A barrier for what has been written when it is waited on.
     pub(super) fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
-        Ok(Box::new(WalBarrier { file: self.file.try_clone()? }))
-    }
-}
-
-/// Syncs the log to the medium.
-struct WalBarrier {
-    file: File,
-}
-
-impl Barrier for WalBarrier {
-    fn wait(&mut self) -> Result<(), BackendError> {
-        self.file.sync_data()?;
-        Ok(())
+        Ok(Box::new(FileBarrier(self.file.try_clone()?)))
     }
 }
