@@ -21,7 +21,7 @@ const SETTLE_FROM: usize = 256 * 1024;
 const LARGE: usize = 512 * 1024;
 /// A log of so many bytes is emptied.
 const CHECKPOINT_FROM: u64 = 2 * 1024 * 1024;
-/// A log that has something is emptied after so long: damage to it must not take more than that.
+/// The first commit after so long empties a log that has something: damage to it must take little.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 /// Bytes that a change takes beside its key and value.

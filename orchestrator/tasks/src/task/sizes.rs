@@ -158,7 +158,7 @@ impl KnownSizes {
     }
 
     /// Does something with what is known of a key's tasks. Of a key without any nothing is kept.
-    fn of(&mut self, owner: &KeyId, act: impl FnOnce(&mut KeySizes)) {
+    fn change(&mut self, owner: &KeyId, act: impl FnOnce(&mut KeySizes)) {
         let key = self.keys.entry(owner.clone()).or_default();
         let (open, ended) = (key.open_bytes, key.ended_bytes);
         act(key);
@@ -187,7 +187,7 @@ impl Sizes {
     pub(super) fn load(&self, rows: Vec<SizeRow>, open: &HashSet<TaskId>) {
         let mut known = self.known.lock();
         for SizeRow { id, owner, bytes } in rows {
-            known.of(&owner, |key| {
+            known.change(&owner, |key| {
                 key.change(id, |_| bytes);
                 if !open.contains(&id) {
                     key.end(id);
@@ -203,7 +203,7 @@ impl Sizes {
             if let Some(full) = self.full(&known, owner, bytes) {
                 return Err(full);
             }
-            known.of(owner, |key| key.change(task, |old| old + bytes));
+            known.change(owner, |key| key.change(task, |old| old + bytes));
         }
         drop(known);
         Ok(Claim { sizes: self, owner, task, bytes })
@@ -212,14 +212,14 @@ impl Sizes {
     /// Counts what a task keeps in any case, in bytes.
     pub(super) fn add(&self, owner: &KeyId, task: TaskId, bytes: u64) {
         if bytes > 0 {
-            self.known.lock().of(owner, |key| key.change(task, |old| old + bytes));
+            self.known.lock().change(owner, |key| key.change(task, |old| old + bytes));
         }
     }
 
     /// Enters a size that was measured. A task that has not ended may have more by now.
     pub(super) fn measured(&self, row: SizeRow, has_ended: bool) {
         if row.bytes > 0 {
-            self.known.lock().of(&row.owner, |key| {
+            self.known.lock().change(&row.owner, |key| {
                 key.change(row.id, |old| old.max(row.bytes));
                 if has_ended {
                     key.end(row.id);
@@ -230,11 +230,11 @@ impl Sizes {
 
     /// From now on the task can be forgotten.
     pub(super) fn end(&self, owner: &KeyId, task: TaskId) {
-        self.known.lock().of(owner, |key| key.end(task));
+        self.known.lock().change(owner, |key| key.end(task));
     }
 
     pub(super) fn forget(&self, owner: &KeyId, task: TaskId) {
-        self.known.lock().of(owner, |key| key.forget(task));
+        self.known.lock().change(owner, |key| key.forget(task));
     }
 
     /// The tasks whose sizes are known.
@@ -289,7 +289,7 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             let mut known = self.sizes.known.lock();
-            known.of(self.owner, |key| key.change(self.task, |old| old.saturating_sub(self.bytes)));
+            known.change(self.owner, |key| key.change(self.task, |old| old.saturating_sub(self.bytes)));
         }
     }
 }
