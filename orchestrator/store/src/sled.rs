@@ -29,6 +29,10 @@ const CLEANER: &str = "log flusher";
 /// The tree that sled makes in each database.
 const SLEDS_OWN: &[u8] = b"__sled__default";
 
+/// The names of sled's snapshots begin so, and that of one that it still writes ends so.
+const SNAPSHOT: &str = "snap.";
+const UNFINISHED_SNAPSHOT: &str = ".generating";
+
 /// How long another database at the same place may take to let go of it: its cleaner may be at work.
 const LOCK_PATIENCE: Duration = CLEAN_EVERY;
 
@@ -48,6 +52,7 @@ impl SledBackend {
 
     /// Opens or creates the database, and has sled clean it this often.
     fn open_and_clean(path: &Path, every: Duration) -> Result<Self, BackendError> {
+        remove_unfinished_snapshots(path).map_err(BackendError::Io)?;
         let config = ::sled::Config::new()
             .path(path)
             .cache_capacity(CACHE_BYTES)
@@ -169,6 +174,24 @@ impl Backend for SledBackend {
         };
         found.take(limit).map(owned).collect()
     }
+}
+
+/// Removes what a start left that died while it wrote a snapshot. sled takes the snapshot with the greatest name for its newest without
+/// asking whether it was finished, and what is missing there for damage of the database, though all that it needs is still there.
+fn remove_unfinished_snapshots(database: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(database) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(SNAPSHOT) && name.ends_with(UNFINISHED_SNAPSHOT) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The folder of the thread that cleans.

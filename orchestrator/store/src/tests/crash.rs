@@ -264,6 +264,23 @@ async fn a_kill_loses_nothing_that_was_answered() {
     assert!(acked > 0);
 }
 
+#[tokio::test]
+async fn a_kill_while_sled_writes_its_snapshot_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sled(dir.path());
+    store.commit(step(1), Durability::Power).await.unwrap();
+    store.close().await.unwrap();
+    let database = dir.path().join("db");
+    for content in ["", "torn"] {
+        // A start writes a snapshot where the one before is older, under a name that sorts behind it.
+        std::fs::write(database.join("snap.7FFFFFFFFFFFFFFF.generating"), content).unwrap();
+        let store = open_sled(dir.path());
+        assert_eq!(check(&store).await, 1, "{content:?}");
+        store.close().await.unwrap();
+        assert!(!database.join("snap.7FFFFFFFFFFFFFFF.generating").exists());
+    }
+}
+
 /// A small file system in memory.
 struct Tmpfs(tempfile::TempDir);
 
