@@ -182,18 +182,30 @@ async fn the_next_start_removes_what_was_never_finished() {
 }
 
 /// The writer, and its answers as they come.
-struct Writer {
+pub(super) struct Writer {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
 impl Writer {
-    fn start(dir: &Path) -> Self {
+    pub(super) fn start(dir: &Path) -> Self {
         Self::start_as("crash::writer", VARIABLE, dir)
     }
 
     fn start_as(test: &str, variable: &str, dir: &Path) -> Self {
-        let mut child = again_as(test, variable, dir).stdout(Stdio::piped()).spawn().unwrap();
+        Self::spawn(again_as(test, variable, dir))
+    }
+
+    /// Starts it as the arguments of another program.
+    pub(super) fn start_under(mut program: Command, dir: &Path) -> Self {
+        let writer = again_as("crash::writer", VARIABLE, dir);
+        program.arg(writer.get_program()).args(writer.get_args());
+        program.envs(writer.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(program)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::sync_channel(1 << 20);
         std::thread::spawn(move || {
@@ -219,6 +231,18 @@ impl Writer {
         }
     }
 
+    /// Its next answer, unless it ends.
+    pub(super) fn answer(&self) -> Option<u64> {
+        self.lines.iter().find_map(|line| acknowledged(&line))
+    }
+
+    /// All its answers, once it has ended.
+    pub(super) fn answers(mut self) -> Vec<u64> {
+        let answers = self.lines.iter().filter_map(|line| acknowledged(&line)).collect();
+        self.child.wait().unwrap();
+        answers
+    }
+
     /// How it ended, if it does. Its output ends a little earlier.
     fn wait(&mut self) -> Option<std::process::ExitStatus> {
         for _ in 0..1000 {
@@ -231,7 +255,7 @@ impl Writer {
     }
 
     /// Kills it and returns the last step it had answered for.
-    fn kill(mut self, before: Option<u64>) -> Option<u64> {
+    pub(super) fn kill(mut self, before: Option<u64>) -> Option<u64> {
         let _ = self.child.kill();
         self.child.wait().unwrap();
         self.lines.iter().filter_map(|line| acknowledged(&line)).last().or(before)
