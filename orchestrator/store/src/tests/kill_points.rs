@@ -35,17 +35,24 @@ fn killed_before(call: &str, number: u64) -> Command {
 /// How many steps a writer takes between two kills, at least.
 const STEPS: usize = 5;
 
-/// The last step that was answered.
+/// What is known of the store.
 #[derive(Default)]
-struct Answered(u64);
+struct Known {
+    /// The last step that was answered.
+    answered: u64,
+    /// How many writers were killed since: each may have done a step that it did not answer any more.
+    kills: u64,
+}
 
-impl Answered {
-    /// A writer goes on behind the last answer, or behind the step after it, which was done but not answered any more.
+impl Known {
+    /// Takes up the answers of a writer that was killed in the end.
     fn go_on(&mut self, answers: &[u64], kill: &str) {
         if let ([first, ..], [.., last]) = (answers, answers) {
-            assert!([self.0 + 1, self.0 + 2].contains(first), "{kill}: {} was answered, then {first}", self.0);
-            self.0 = *last;
+            let expected = self.answered + 1..=self.answered + 1 + self.kills;
+            assert!(expected.contains(first), "{kill}: {first} was done where {expected:?} were expected");
+            (self.answered, self.kills) = (*last, 0);
         }
+        self.kills += 1;
     }
 }
 
@@ -54,16 +61,16 @@ fn kill_at_each_call(each_makes_its_store: bool) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let most = rounds("WARMPOOL_KILL_POINTS", MOST);
-    let (mut answered, mut kills) = (Answered::default(), 0);
+    let (mut known, mut kills) = (Known::default(), 0);
     for call in CALLS {
         for number in 1..=most {
             if each_makes_its_store && data.exists() {
                 std::fs::remove_dir_all(&data).unwrap();
-                answered = Answered::default();
+                known = Known::default();
             }
             let kill = format!("{call} {number}, new store: {each_makes_its_store}");
             let answers = Writer::start_under(killed_before(call, number), &data).answers();
-            answered.go_on(&answers, &kill);
+            known.go_on(&answers, &kill);
             kills += 1;
             let is_past = answers.len() > PAST;
             // Two, so that the next start finds both a log to replay and a database that has more than its snapshot.
@@ -72,7 +79,7 @@ fn kill_at_each_call(each_makes_its_store: bool) -> u64 {
                 let mut answers: Vec<u64> = std::iter::from_fn(|| next.answer()).take(STEPS).collect();
                 assert_eq!(answers.len(), STEPS, "{kill}: the store does not open");
                 answers.extend(next.kill(None));
-                answered.go_on(&answers, &kill);
+                known.go_on(&answers, &kill);
             }
             if is_past {
                 break;
