@@ -1,4 +1,4 @@
-//! Row 13: the store's files are damaged at random under a daemon that is down: those of the database, the mark and the journal
+//! Row 13: the store's files are damaged at random under a daemon that is down: those of the database, the mark, the journal and the log
 //! beside it, and backups.
 
 use std::fs;
@@ -51,6 +51,7 @@ struct Damage {
     database: bool,
     mark: bool,
     journal: bool,
+    log: bool,
     backup: bool,
 }
 
@@ -72,12 +73,19 @@ impl Damage {
     fn database(&mut self, data: &Path, random: &mut Random) -> Result<()> {
         self.database = true;
         let files = files(&data.join("db"))?;
-        self.how.push(spoil(&random.of(&files).clone(), random)?);
+        let file = random.of(&files).clone();
+        self.log |= file.file_name().is_some_and(|name| name == "wal");
+        self.how.push(spoil(&file, random)?);
         Ok(())
     }
 
+    /// Whether there is all that a damaged database is made anew from.
+    fn spares_the_rest(&self) -> bool {
+        !(self.mark || self.journal || self.log || self.backup)
+    }
+
     fn beside(&mut self, data: &Path, random: &mut Random) -> Result<()> {
-        let file = match random.below(3) {
+        let file = match random.below(4) {
             0 => {
                 self.mark = true;
                 data.join("db.mark")
@@ -85,6 +93,11 @@ impl Damage {
             1 => {
                 self.journal = true;
                 data.join("db.irrevocable")
+            }
+            2 => {
+                self.log = true;
+                let files = files(&data.join("db.log"))?;
+                random.of(&files).clone()
             }
             _ => {
                 self.backup = true;
@@ -216,7 +229,12 @@ impl Template {
         daemon.restart().await?;
         daemon.warm().await?;
         eventually!("a backup is written", 30, written(daemon) > so_far)?;
-        let after = make(daemon, site).await?;
+        let mut after = make(daemon, site).await?;
+        // A start empties the log of the one before, and keeps what it held.
+        daemon.kill9().await?;
+        daemon.restart().await?;
+        daemon.warm().await?;
+        after.extend(make(daemon, site).await?);
         let late = crate::keys::create(daemon, "late").await?;
         daemon.cli_ok(&["key", "revoke", "gone"]).await?;
         daemon.kill9().await?;
@@ -256,6 +274,10 @@ impl Template {
             "{before} records of the backup are gone, and its key answers {kept}: {said}"
         );
         ensure!(said.contains("replaced by the backup"), "{said}");
+        if damage.spares_the_rest() {
+            ensure!(gone == 0 && late == 200, "{gone} records are gone, and the last key answers {late}: {said}");
+            ensure!(said.contains("nothing is lost"), "{said}");
+        }
         if !damage.mark {
             let lost = lost(&said).with_context(|| format!("it does not say how many: {said}"))?;
             let most = COMMITS * (self.after.len() as u64 + 4);
@@ -272,7 +294,7 @@ async fn damage_is_told_or_does_no_harm(stage: Stage) -> Result<()> {
     let site = stage.site_for(&daemon).await?;
     let template = Template::make(&mut daemon, &site).await?;
 
-    let (mut told, mut deaths, mut gone, mut slowest) = (0, 0, 0, Duration::ZERO);
+    let (mut told, mut spared, mut deaths, mut gone, mut slowest) = (0, 0, 0, 0, Duration::ZERO);
     for round in 0..rounds {
         copy(template.files.path(), daemon.data_dir())?;
         let damage = Damage::make(daemon.data_dir(), &mut random)?;
@@ -288,6 +310,7 @@ async fn damage_is_told_or_does_no_harm(stage: Stage) -> Result<()> {
         slowest = slowest.max(began.elapsed());
         let checked = template.check(&daemon, &damage).await.with_context(|| format!("round {round}, {how}"))?;
         told += u64::from(checked.is_some());
+        spared += u64::from(checked.is_some() && damage.spares_the_rest());
         gone += checked.unwrap_or_default();
         if round % 20 == 0 {
             // It serves: a browser starts.
@@ -301,7 +324,7 @@ async fn damage_is_told_or_does_no_harm(stage: Stage) -> Result<()> {
     }
     ensure!(slowest < Duration::from_secs(30), "a start took {slowest:?}");
     evidence::saw(format!(
-        "in {told} of {rounds} rounds /status told of a recovery, {gone} records in all were newer than the backup and gone, and never more than it said; {deaths} starts died; the slowest took {:.1} s",
+        "in {told} of {rounds} rounds /status told of a recovery; in the {spared} of them where mark, journal, log and backup were whole nothing was lost, in the others {gone} records in all that were newer than the backup, and never more than it said; {deaths} starts died; the slowest took {:.1} s",
         slowest.as_secs_f64()
     ));
     copy(template.files.path(), daemon.data_dir())?;

@@ -67,8 +67,7 @@ settings! {
         max_header_bytes: ByteSize = Is("64KiB"), min "8KiB";
         /// Maximum size of a JSON request body, 128MiB at most.
         max_body: ByteSize = Is("1MiB"), min "1KiB";
-        /// Memory for the bodies of all requests in progress, including what they are parsed into; when it is full, requests are
-        /// refused.
+        /// Memory for the bodies of all requests in progress, including what they are parsed into; past it they are refused.
         body_memory: ByteSize = Is("160MiB"), min "1MiB";
         /// Maximum part of `body_memory` that the bodies of one key's requests may take, or of one address or IPv6 /64 network where the
         /// key is no service key; no body takes more.
@@ -316,13 +315,14 @@ settings! {
         data_dir: PathBuf = Computed(default::data_dir, "/var/lib/warmpool for root, else $XDG_DATA_HOME/warmpool or ~/.local/share/warmpool", "/var/lib/warmpool");
         /// Free disk space below which new work is refused.
         min_free: ByteSize = Is("512MiB");
-        /// Time that opening the database may take without progress before a start gives up. It reads what was written since the last
-        /// start, several gigabytes at worst, so a slow disk needs longer.
+        /// Time that opening the database may take without progress before a start gives up; gigabytes on a slow disk need longer.
         open_timeout: Duration = Is("10m"), min "1s";
         /// Interval between backups. None is made where nothing was written since the newest one.
         backup_interval: Duration = Is("1h"), min "1m";
         /// Number of backups kept; 0 disables backups. Without them `db.irrevocable` keeps each deletion until the next start.
         backups_kept: usize = Is("24");
+        /// Size of the log since the newest backup at which another is made; 0 keeps none, and damage may cost what came after the backup.
+        kept_log: ByteSize = Is("256MiB");
     }
 
     /// Shutdown of the daemon.

@@ -266,7 +266,7 @@ async fn a_deleted_extension_comes_back_from_no_backup() {
     store.backup().await.unwrap();
     extensions.delete(gone.extension_id.as_str(), |_| true).await.unwrap();
     store.close().await.unwrap();
-    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    warmpool_store::fault::damage(folder.path());
     // Even where a copy of the file has survived.
     std::fs::create_dir(&archive).unwrap();
     std::fs::write(archive.join("archive"), copy).unwrap();

@@ -282,7 +282,7 @@ mod tests {
         keys.revoke(&revoked.record.id).await.unwrap();
         let new = keys.rotate(&rotated.record.id, Duration::ZERO).await.unwrap();
         store.close().await.unwrap();
-        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        warmpool_store::fault::damage(dir.path());
         let opened = Store::open(dir.path(), options).unwrap();
         assert!(opened.recovery.is_some());
         let keys = IntegrationKeys::load(opened.store.clone()).await.unwrap();

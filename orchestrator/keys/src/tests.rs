@@ -335,7 +335,7 @@ async fn keys_survive_damage_to_the_store_as_they_were() {
     let bad = keys.create("bad", KeyRole::Client).await.unwrap();
     keys.revoke(&bad.record.id).await.unwrap();
     store.close().await.unwrap();
-    fs::write(dir.path().join("db/db"), b"").unwrap();
+    warmpool_store::fault::damage(dir.path());
     let opened = Store::open(dir.path(), options).unwrap();
     assert!(opened.recovery.is_some());
     let keys = Keys::load(opened.store.clone()).await.unwrap();

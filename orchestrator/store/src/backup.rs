@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::backup_folder::{list, next_path, rotate};
@@ -14,8 +15,11 @@ use super::ledger::is_ledger;
 use super::lock::DirLock;
 use super::request::Request;
 use super::unfinished::Room;
-use super::{Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
+use super::{Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build, dump, kept_log};
 use warmpool_core::clock::unix_ms;
+
+/// Time between two looks at how long the log is.
+const LOOK_AT_LOG: Duration = Duration::from_secs(60);
 
 /// Runs blocking file work off the async threads.
 async fn off_thread<T: Send + 'static>(
@@ -98,15 +102,40 @@ impl Store {
         let dir = self.directory().to_owned();
         let _one = self.writing_apart().await;
         let room = Room::essential(self.options().min_free_bytes);
-        let create = move || Writer::create(&backup_folder::apart_path(&dir)?, SCHEMA_VERSION, room);
+        let commits = self.context().mark.last_flushed();
+        let within = dir.clone();
+        let create = move || Writer::create(&backup_folder::apart_path(&within)?, SCHEMA_VERSION, room);
         let writer = write_tables(self, off_thread(create).await?, Table::is_kept_apart).await?;
         let commit_point = self.commit_point(0);
-        off_thread(move || writer.finish(commit_point)).await.map(drop)
+        off_thread(move || {
+            writer.finish(commit_point)?;
+            kept_log::forget_apart(&dir, commits);
+            Ok(())
+        })
+        .await
     }
 
     /// Dumps into the store's directory of backups and removes old ones.
     /// Errors: those of [`Store::dump`].
     pub async fn backup(&self) -> Result<WrittenDump, StoreError> {
+        self.with_log(self.backup_now()).await
+    }
+
+    /// Keeps the log from before a backup on: not a commit may be in neither.
+    async fn with_log<T>(&self, backup: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if !self.options().keeps_log() {
+            return backup.await;
+        }
+        let dir = self.directory().to_owned();
+        let begins = off_thread(move || kept_log::begin(&dir)).await?;
+        let outcome = backup.await;
+        if begins && outcome.is_err() {
+            kept_log::forget_all(self.directory());
+        }
+        outcome
+    }
+
+    async fn backup_now(&self) -> Result<WrittenDump, StoreError> {
         let dir = self.directory().to_owned();
         let _one = self.dumping().await;
         let (within, context) = (dir.clone(), self.context());
@@ -116,8 +145,11 @@ impl Store {
         })
         .await?;
         let dumped = write_dump(self, &path, &[]).await?;
-        let options = self.options().clone();
+        let (options, path) = (self.options().clone(), dumped.path.clone());
         off_thread(move || {
+            if let Some(moment) = dump::moment_of(&path) {
+                kept_log::forget(&dir, moment.commits);
+            }
             rotate(&dir, options.backup_interval, options.backups_kept);
             backup_folder::remove_with_keys(&dir);
             Ok(())
@@ -130,16 +162,27 @@ impl Store {
     /// the attempt that wrote the newest backup may have failed at that.
     /// Errors: those of [`Store::backup`].
     pub(super) async fn backup_if_changed(&self) -> Result<Option<WrittenDump>, StoreError> {
-        let (dir, state) = (self.directory().to_owned(), self.commit_point(self.context().mark.last_flushed()));
-        if !off_thread(move || backup_folder::confirm_newest(&dir, &state)).await? {
-            return self.backup().await.map(Some);
-        }
-        self.write_apart().await?;
-        Ok(None)
+        self.with_log(async {
+            let (dir, state) = (self.directory().to_owned(), self.commit_point(self.context().mark.last_flushed()));
+            if !off_thread(move || backup_folder::confirm_newest(&dir, &state)).await? {
+                return self.backup_now().await.map(Some);
+            }
+            self.write_apart().await?;
+            Ok(None)
+        })
+        .await
     }
 }
 
-/// Makes a backup every `backup_interval` in which something was committed, until `stop`. Logs failures and tries again sooner.
+/// Whether the log does not go on from the newest backup, or is as long as it may be.
+async fn log_wants_backup(store: &Store) -> bool {
+    let (dir, options) = (store.directory().to_owned(), store.options());
+    let most = options.kept_log_bytes;
+    let look = move || Ok(kept_log::is_missing(&dir) || kept_log::bytes(&dir) >= most);
+    options.keeps_log() && off_thread(look).await.unwrap_or(false)
+}
+
+/// Makes a backup every `backup_interval` in which something was committed, and one for the log where that wants it, until `stop`. Logs failures and tries again sooner.
 pub async fn run_backups(store: Store, stop: CancellationToken) {
     let dir = store.directory().to_owned();
     let every = store.options().backup_interval;
@@ -153,17 +196,23 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
     if store.options().backups_kept == 0 {
         return;
     }
-    let mut wait = {
-        let newest = off_thread(move || Ok(list(&dir).first().map_or(0, |(ms, _)| *ms))).await.unwrap_or(0);
+    let mut due = {
+        let within = dir.clone();
+        let newest = off_thread(move || Ok(list(&within).first().map_or(0, |(ms, _)| *ms))).await.unwrap_or(0);
         let age = Duration::from_millis(unix_ms().saturating_sub(newest));
-        every.saturating_sub(age)
+        Instant::now() + every.saturating_sub(age)
     };
+    let mut look = Instant::now();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep_until(due.min(look)) => {}
         }
-        wait = match store.backup_if_changed().await {
+        look = Instant::now() + LOOK_AT_LOG;
+        if Instant::now() < due && !log_wants_backup(&store).await {
+            continue;
+        }
+        let wait = match store.backup_if_changed().await {
             Ok(Some(dumped)) => {
                 tracing::info!(path = %dumped.path.display(), lines = dumped.lines, bytes = dumped.bytes, "backup written");
                 every
@@ -172,9 +221,11 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
             Err(StoreError::Closed | StoreError::Failed) => return,
             Err(error) => {
                 tracing::error!(%error, "backup failed");
+                look = Instant::now() + every / 12;
                 every / 12
             }
         };
+        due = Instant::now() + wait;
     }
 }
 

@@ -10,6 +10,7 @@ use super::batch::Op;
 use super::dump::{DumpTarget, Restored};
 use super::folder::{DataPath, Folder, Staging};
 use super::journal::FileJournal;
+use super::kept_log::{self, LogFiles, Replayed};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
 use super::ledger::Ledger;
 use super::mark::Reached;
@@ -23,6 +24,8 @@ use warmpool_core::clock::unix_ms;
 #[derive(Debug, Default)]
 pub(super) struct Built {
     pub(super) restored: Option<Restored>,
+    /// What the log since the dump made again, if it has all of it.
+    pub(super) from_log: Option<Replayed>,
     /// How many irrevocable batches were made again.
     pub(super) replayed: u64,
     /// Why the file of what is kept apart is not usable.
@@ -34,7 +37,7 @@ pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Res
     let database = dir.join(DATABASE);
     let unfinished = dir.join(UNFINISHED);
     let mut staging = Staging::new(dir, folders)?;
-    let built = fill(dir, Some(file), Some(&mut staging))?;
+    let built = fill(dir, Some(file), None, Some(&mut staging))?;
     if let Some(reason) = built.unusable {
         return Err(StoreError::Backup { path: backup_folder::apart(dir), reason });
     }
@@ -44,6 +47,8 @@ pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Res
         let replaced = dir.join(format!("{DATABASE}.replaced-{}", unix_ms()));
         fs::rename(&database, replaced).map_err(StoreError::io("rename", &database))?;
     }
+    // It goes on from backups of the old one.
+    kept_log::forget_all(dir);
     fs::rename(&unfinished, &database).map_err(StoreError::io("rename", &unfinished))?;
     sync_parent(&database)?;
     // Whatever was wrong with the old database is not wrong with this one.
@@ -51,12 +56,12 @@ pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Res
     built.restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
 }
 
-/// Builds a database from the rows of a dump, or an empty one, and gives it its name once it is complete. Files stay as
-/// they are: only the database was damaged.
-pub(super) fn build(dir: &Path, file: Option<&Path>) -> Result<Built, StoreError> {
+/// Builds a database from the rows of a dump and the log since then, or an empty one, and gives it its name once it is complete. Files
+/// stay as they are: only the database was damaged.
+pub(super) fn build(dir: &Path, file: Option<&Path>, log: Option<&LogFiles>) -> Result<Built, StoreError> {
     let database = dir.join(DATABASE);
     let unfinished = dir.join(UNFINISHED);
-    let built = fill(dir, file, None)?;
+    let built = fill(dir, file, log, None)?;
     if database.exists() {
         // Left by a start that died between the last two steps, and built from the same backups.
         fs::remove_dir_all(&database).map_err(StoreError::io("remove", &database))?;
@@ -88,9 +93,14 @@ impl DumpTarget for Build<'_, '_> {
     }
 }
 
-/// A new database with the content of a dump and all that is irrevocable, durable and closed again; its files go to the
+/// A new database with the content of a dump, of the log since then and all that is irrevocable, durable and closed again; its files go to the
 /// staging, where the dump is restored by hand.
-fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> Result<Built, StoreError> {
+fn fill(
+    dir: &Path,
+    file: Option<&Path>,
+    log: Option<&LogFiles>,
+    staging: Option<&mut Staging<'_>>,
+) -> Result<Built, StoreError> {
     let path = dir.join(UNFINISHED);
     if path.exists() {
         fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
@@ -112,8 +122,13 @@ fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> R
         }
     }
     let Build { mut backend, mut ledger, .. } = filling;
-    let commit_point = built.restored.as_ref().and_then(|restored| restored.commit_point.as_ref());
-    built.replayed = FileJournal::open(dir)?.replay(commit_point, &mut backend, &mut ledger)?;
+    let mut journal = FileJournal::open(dir)?;
+    let mut commit_point = built.restored.as_ref().and_then(|restored| restored.commit_point.clone());
+    if let (Some(log), Some(point)) = (log, commit_point.as_mut().filter(|point| point.history == journal.history())) {
+        built.from_log = log.replay(point.commits, &mut backend, &mut ledger)?;
+        point.commits = built.from_log.map_or(point.commits, |replayed| replayed.last);
+    }
+    built.replayed = journal.replay(commit_point.as_ref(), &mut backend, &mut ledger)?;
     // No later commit may get the number of one that is lost.
     let known = [commit_point.map(|point| point.commits), Reached::read(dir).map(|reached| reached.highest())];
     ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));

@@ -78,6 +78,8 @@ pub(super) struct Executor {
     context: Context,
     /// Applied but not flushed.
     group: Vec<(Durability, Flushed)>,
+    /// Whether something was deleted of which the log must keep nothing.
+    shreds: bool,
     capture: Option<Capture>,
     newborn: Newborn,
     /// Let go after the backend.
@@ -113,7 +115,7 @@ impl Executor {
         lock: DirLock,
     ) -> Self {
         let (group, newborn) = (Vec::with_capacity(GROUP), Newborn::default());
-        Self { backend, ledger, barrier, context, group, capture: None, newborn, lock }
+        Self { backend, ledger, barrier, context, group, shreds: false, capture: None, newborn, lock }
     }
 
     /// Carries out one request. Commits are answered by [`Executor::finish_group`] at the earliest. Breaks off with whom to
@@ -175,6 +177,7 @@ impl Executor {
         let (before, sealed) = (self.ledger.commits(), record::sealed(&batch.ops));
         self.ledger.apply_telling(&mut *self.backend, sealed, |op| self.newborn.make(op, before))?;
         let since = self.newborn.change(&batch.ops);
+        self.shreds |= batch.shreds();
         if let Some(capture) = &mut self.capture {
             capture.add(&batch.ops);
         }
@@ -194,7 +197,11 @@ impl Executor {
         if self.group.is_empty() {
             return Ok(());
         }
-        self.backend.flush()?;
+        if std::mem::take(&mut self.shreds) {
+            self.backend.checkpoint()?;
+        } else {
+            self.backend.flush()?;
+        }
         self.context.mark.flushed(self.ledger.commits())?;
         self.context.monitor.committed();
         for (durability, flushed) in self.group.drain(..) {

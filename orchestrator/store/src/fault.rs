@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::ledger::Ledger;
 use super::lock::DirLock;
 use super::memory::MemoryBackend;
 use super::request::Context;
-use super::{KeyRange, Store, StoreOptions, Table};
+use super::{KeyRange, Store, StoreOptions, Table, kept_log, layout};
 
 /// Where a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -253,6 +254,17 @@ impl Store {
         let backend = (Box::new(backend) as Box<dyn Backend>, Ledger::default());
         Store::start(backend, Box::new(FaultJournal(faults.clone())), context, options, place).unwrap()
     }
+}
+
+/// Damages the database in a data directory that no process uses, and the log beside it: the next start goes back to the newest backup.
+///
+/// # Panics
+/// When the file system refuses.
+#[expect(clippy::unwrap_used, reason = "for tests alone")]
+pub fn damage(dir: &Path) {
+    std::fs::write(dir.join(layout::DATABASE).join("db"), b"").unwrap();
+    kept_log::forget_all(dir);
+    std::fs::write(dir.join(layout::DATABASE).join(layout::WAL), b"").unwrap();
 }
 
 /// Waits until the condition holds.

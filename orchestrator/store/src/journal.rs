@@ -219,6 +219,11 @@ impl FileJournal {
         Ok(found)
     }
 
+    /// The number of the last commit that it has; 0 where it has none.
+    pub(super) fn last(&self) -> Result<u64, StoreError> {
+        Ok(self.facts()?.iter().map(|line| line.commits).max().unwrap_or(0))
+    }
+
     /// The file at another place of its own.
     fn reopened(&self) -> Result<File, StoreError> {
         File::open(&self.path).map_err(StoreError::io("read", &self.path))

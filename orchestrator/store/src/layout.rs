@@ -11,6 +11,8 @@ pub(super) const DATABASE: &str = "db";
 pub(super) const WAL: &str = "wal";
 /// Such a log that could not be read to its end, or not be made again.
 pub(super) const UNREAD_WAL: &str = "wal.unread";
+/// What the log held since the newest backup.
+pub(super) const KEPT_LOG: &str = "db.log";
 /// How many commits the database must have.
 pub(super) const MARK: &str = "db.mark";
 /// Changes that hold whatever becomes of the database.

@@ -4,7 +4,7 @@
 //! deadline. A commit that has not begun by then is withdrawn, so that it is certain that nothing was written; one that
 //! the disk is at stays open until the disk answers, and its outcome is never guessed: see [`Commit`]. A failure of the
 //! storage ends the process, because sled cannot go on after one: a fresh process recovers everything that was answered.
-//! Damage found at the start is put aside and the newest backup restored; see [`Recovery`]. sled takes a damaged stretch for the
+//! Damage found at the start is put aside, the newest backup restored and the log since then replayed; see [`Recovery`]. sled takes a damaged stretch for the
 //! end of its log and opens with what comes before, so a ledger in the database and a mark beside it say what there must be.
 //!
 //! What must never come back, such as a revoked key or a deleted patient, is committed in a batch that is
@@ -16,6 +16,7 @@
 //! ```text
 //! db/                    the database; only `sled.rs` knows what is in it, but for `wal`
 //! db/wal                 the write-ahead log: commits that the database may not have yet
+//! db.log/                what the log held since the newest backup
 //! db.mark                how many commits the database must have
 //! db.irrevocable         the journal of what must never come back; `db.irrevocable.new` while it is compacted
 //! db.lock                held while a process uses the store
@@ -37,6 +38,7 @@
 //! | `thread.rs`  | the storage thread and the barrier thread; `executor.rs` is the work of the former |
 //! | `backend.rs` | what a place for rows must do; `sled.rs` does it; for tests, `memory.rs` and `fault.rs` do |
 //! | `logged.rs`  | a place for rows behind its write-ahead log; `wal.rs` is the log |
+//! | `kept_log.rs` | the log since the newest backup, with which nothing is lost where the database is damaged |
 //! | `record.rs`  | version and checksum of each value |
 //! | `ledger.rs`  | how many commits there were and what all rows amount to, written with each batch |
 //! | `mark.rs`    | how many commits there must be |
@@ -101,6 +103,7 @@ mod folder;
 mod handle;
 mod health;
 mod journal;
+mod kept_log;
 mod layout;
 mod ledger;
 mod line;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::{MAX_BATCH_OPS, MAX_VALUE_BYTES, StoreError};
 
-/// No line is longer, in bytes: what is irrevocable is small, and the write-ahead log leaves out what is large.
-const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
+/// No line is longer, in bytes: one of the write-ahead log has a batch, whose values are that large at most, in base64.
+const MAX_LINE_BYTES: u64 = 2 * (MAX_BATCH_OPS * MAX_VALUE_BYTES) as u64;
 
 /// Passes on each whole line with the place where it begins, and returns where the last one ends.
 pub(super) fn lines(

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use super::backend::{Backend, BackendError, Barrier, RawRow, ThreadCheck};
 use super::batch::Op;
+use super::kept_log::KeptLog;
 use super::ledger::Ledger;
 use super::wal::{LoggedCommit, Wal};
 use super::{KeyRange, Table};
 
 /// From so many bytes of changes on, the database hears of them.
 const SETTLE_FROM: usize = 256 * 1024;
-/// Changes of more bytes go to the database at once: they would be written twice, and a line of the log has its limit.
-const LARGE: usize = 512 * 1024;
 /// A log of so many bytes is emptied.
 const CHECKPOINT_FROM: u64 = 2 * 1024 * 1024;
 /// The first commit after so long empties a log that has something: damage to it must take little.
@@ -41,14 +40,16 @@ pub(super) struct LoggedBackend<B> {
     commits: u64,
     /// How many commits the database itself had at the start.
     found: u64,
-    /// Whether the database has had changes past the log since it was last durable.
-    is_ahead: bool,
+    /// Where the log is kept once the database has it, if it is.
+    kept: Option<KeptLog>,
+    /// Whether the log has changes of rows that are kept apart.
+    has_apart: bool,
     checkpointed: Instant,
 }
 
 impl<B: Backend> LoggedBackend<B> {
     /// A database with a log, of which nothing was made again yet.
-    pub(super) fn new(inner: B, wal: Wal) -> Self {
+    pub(super) fn new(inner: B, wal: Wal, kept: Option<KeptLog>) -> Self {
         Self {
             inner,
             wal,
@@ -56,7 +57,8 @@ impl<B: Backend> LoggedBackend<B> {
             unsettled_bytes: 0,
             commits: 0,
             found: 0,
-            is_ahead: false,
+            kept,
+            has_apart: false,
             checkpointed: Instant::now(),
         }
     }
@@ -65,6 +67,7 @@ impl<B: Backend> LoggedBackend<B> {
     pub(super) fn replay(&mut self, commits: Vec<LoggedCommit>) -> Result<(), BackendError> {
         self.found = Ledger::read(&self.inner)?.map_or(0, |ledger| ledger.commits());
         self.commits = self.found;
+        self.has_apart = commits.iter().any(|commit| has_apart(&commit.ops));
         let mut is_whole = !self.wal.is_damaged();
         for LoggedCommit { after, ops } in commits {
             let number = Ledger::written_by(&ops)?.map(|ledger| ledger.commits());
@@ -108,10 +111,7 @@ impl<B: Backend> LoggedBackend<B> {
             self.unsettled.entry(op.table).or_default().insert(op.key.clone(), op.value.clone());
         }
         self.unsettled_bytes += size(ops);
-        self.count(ops)
-    }
-
-    fn count(&mut self, ops: &[Op]) -> Result<(), BackendError> {
+        self.has_apart |= has_apart(ops);
         if let Some(ledger) = Ledger::written_by(ops)? {
             self.commits = ledger.commits();
         }
@@ -131,19 +131,12 @@ impl<B: Backend> LoggedBackend<B> {
 
 impl<B: Backend> Backend for LoggedBackend<B> {
     fn apply(&mut self, ops: &[Op]) -> Result<(), BackendError> {
-        if size(ops) > LARGE {
-            self.settle()?;
-            self.inner.apply(ops)?;
-            self.is_ahead = true;
-            return self.count(ops);
-        }
         self.wal.add(self.commits, ops)?;
         self.take(ops)
     }
 
     fn flush(&mut self) -> Result<(), BackendError> {
-        // The log has a gap there.
-        if self.is_ahead { self.checkpoint() } else { self.wal.write() }
+        self.wal.write()
     }
 
     fn tidy(&mut self) -> Result<(), BackendError> {
@@ -155,10 +148,14 @@ impl<B: Backend> Backend for LoggedBackend<B> {
     }
 
     fn checkpoint(&mut self) -> Result<(), BackendError> {
+        self.wal.write()?;
         self.settle()?;
         self.inner.checkpoint()?;
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.wal.bytes() > 0) {
+            kept.keep(self.wal.path(), self.commits, self.has_apart);
+        }
         self.wal.clear()?;
-        (self.is_ahead, self.checkpointed) = (false, Instant::now());
+        (self.has_apart, self.checkpointed) = (false, Instant::now());
         Ok(())
     }
 
@@ -207,6 +204,10 @@ impl<B: Backend> Backend for LoggedBackend<B> {
     }
 }
 
+fn has_apart(ops: &[Op]) -> bool {
+    ops.iter().any(|op| op.table.is_kept_apart())
+}
+
 /// The bytes of changes.
 fn size(ops: &[Op]) -> usize {
     ops.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, Vec::len) + OVERHEAD).sum()
@@ -234,7 +235,7 @@ mod tests {
     impl Logged {
         fn open(dir: &Path, database: MemoryBackend) -> Self {
             let (wal, commits) = Wal::open(dir).unwrap();
-            let mut backend = LoggedBackend::new(database, wal);
+            let mut backend = LoggedBackend::new(database, wal, None);
             backend.replay(commits).unwrap();
             let ledger = Ledger::read(&backend).unwrap().unwrap_or_default();
             Self { backend, ledger }
@@ -278,7 +279,7 @@ mod tests {
     }
 
     fn change() -> impl Strategy<Value = Change> {
-        let bytes = prop_oneof![12 => 0..40_usize, 1 => Just(LARGE / 2), 1 => Just(LARGE + 1)];
+        let bytes = prop_oneof![12 => 0..40_usize, 1 => Just(SETTLE_FROM)];
         (any::<bool>(), 0..9_u8, prop::option::of(bytes))
     }
 
@@ -332,9 +333,7 @@ mod tests {
                         let path = dir.path().join(WAL);
                         let before = fs::metadata(&path).unwrap().len();
                         // What the kernel had of a write that the process did not live to see the end of.
-                        if !logged.backend.is_ahead {
-                            logged.backend.wal.write().unwrap();
-                        }
+                        logged.backend.wal.write().unwrap();
                         let after = fs::metadata(&path).unwrap().len();
                         let database = logged.die();
                         let cut = before + ((after - before) as f64 * part) as u64;

@@ -25,6 +25,15 @@ pub struct StoreOptions {
     pub backup_interval: Duration,
     /// How many of them are kept, beside the newest four of any kind. With 0, none are made by the clock.
     pub backups_kept: usize,
+    /// How much of the log is kept since the newest backup before another is made, bytes. With 0, and without backups, none is kept.
+    pub kept_log_bytes: u64,
+}
+
+impl StoreOptions {
+    /// Whether the log is kept since the newest backup.
+    pub(super) const fn keeps_log(&self) -> bool {
+        self.backups_kept > 0 && self.kept_log_bytes > 0
+    }
 }
 
 /// What must stay free where a commit may use the reserve, of what must stay free for others.
@@ -43,6 +52,7 @@ impl Default for StoreOptions {
             on_fatal: FatalHook::default(),
             backup_interval: Duration::from_secs(3600),
             backups_kept: 24,
+            kept_log_bytes: 256 * 1024 * 1024,
         }
     }
 }

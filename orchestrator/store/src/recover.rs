@@ -1,4 +1,4 @@
-//! Opening the database, and what to do when it is damaged: put it aside, restore the newest backup, say so.
+//! Opening the database, and what to do when it is damaged: put it aside, restore the newest backup, replay the log since then, say so.
 //!
 //! Every step can be cut off by the death of the process and is then taken up by the next start:
 //! `db.trouble` says what the last one was doing.
@@ -14,6 +14,7 @@ use super::backend::{Backend as _, BackendError};
 use super::build::{Built, build};
 use super::dump::{self, Restored};
 use super::journal::FileJournal;
+use super::kept_log::{self, LogFiles};
 use super::layout::{
     DATABASE, MARK, STAGING, UNFINISHED, UNFINISHED_JOURNAL, create_private_dir, numbered, sync_parent,
 };
@@ -42,7 +43,9 @@ pub struct Recovery {
     pub restored: Option<Restored>,
     /// Newer backups that were not usable, and why.
     pub unusable: Vec<String>,
-    /// How many irrevocable batches were made again since they came after the backup.
+    /// How many commits after the backup were made again from the log.
+    pub from_log: u64,
+    /// How many irrevocable batches were made again since they came after that.
     pub replayed: u64,
     /// How many other commits came after the backup, or at all where there was none, and are lost; none where that is not known.
     pub lost: Option<u64>,
@@ -72,6 +75,9 @@ impl fmt::Display for Recovery {
                     write!(f, ", and {lost} commits are lost")?;
                 }
             }
+        }
+        if self.from_log > 0 {
+            write!(f, "; {} commits after it were made again from the log", self.from_log)?;
         }
         if self.replayed > 0 {
             write!(
@@ -103,7 +109,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     let mut notes = recovery_file.read();
     let database = dir.join(DATABASE);
     if notes.replacing.is_none() && !exists(dir) {
-        build(dir, None)?;
+        build(dir, None, None)?;
     }
     let (cause, quarantined) = match notes.replacing.take() {
         Some(pending) => pending,
@@ -133,9 +139,26 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
         ledger.apply(&mut backend, provenance::went_back()).map_err(BackendError::writing)?;
         make_durable(&mut backend)?;
     }
+    if options.keeps_log()
+        && let Err(error) = begin_log(dir, &backend, &ledger)
+    {
+        tracing::warn!(%error, "the recovered database has no backup yet");
+        kept_log::forget_all(dir);
+    }
     recovery_file.clear()?;
     let recovery = Some(recovery);
     Ok((OpenedDatabase { backend, ledger, recovery }, lock))
+}
+
+/// Backs up a database that was recovered: its log has to go on from a backup.
+fn begin_log(dir: &Path, backend: &Database, ledger: &Ledger) -> Result<(), StoreError> {
+    let history = FileJournal::open(dir)?.history().to_owned();
+    let commits = ledger.commits();
+    kept_log::begin(dir)?;
+    dump_all(dir, backend, CommitPoint { history, commits })?;
+    kept_log::forget(dir, commits);
+    kept_log::forget_apart(dir, commits);
+    Ok(())
 }
 
 /// Writes down why a start opened no database, and says it. Where the database is still being opened, nobody opens it again in this
@@ -192,6 +215,7 @@ fn make_irrevocable(dir: &Path, backend: &mut Database, ledger: &mut Ledger) -> 
 /// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
 fn remove_unfinished(dir: &Path) {
     backup_folder::remove_unfinished(dir);
+    kept_log::remove_unfinished(dir);
     for path in [dir.join(UNFINISHED), dir.join(STAGING)] {
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -270,10 +294,18 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
         sync_parent(&database)?;
         forget_oldest_corrupt(dir);
     }
+    let log = match Reached::read(dir) {
+        Some(reached) => {
+            let needed = reached.expected().max(FileJournal::open(dir)?.last()?);
+            Some(LogFiles::find(dir, &quarantined, needed))
+        }
+        // Nobody knows where it ends.
+        None => None,
+    };
     let mut unusable = Vec::new();
     let mut built = None;
     for (_, file) in backup_folder::list(dir) {
-        match build(dir, Some(&file)) {
+        match build(dir, Some(&file), log.as_ref()) {
             Ok(found) => {
                 built = Some(found);
                 break;
@@ -286,18 +318,20 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
             Err(error) => return Err(error),
         }
     }
-    let Built { restored, replayed, unusable: apart } = match built {
+    let Built { restored, from_log, replayed, unusable: apart } = match built {
         Some(built) => built,
-        None => build(dir, None)?,
+        None => build(dir, None, None)?,
     };
     unusable.extend(apart.map(|reason| format!("{}: {reason}", backup_folder::apart(dir).display())));
     let commit_point = restored.as_ref().and_then(|restored| restored.commit_point.as_ref());
     let reached = Reached::read(dir).map(|reached| reached.highest());
-    let kept = if restored.is_some() { commit_point.map(|point| point.commits) } else { Some(0) };
+    let backed_up = if restored.is_some() { commit_point.map(|point| point.commits) } else { Some(0) };
+    let kept = from_log.map(|replayed| replayed.last).or(backed_up);
     let after = reached.zip(kept).map(|(reached, kept)| reached.saturating_sub(kept));
     let lost = after.map(|after| after.saturating_sub(replayed));
     let quarantined = quarantined.exists().then_some(quarantined);
-    Ok(Recovery { cause, quarantined, restored, unusable, replayed, lost })
+    let from_log = from_log.map_or(0, |replayed| replayed.commits);
+    Ok(Recovery { cause, quarantined, restored, unusable, from_log, replayed, lost })
 }
 
 /// Whether a database is here, or was.

@@ -6,6 +6,7 @@ mod damage;
 mod failure;
 mod files;
 mod irrevocable;
+mod kept_log;
 mod kill_points;
 mod model;
 mod opening;

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use super::backend::{Backend, BackendError};
+use super::kept_log::KeptLog;
 use super::ledger::{Ledger, Tally};
 use super::logged::LoggedBackend;
 use super::recovery_file::RecoveryCause;
@@ -50,10 +51,11 @@ pub(super) fn open_and_verify(database: &Path, options: &StoreOptions) -> Result
     let spawned = std::thread::Builder::new().name("store-open".into()).spawn({
         let progress = Arc::clone(&progress);
         let database = database.to_owned();
+        let kept = KeptLog::beside(&database, options);
         move || {
             let outcome = caught(|| {
                 let (wal, commits) = Wal::open(&database).map_err(OpenError::Error)?;
-                let mut backend = LoggedBackend::new(SledBackend::open(&database)?, wal);
+                let mut backend = LoggedBackend::new(SledBackend::open(&database)?, wal, kept);
                 let unknown = backend.inner().unknown_table().map_err(OpenError::from);
                 let sound = unknown.and_then(|unknown| match unknown {
                     Some(table) => Err(OpenError::Error(StoreError::NewerTable { table })),

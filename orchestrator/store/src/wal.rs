@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
 use super::backend::{BackendError, Barrier, FileBarrier};
 use super::batch::Op;
 use super::change::Change;
 use super::layout::{UNREAD_WAL, WAL, sync_parent};
 use super::line::{line, lines, parse};
+use super::{StoreError, Table};
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -34,6 +34,57 @@ pub(super) struct LoggedCommit {
     pub(super) after: u64,
     /// Its changes, sealed.
     pub(super) ops: Vec<Op>,
+}
+
+/// Reads the commits of a log that is in use no more, up to the first that is not whole, and whether there is such a one. Where there is no
+/// such file there are none.
+/// Errors: `NewerTable`; `Io` when the file system does not open it.
+pub(super) fn read_commits(path: &Path) -> Result<(Vec<LoggedCommit>, bool), StoreError> {
+    match File::open(path) {
+        Ok(file) => read(path, &file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((Vec::new(), false)),
+        Err(error) => Err(StoreError::io("open", path)(error)),
+    }
+}
+
+fn read(path: &Path, file: &File) -> Result<(Vec<LoggedCommit>, bool), StoreError> {
+    let (mut commits, mut is_damaged) = (Vec::new(), false);
+    let read = lines(path, file, |_, bytes| {
+        match parse::<Line>(bytes).filter(|_| !is_damaged) {
+            Some(Line { after, ops }) => {
+                let ops = ops.into_iter().map(Change::into_op).collect::<Result<_, _>>()?;
+                commits.push(LoggedCommit { after, ops });
+            }
+            None => is_damaged = true,
+        }
+        Ok(())
+    });
+    match read {
+        // A bad sector is damage, too.
+        Err(error @ StoreError::Io { .. }) => {
+            tracing::error!(%error, "the write-ahead log cannot be read to its end");
+            is_damaged = true;
+        }
+        read => drop(read?),
+    }
+    Ok((commits, is_damaged))
+}
+
+/// The lines of a log without the changes of rows that are kept apart, and lines of these alone.
+pub(super) fn split_apart(log: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let is_apart = |change: &Change| Table::from_name(&change.t).is_some_and(Table::is_kept_apart);
+    let (mut others, mut apart) = (Vec::new(), Vec::new());
+    for bytes in log.split_inclusive(|byte| *byte == b'\n') {
+        match parse::<Line>(bytes) {
+            Some(Line { after, ops }) if ops.iter().any(is_apart) => {
+                let (of_apart, of_others) = ops.into_iter().partition(is_apart);
+                others.extend(line(&Line { after, ops: of_others })?);
+                apart.extend(line(&Line { after, ops: of_apart })?);
+            }
+            _ => others.extend(bytes),
+        }
+    }
+    Ok((others, apart))
 }
 
 /// The log of an open database.
@@ -58,25 +109,7 @@ impl Wal {
         let file = opened.map_err(StoreError::io("open", &path))?;
         sync_parent(&path)?;
         let bytes = file.metadata().map_err(StoreError::io("read", &path))?.len();
-        let (mut commits, mut is_damaged) = (Vec::new(), false);
-        let read = lines(&path, &file, |_, bytes| {
-            match parse::<Line>(bytes).filter(|_| !is_damaged) {
-                Some(Line { after, ops }) => {
-                    let ops = ops.into_iter().map(Change::into_op).collect::<Result<_, _>>()?;
-                    commits.push(LoggedCommit { after, ops });
-                }
-                None => is_damaged = true,
-            }
-            Ok(())
-        });
-        match read {
-            // A bad sector is damage, too.
-            Err(error @ StoreError::Io { .. }) => {
-                tracing::error!(%error, "the write-ahead log cannot be read to its end");
-                is_damaged = true;
-            }
-            read => drop(read?),
-        }
+        let (commits, is_damaged) = read(&path, &file)?;
         Ok((Self { file, path, buffer: Vec::new(), bytes, is_damaged }, commits))
     }
 
@@ -94,6 +127,11 @@ impl Wal {
             self.buffer.clear();
         }
         Ok(())
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// How many bytes are written.

@@ -279,7 +279,7 @@ mod tests {
         forget(&ann, &mut batch);
         store.commit(batch, Durability::Power).await.unwrap();
         store.close().await.unwrap();
-        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        warmpool_store::fault::damage(dir.path());
         let opened = Store::open(dir.path(), options).unwrap();
         assert!(opened.recovery.is_some());
         let found = patients(&opened.store, &instance, 1).await.unwrap();

@@ -66,7 +66,7 @@ async fn a_recovery_without_the_file_of_keys_removes_no_profile() {
     opened(&folder, &store, &[]).await.put(&owner(), "bank", &state("two")).await.unwrap();
     let backup = store.backup().await.unwrap().path;
     store.close().await.unwrap();
-    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    warmpool_store::fault::damage(folder.path());
     let (keys, aside) = (folder.path().join("backups/patient-keys.jsonl"), folder.path().join("keys"));
     std::fs::rename(&keys, &aside).unwrap();
     let store = Store::open(folder.path(), options.clone()).unwrap().store;
@@ -112,7 +112,7 @@ async fn a_deleted_profile_comes_back_from_no_backup() {
     // A save after the backup: its record is lost with the database, its file is not.
     profiles.put(&owner(), "bank", &state("three")).await.unwrap();
     store.close().await.unwrap();
-    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    warmpool_store::fault::damage(folder.path());
     let recovered = Store::open(folder.path(), options).unwrap();
     assert!(recovered.recovery.is_some());
     let again = opened(&folder, &recovered.store, &[("KEEP_VERSIONS", "1")]).await;
@@ -131,7 +131,7 @@ async fn a_profile_is_put_together_from_its_files_where_its_record_is_older() {
     store.backup().await.unwrap();
     profiles.put(&owner(), "bank", &state("three")).await.unwrap();
     store.close().await.unwrap();
-    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    warmpool_store::fault::damage(folder.path());
     let recovered = Store::open(folder.path(), options).unwrap();
     let again = opened(&folder, &recovered.store, &[("KEEP_VERSIONS", "1")]).await;
     assert_eq!(again.state(&owner(), "bank", None).await.unwrap(), state("three"));
@@ -149,7 +149,7 @@ async fn versions_that_are_newer_than_a_restored_record_are_kept_beside_the_olde
     profiles.put(&owner(), "bank", &state("two")).await.unwrap();
     profiles.put(&owner(), "bank", &state("three")).await.unwrap();
     store.close().await.unwrap();
-    std::fs::write(folder.path().join("db/db"), b"").unwrap();
+    warmpool_store::fault::damage(folder.path());
     let recovered = Store::open(folder.path(), options).unwrap();
     let again = opened(&folder, &recovered.store, &[]).await;
     assert_eq!(again.state(&owner(), "bank", None).await.unwrap(), state("three"));

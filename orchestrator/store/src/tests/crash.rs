@@ -33,7 +33,7 @@ fn step(number: u64) -> Batch {
 }
 
 /// Where the store is, after checking that it is somewhere whole.
-async fn check(store: &Store) -> u64 {
+pub(super) async fn check(store: &Store) -> u64 {
     let cursor = match store.get(Table::Meta, b"cursor").await.unwrap() {
         Some(bytes) => u64::from_be_bytes(bytes.try_into().unwrap()),
         None => 0,
@@ -219,7 +219,7 @@ impl Writer {
     }
 
     /// Lets it run for so long, or until it ends.
-    fn run(&self, time: Duration) -> Option<u64> {
+    pub(super) fn run(&self, time: Duration) -> Option<u64> {
         let end = Instant::now() + time;
         let mut last = None;
         loop {

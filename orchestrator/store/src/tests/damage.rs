@@ -39,7 +39,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Damages one file and says how.
+/// Damages one file, and says how; its name comes first.
 fn damage(database: &Path, random: &mut Random) -> String {
     let files = files(database);
     let file = &files[usize::try_from(random.below(files.len() as u64)).unwrap()];
@@ -103,6 +103,11 @@ async fn use_it(dir: &Path, how: &str) -> bool {
             assert!(recovery.quarantined.as_ref().unwrap().exists(), "{how}");
             assert!(kept + recovery.lost.unwrap() >= ROWS, "{how}: {kept} rows, {recovery}");
             assert!(kept > ROWS / 2, "{how}: {recovery}");
+            // The backup and the log since then have everything.
+            assert!(
+                how.starts_with("wal") || (kept, recovery.lost) == (ROWS, Some(0)),
+                "{how}: {kept} rows, {recovery}"
+            );
         }
     }
     let key = store.get(Table::Keys, b"key").await.unwrap();
@@ -123,19 +128,20 @@ async fn use_it(dir: &Path, how: &str) -> bool {
 }
 
 const VARIABLE: &str = "WARMPOOL_TEST_DAMAGED";
+const HOW: &str = "WARMPOOL_TEST_DAMAGED_HOW";
 
 /// Run as a process of its own for each start, as the daemon would be.
 #[tokio::test]
 async fn start_once() {
     if let Some(dir) = std::env::var_os(VARIABLE)
-        && !use_it(Path::new(&dir), "start").await
+        && !use_it(Path::new(&dir), &std::env::var(HOW).unwrap()).await
     {
         std::process::abort();
     }
 }
 
-fn start(dir: &Path) -> std::process::Output {
-    again_as("damage::start_once", VARIABLE, dir).output().unwrap()
+fn start(dir: &Path, how: &str) -> std::process::Output {
+    again_as("damage::start_once", VARIABLE, dir).env(HOW, how).output().unwrap()
 }
 
 #[tokio::test]
@@ -154,7 +160,7 @@ async fn damage_never_keeps_it_from_starting() {
         // A start may crash, but only a few times.
         let mut attempts = 0;
         loop {
-            let output = start(&dir);
+            let output = start(&dir, &how);
             if output.status.success() {
                 break;
             }

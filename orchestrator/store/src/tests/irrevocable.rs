@@ -5,7 +5,7 @@ use std::fs;
 use super::super::backend::Backend as _;
 use super::super::batch::Op;
 use super::super::dump::fuzzing::sealed;
-use super::super::layout::{DATABASE, JOURNAL, MARK};
+use super::super::layout::{DATABASE, JOURNAL, KEPT_LOG, MARK};
 use super::super::mark::mark_another_boot;
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
@@ -56,10 +56,20 @@ fn backups(dir: &Path) -> Vec<std::path::PathBuf> {
 async fn no_recovery_and_no_restored_backup_brings_it_back() {
     let dir = tempfile::tempdir().unwrap();
     let (store, file) = sample(dir.path()).await;
-    put(&store, Table::Sessions, b"lost", b"x").await;
+    put(&store, Table::Sessions, b"later", b"x").await;
     store.close().await.unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    copy_dir(dir.path(), copy.path());
+
+    damage(copy.path());
+    let opened = Store::open(copy.path(), options()).unwrap();
+    nothing_came_back(&opened.store).await;
+    let recovery = opened.recovery.unwrap();
+    assert_eq!((recovery.from_log, recovery.replayed, recovery.lost), (3, 0, Some(0)), "{recovery}");
+    opened.store.close().await.unwrap();
 
     damage(dir.path());
+    fs::remove_dir_all(dir.path().join(KEPT_LOG)).unwrap();
     let opened = Store::open(dir.path(), options()).unwrap();
     nothing_came_back(&opened.store).await;
     assert_eq!(value(&opened.store, Table::PatientKeys, b"bob").await.as_deref(), Some("Bob's"));
@@ -140,6 +150,7 @@ async fn a_database_that_went_back_is_noticed_and_its_content_carried_over() {
 
     fs::remove_dir_all(dir.path().join(DATABASE)).unwrap();
     fs::rename(&earlier, dir.path().join(DATABASE)).unwrap();
+    fs::remove_dir_all(dir.path().join(KEPT_LOG)).unwrap();
     let opened = Store::open(dir.path(), options()).unwrap();
     let recovery = opened.recovery.unwrap();
     assert!(matches!(recovery.cause, RecoveryCause::Behind { found, expected } if found + 2 == expected), "{recovery}");

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::super::backend::Backend;
 use super::super::batch::Op;
-use super::super::layout::{DATABASE, JOURNAL};
+use super::super::layout::{DATABASE, JOURNAL, KEPT_LOG};
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
 use super::*;
@@ -145,10 +145,12 @@ async fn a_wrong_record_is_found_at_the_start() {
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert!(matches!(&recovery.cause, RecoveryCause::Damaged { reason } if reason.contains("sessions")));
     assert!(recovery.quarantined.as_ref().unwrap().join("db").exists());
-    assert_eq!(rows, (true, false), "the state of the backup");
+    assert_eq!(rows, (true, true), "the backup and the log since then");
     assert!(recovery.restored.is_some());
     let sentence = recovery.to_string();
-    assert!(sentence.contains("later changes are lost"), "{sentence}");
+    for part in ["nothing is lost", "commits after it were made again from the log"] {
+        assert!(sentence.contains(part), "{sentence}");
+    }
 }
 
 #[tokio::test]
@@ -234,7 +236,7 @@ async fn a_database_that_does_not_open_in_time_is_no_damaged_one() {
     });
     fs::rename(dir.path().join(DATABASE), dir.path().join("aside")).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert_eq!((recovery.cause, rows), (RecoveryCause::Missing, (true, false)));
+    assert_eq!((recovery.cause, rows), (RecoveryCause::Missing, (true, true)));
 }
 
 #[tokio::test]
@@ -263,7 +265,7 @@ async fn a_database_that_kills_the_process_is_given_up() {
     fs::write(&notes, r#"{"unfinished_opens":3}"#).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert_eq!(recovery.cause, RecoveryCause::NeverOpened);
-    assert_eq!(rows, (true, false));
+    assert_eq!(rows, (true, true));
 }
 
 #[tokio::test]
@@ -284,7 +286,7 @@ async fn files_gone_from_the_database_do_not_pass_for_a_new_one() {
     fs::create_dir(dir.path().join(DATABASE)).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert!(matches!(&recovery.cause, RecoveryCause::Damaged { reason } if reason.contains("version")));
-    assert_eq!(rows, (true, false));
+    assert_eq!(rows, (true, true));
 }
 
 #[tokio::test]
@@ -295,7 +297,7 @@ async fn a_missing_database_is_restored_not_begun_anew() {
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert_eq!(recovery.cause, RecoveryCause::Missing);
     assert_eq!(recovery.quarantined, None);
-    assert_eq!(rows, (true, false));
+    assert_eq!(rows, (true, true));
 }
 
 #[tokio::test]
@@ -310,7 +312,7 @@ async fn an_interrupted_replacement_is_taken_up_again() {
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert_eq!(recovery.cause, RecoveryCause::NeverOpened);
     assert_eq!(recovery.quarantined, Some(quarantined));
-    assert_eq!(rows, (true, false));
+    assert_eq!(rows, (true, true));
 }
 
 #[tokio::test]
@@ -369,6 +371,7 @@ async fn data_that_went_back_says_so_until_that_is_settled() {
     opened.store.close().await.unwrap();
 
     fs::write(dir.path().join("db/db"), b"").unwrap();
+    fs::remove_dir_all(dir.path().join(KEPT_LOG)).unwrap();
     let opened = Store::open(dir.path(), options()).unwrap();
     assert_ne!(opened.recovery.unwrap().lost, Some(0));
     opened.store.close().await.unwrap();

@@ -182,6 +182,7 @@ pub(crate) fn store_options(config: &Config) -> StoreOptions {
         open_timeout: store.open_timeout,
         backup_interval: store.backup_interval,
         backups_kept: store.backups_kept,
+        kept_log_bytes: store.kept_log.bytes(),
         // The log says why.
         on_fatal: FatalHook::new(|_| {
             flush_log();

@@ -420,7 +420,7 @@ mod tests {
         store.backup().await.unwrap();
         sign_ins.remove(&goes).await.unwrap();
         store.close().await.unwrap();
-        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        warmpool_store::fault::damage(dir.path());
         let store = Store::open(dir.path(), options).unwrap().store;
         let keys = Keys::load(store.clone()).await.unwrap();
         let next = load(&store, &keys).await;

@@ -1,0 +1,243 @@
+//! The write-ahead log since the newest backup. Where the database is damaged, the two have all that was answered.
+//!
+//! The log itself is emptied whenever the database has its commits. What it held is kept here before that, until a backup has it:
+//!
+//! ```text
+//! db.log/<commit>.wal     commits up to the one of this number, as the log had them
+//! db.log/<commit>.apart   their changes of rows that no backup has, until the file of these rows is written anew
+//! ```
+//!
+//! The folder is there as long as the log goes on from the newest backup without a gap. Where it is missing, a backup is due.
+//!
+//! The log is replayed to its end or not at all. A log with a gap could make a row again and lack the row's irrevocable deletion, and the journal
+//! has no line of a deletion once no backup has the row.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::backend::{Backend, BackendError};
+use super::batch::Op;
+use super::layout::{DATABASE, KEPT_LOG, UNREAD_WAL, WAL, create_private_dir, numbered};
+use super::ledger::{Ledger, is_ledger};
+use super::wal::{LoggedCommit, read_commits, split_apart};
+use super::whole_file::{is_whole, write_whole};
+use super::{StoreError, StoreOptions};
+
+const SEGMENT: &str = ".wal";
+/// What [`Table::is_kept_apart`](super::Table::is_kept_apart) says of.
+const APART: &str = ".apart";
+
+/// So many changes are made again in one transaction.
+const AT_ONCE: usize = 1024;
+
+/// Where an open database's log is kept.
+#[derive(Debug)]
+pub(super) struct KeptLog {
+    folder: PathBuf,
+    min_free: u64,
+    /// It never grows beyond, bytes.
+    most: u64,
+}
+
+impl KeptLog {
+    /// The one beside a database; none where the settings keep none, or make no backup that it could go on from.
+    pub(super) fn beside(database: &Path, options: &StoreOptions) -> Option<Self> {
+        let dir = database.parent()?;
+        // A backup is made once there is half of it.
+        let most = options.kept_log_bytes.saturating_mul(2);
+        options.keeps_log().then(|| Self { folder: dir.join(KEPT_LOG), min_free: options.min_free_bytes, most })
+    }
+
+    /// Keeps what a log holds up to a commit. The store does not need it: where there is no room, all that is kept is given up until the
+    /// next backup. `has_apart`: whether there are changes of rows that are kept apart.
+    pub(super) fn keep(&self, wal: &Path, last: u64, has_apart: bool) {
+        if !self.folder.exists() {
+            return;
+        }
+        if let Err(error) = self.try_keep(wal, last, has_apart) {
+            tracing::warn!(%error, "no log is kept beside the database until the next backup");
+            give_up(&self.folder);
+        }
+    }
+
+    fn try_keep(&self, wal: &Path, last: u64, has_apart: bool) -> Result<(), BackendError> {
+        let mut segment = fs::read(wal)?;
+        let mut apart = Vec::new();
+        if has_apart {
+            (segment, apart) = split_apart(&segment)?;
+        }
+        if bytes_of(&self.folder) + segment.len() as u64 > self.most {
+            return Err(BackendError::Io(io::ErrorKind::QuotaExceeded.into()));
+        }
+        if !apart.is_empty() {
+            write_whole(&self.folder.join(format!("{last}{APART}")), &apart, self.min_free)?;
+        }
+        write_whole(&self.folder.join(format!("{last}{SEGMENT}")), &segment, self.min_free)?;
+        Ok(())
+    }
+}
+
+/// Begins to keep the log for a backup that is about to be made. Returns whether none was kept before.
+/// Errors: `Io`.
+pub(super) fn begin(dir: &Path) -> Result<bool, StoreError> {
+    let is_missing = is_missing(dir);
+    create_private_dir(&dir.join(KEPT_LOG))?;
+    Ok(is_missing)
+}
+
+/// Whether no log goes on from the newest backup.
+pub(super) fn is_missing(dir: &Path) -> bool {
+    !dir.join(KEPT_LOG).exists()
+}
+
+/// Removes what a backup with so many commits has.
+pub(super) fn forget(dir: &Path, commits: u64) {
+    remove(&dir.join(KEPT_LOG), |name| number(name, SEGMENT).is_some_and(|last| last <= commits));
+}
+
+/// Removes what the file of rows that are kept apart has, which was written anew after so many commits.
+pub(super) fn forget_apart(dir: &Path, commits: u64) {
+    remove(&dir.join(KEPT_LOG), |name| number(name, APART).is_some_and(|last| last <= commits));
+}
+
+/// Removes all of it: it does not go on from the newest backup, or nothing else will go on from it.
+pub(super) fn forget_all(dir: &Path) {
+    give_up(&dir.join(KEPT_LOG));
+}
+
+fn give_up(folder: &Path) {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %folder.display(), %error, "cannot remove the log");
+        }
+        _ => {}
+    }
+}
+
+/// Removes what an earlier process did not finish.
+pub(super) fn remove_unfinished(dir: &Path) {
+    remove(&dir.join(KEPT_LOG), |name| !is_whole(name));
+}
+
+/// How large it is, bytes.
+pub(super) fn bytes(dir: &Path) -> u64 {
+    bytes_of(&dir.join(KEPT_LOG))
+}
+
+fn bytes_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
+}
+
+fn number(name: &str, kind: &str) -> Option<u64> {
+    name.strip_suffix(kind)?.parse().ok()
+}
+
+/// Removes files of these names.
+fn remove(folder: &Path, which: impl Fn(&str) -> bool) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for file in entries.filter(|entry| which(&entry.file_name().to_string_lossy())) {
+        if let Err(error) = fs::remove_file(file.path()) {
+            tracing::warn!(path = %file.path().display(), %error, "cannot remove a part of the log");
+        }
+    }
+}
+
+/// What a log makes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Replayed {
+    /// How many commits.
+    pub(super) commits: u64,
+    /// The number of the last.
+    pub(super) last: u64,
+}
+
+/// The log beside a data directory's backups.
+#[derive(Debug)]
+pub(super) struct LogFiles {
+    commits: Vec<PathBuf>,
+    apart: Vec<PathBuf>,
+    /// The last commit that it must have.
+    needed: u64,
+}
+
+impl LogFiles {
+    /// What was kept, and what the log of a database held that is given up. It must have the commit of the number `needed`.
+    pub(super) fn find(dir: &Path, given_up: &Path, needed: u64) -> Self {
+        let kept = |kind: &str| numbered(&dir.join(KEPT_LOG), "", kind).into_iter().rev().map(|(_, path)| path);
+        let of_database = [UNREAD_WAL, WAL].map(|name| given_up.join(name));
+        // One that was not put aside is still where it was.
+        let here = [UNREAD_WAL, WAL].map(|name| dir.join(DATABASE).join(name));
+        let logs = if given_up.exists() { of_database } else { here };
+        Self { commits: kept(SEGMENT).chain(logs).collect(), apart: kept(APART).collect(), needed }
+    }
+
+    /// Passes on the commits after this one, for as long as none is missing. Returns the number of the last.
+    fn each_after(
+        &self,
+        from: u64,
+        mut each: impl FnMut(Vec<Op>) -> Result<(), StoreError>,
+    ) -> Result<u64, StoreError> {
+        let mut last = from;
+        for path in &self.commits {
+            for LoggedCommit { after, ops } in read_commits(path)?.0 {
+                let Some(number) =
+                    Ledger::written_by(&ops).map_err(BackendError::writing)?.map(|ledger| ledger.commits())
+                else {
+                    return Ok(last);
+                };
+                if number <= last {
+                    continue;
+                }
+                if after != last {
+                    return Ok(last);
+                }
+                each(ops)?;
+                last = number;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Makes the commits after that of a backup again. Nothing where it lacks one.
+    /// Errors: `Io`; `NewerTable`.
+    pub(super) fn replay(
+        &self,
+        from: u64,
+        backend: &mut dyn Backend,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Replayed>, StoreError> {
+        let mut commits = 0;
+        let last = self.each_after(from, |_| {
+            commits += 1;
+            Ok(())
+        })?;
+        if last < self.needed {
+            tracing::warn!(
+                from,
+                last,
+                needed = self.needed,
+                "the log beside the backups lacks commits, and is not used"
+            );
+            return Ok(None);
+        }
+        let mut waiting = Vec::new();
+        let mut make =
+            |waiting: &mut Vec<Op>| ledger.apply(backend, std::mem::take(waiting)).map_err(BackendError::writing);
+        let mut take = |ops: Vec<Op>| {
+            // What is left out of backups lasts no longer than the database.
+            waiting.extend(ops.into_iter().filter(|op| !is_ledger(op.table, &op.key) && !op.table.is_left_out()));
+            if waiting.len() >= AT_ONCE { make(&mut waiting) } else { Ok(()) }
+        };
+        for path in &self.apart {
+            for LoggedCommit { ops, .. } in read_commits(path)?.0.into_iter().filter(|commit| commit.after < last) {
+                take(ops)?;
+            }
+        }
+        self.each_after(from, take)?;
+        make(&mut waiting)?;
+        ledger.skip_to(last);
+        Ok(Some(Replayed { commits, last }))
+    }
+}
