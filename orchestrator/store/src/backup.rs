@@ -182,7 +182,8 @@ async fn log_wants_backup(store: &Store) -> bool {
     options.keeps_log() && off_thread(look).await.unwrap_or(false)
 }
 
-/// Makes a backup every `backup_interval` in which something was committed, and one for the log where that wants it, until `stop`. Logs failures and tries again sooner.
+/// Makes a backup every `backup_interval` in which something was committed, and one for the log where that wants it, until `stop`. Logs
+/// failures and tries again sooner.
 pub async fn run_backups(store: Store, stop: CancellationToken) {
     let dir = store.directory().to_owned();
     let every = store.options().backup_interval;

@@ -20,7 +20,7 @@ use super::options::StoreOptions;
 use super::recover::{self, Recovery};
 use super::request::{Context, Request};
 use super::ticket::Ticket;
-use super::{StoreError, layout, thread};
+use super::{StoreError, kept_log, layout, thread};
 use warmpool_core::error::ServiceError;
 
 /// An open store, and what had to be done to open it.
@@ -87,6 +87,10 @@ impl Store {
     /// [`StoreError::Cancelled`], after which the process must end. Damage is no error: see [`Recovery`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
+        if !options.keeps_log() {
+            // It ends here, and would have a gap later.
+            kept_log::forget_all(dir);
+        }
         let mut journal = FileJournal::open(dir)?;
         if options.backups_kept == 0 {
             journal = journal.without_backups(prepared.backend.found());

@@ -9,8 +9,8 @@
 //!
 //! The folder is there as long as the log goes on from the newest backup without a gap. Where it is missing, a backup is due.
 //!
-//! The log is replayed to its end or not at all. A log with a gap could make a row again and lack the row's irrevocable deletion, and the journal
-//! has no line of a deletion once no backup has the row.
+//! The log is replayed to its end or not at all. A log with a gap could make a row again and lack the row's irrevocable deletion, of which
+//! the journal has no line once no backup has the row.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::layout::{DATABASE, KEPT_LOG, UNREAD_WAL, WAL, create_private_dir, numbered};
+use super::layout::{KEPT_LOG, UNREAD_WAL, WAL, create_private_dir, numbered};
 use super::ledger::{Ledger, is_ledger};
 use super::wal::{LoggedCommit, read_commits, split_apart};
 use super::whole_file::{is_whole, write_whole};
@@ -163,14 +163,11 @@ pub(super) struct LogFiles {
 }
 
 impl LogFiles {
-    /// What was kept, and what the log of a database held that is given up. It must have the commit of the number `needed`.
+    /// What was kept, and what the log of the database that is given up held. It must have the commit of the number `needed`.
     pub(super) fn find(dir: &Path, given_up: &Path, needed: u64) -> Self {
         let kept = |kind: &str| numbered(&dir.join(KEPT_LOG), "", kind).into_iter().rev().map(|(_, path)| path);
         let of_database = [UNREAD_WAL, WAL].map(|name| given_up.join(name));
-        // One that was not put aside is still where it was.
-        let here = [UNREAD_WAL, WAL].map(|name| dir.join(DATABASE).join(name));
-        let logs = if given_up.exists() { of_database } else { here };
-        Self { commits: kept(SEGMENT).chain(logs).collect(), apart: kept(APART).collect(), needed }
+        Self { commits: kept(SEGMENT).chain(of_database).collect(), apart: kept(APART).collect(), needed }
     }
 
     /// Passes on the commits after this one, for as long as none is missing. Returns the number of the last.

@@ -280,6 +280,8 @@ async fn it_goes_on_from_a_backup_that_has_all_there_is() {
 async fn none_is_kept_where_the_settings_say_so() {
     for options in [StoreOptions { kept_log_bytes: 0, ..options() }, StoreOptions { backups_kept: 0, ..options() }] {
         let dir = tempfile::tempdir().unwrap();
+        in_segments(dir.path(), 0..2).await;
+        assert!(!kept_log::is_missing(dir.path()));
         let store = Store::open(dir.path(), options).unwrap().store;
         store.backup().await.unwrap();
         put(&store, Table::Tasks, &[1], b"x").await;
