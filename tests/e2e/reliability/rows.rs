@@ -286,7 +286,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         number: 13,
-        fault: "The files of the store are cut, zeroed, flipped or overwritten: of the database, the mark and the journal beside it, and backups; and a second daemon wants to use them",
+        fault: "The files of the store are cut, zeroed, flipped or overwritten: of the database, the mark, the journal and the log beside it, and backups; and a second daemon wants to use them",
         expected: "the daemon starts and serves; every acknowledged record is there; where the log, the mark, the journal or the backup is damaged together with the database, /status says how many commits are lost; what a backup has is there, what was revoked stays so, and the damaged files are kept; the second daemon is refused",
         cases: &["row_damage::damage_is_told_or_does_no_harm", "faults::a_second_daemon_on_the_same_data_is_refused"],
         falls_short: None,
