@@ -130,7 +130,12 @@ impl Store {
         let begins = off_thread(move || kept_log::begin(&dir)).await?;
         let outcome = backup.await;
         if begins && outcome.is_err() {
-            kept_log::forget_all(self.directory());
+            let dir = self.directory().to_owned();
+            off_thread(move || {
+                kept_log::forget_all(&dir);
+                Ok(())
+            })
+            .await?;
         }
         outcome
     }

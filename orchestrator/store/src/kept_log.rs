@@ -7,7 +7,7 @@
 //! db.log/<commit>.apart   their changes of rows that no backup has, until the file of these rows is written anew
 //! ```
 //!
-//! The folder is there as long as the log goes on from the newest backup without a gap. Where it is missing, a backup is due.
+//! The latter end with a checksum: nothing else tells that a part of them is missing. The folder is there as long as the log goes on from the newest backup without a gap. Where it is missing, a backup is due.
 //!
 //! The log is replayed to its end or not at all. A log with a gap could make a row again and lack the row's irrevocable deletion, of which
 //! the journal has no line once no backup has the row.
@@ -68,14 +68,34 @@ impl KeptLog {
             (segment, apart) = split_apart(&segment)?;
         }
         if bytes_of(&self.folder) + segment.len() as u64 > self.most {
-            return Err(BackendError::Io(io::ErrorKind::QuotaExceeded.into()));
+            let reason =
+                "it would have twice the size of store.kept_log: see why no backup was made, or raise the setting";
+            return Err(io::Error::other(reason).into());
         }
         if !apart.is_empty() {
-            write_whole(&self.folder.join(format!("{last}{APART}")), &apart, self.min_free)?;
+            write_whole(&self.folder.join(format!("{last}{APART}")), &with_sum(apart), self.min_free)?;
         }
         write_whole(&self.folder.join(format!("{last}{SEGMENT}")), &segment, self.min_free)?;
         Ok(())
     }
+}
+
+/// Lines with their checksum behind them.
+fn with_sum(mut lines: Vec<u8>) -> Vec<u8> {
+    let sum = sum_of(&lines);
+    lines.extend(sum);
+    lines
+}
+
+/// Whether a file of such lines is what was written.
+fn has_its_sum(file: &[u8]) -> bool {
+    file.split_last_chunk().is_some_and(|(lines, sum)| *sum == sum_of(lines))
+}
+
+/// Eight hexadecimal digits.
+fn sum_of(lines: &[u8]) -> [u8; 8] {
+    let sum = hex::encode(crc32fast::hash(lines).to_be_bytes()).into_bytes();
+    std::array::from_fn(|at| sum.get(at).copied().unwrap_or_default())
 }
 
 /// Begins to keep the log for a backup that is about to be made. Returns whether none was kept before.
@@ -178,7 +198,7 @@ impl LogFiles {
     ) -> Result<u64, StoreError> {
         let mut last = from;
         for path in &self.commits {
-            for LoggedCommit { after, ops } in read_commits(path)?.0 {
+            for LoggedCommit { after, ops } in read_commits(path)? {
                 let Some(number) =
                     Ledger::written_by(&ops).map_err(BackendError::writing)?.map(|ledger| ledger.commits())
                 else {
@@ -219,6 +239,13 @@ impl LogFiles {
             );
             return Ok(None);
         }
+        for path in &self.apart {
+            // A bad sector is damage, too.
+            if !fs::read(path).is_ok_and(|file| has_its_sum(&file)) {
+                tracing::warn!(path = %path.display(), "a part of the log beside the backups is damaged, and the log is not used");
+                return Ok(None);
+            }
+        }
         let mut waiting = Vec::new();
         let mut make =
             |waiting: &mut Vec<Op>| ledger.apply(backend, std::mem::take(waiting)).map_err(BackendError::writing);
@@ -228,7 +255,7 @@ impl LogFiles {
             if waiting.len() >= AT_ONCE { make(&mut waiting) } else { Ok(()) }
         };
         for path in &self.apart {
-            for LoggedCommit { ops, .. } in read_commits(path)?.0.into_iter().filter(|commit| commit.after < last) {
+            for LoggedCommit { ops, .. } in read_commits(path)?.into_iter().filter(|commit| commit.after < last) {
                 take(ops)?;
             }
         }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each commit is a [line](super::line), and says after which commit it comes. Values are sealed, as the database gets them. The log is
-//! emptied once the database has all of it on the medium.
+//! emptied once the database has all of it on the medium, and what it held is [kept](super::kept_log) beside the newest backup.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -36,13 +36,12 @@ pub(super) struct LoggedCommit {
     pub(super) ops: Vec<Op>,
 }
 
-/// Reads the commits of a log that is in use no more, up to the first that is not whole, and whether there is such a one. Where there is no
-/// such file there are none.
+/// Reads the commits of a log that is in use no more, up to the first that is not whole. Where there is no such file there are none.
 /// Errors: `NewerTable`; `Io` when the file system does not open it.
-pub(super) fn read_commits(path: &Path) -> Result<(Vec<LoggedCommit>, bool), StoreError> {
+pub(super) fn read_commits(path: &Path) -> Result<Vec<LoggedCommit>, StoreError> {
     match File::open(path) {
-        Ok(file) => read(path, &file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((Vec::new(), false)),
+        Ok(file) => read(path, &file).map(|(commits, _)| commits),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(StoreError::io("open", path)(error)),
     }
 }

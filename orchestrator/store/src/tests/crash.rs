@@ -231,15 +231,16 @@ impl Writer {
         }
     }
 
-    /// Its next answer, unless it ends.
+    /// Its next answer, unless it ends, or hangs.
     pub(super) fn answer(&self) -> Option<u64> {
-        self.lines.iter().find_map(|line| acknowledged(&line))
+        let line = || self.lines.recv_timeout(Duration::from_secs(60)).ok();
+        std::iter::from_fn(line).find_map(|line| acknowledged(&line))
     }
 
     /// All its answers, once it has ended.
     pub(super) fn answers(mut self) -> Vec<u64> {
-        let answers = self.lines.iter().filter_map(|line| acknowledged(&line)).collect();
-        self.child.wait().unwrap();
+        let answers = std::iter::from_fn(|| self.answer()).collect();
+        assert!(self.wait().is_some(), "it hangs after {answers:?}");
         answers
     }
 

@@ -199,6 +199,28 @@ async fn keys_that_no_backup_has_are_in_it_until_they_are_deleted() {
 }
 
 #[tokio::test]
+async fn a_log_whose_keys_are_damaged_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    in_segments(dir.path(), 0..1).await;
+    let store = open_sled(dir.path());
+    for key in ["one", "two"] {
+        put(&store, Table::ProfileKeys, key.as_bytes(), b"secret").await;
+    }
+    store.close().await.unwrap();
+    let entries = fs::read_dir(dir.path().join(KEPT_LOG)).unwrap().map(|entry| entry.unwrap().path());
+    let apart = entries.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "apart")).unwrap();
+    let file = fs::read(&apart).unwrap();
+    // After a whole line, where nothing but the checksum tells.
+    let line = file.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    fs::write(&apart, &file[..line]).unwrap();
+    damage(dir.path());
+    let (recovery, store) = recovered(dir.path()).await;
+    assert_eq!((recovery.from_log, tasks(&store).await), (0, vec![0]), "{recovery}");
+    assert_ne!(recovery.lost, Some(0), "{recovery}");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_restored_backup_goes_on_from_itself() {
     let dir = tempfile::tempdir().unwrap();
     in_segments(dir.path(), 0..1).await;
