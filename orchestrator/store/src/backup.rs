@@ -102,11 +102,12 @@ impl Store {
         let dir = self.directory().to_owned();
         let _one = self.writing_apart().await;
         let room = Room::essential(self.options().min_free_bytes);
+        // It has these at least: the log that goes on from it may have some of its changes, too.
         let commits = self.context().mark.last_flushed();
         let within = dir.clone();
         let create = move || Writer::create(&backup_folder::apart_path(&within)?, SCHEMA_VERSION, room);
         let writer = write_tables(self, off_thread(create).await?, Table::is_kept_apart).await?;
-        let commit_point = self.commit_point(0);
+        let commit_point = self.commit_point(commits);
         off_thread(move || {
             writer.finish(commit_point)?;
             kept_log::forget_apart(&dir, commits);

@@ -12,12 +12,12 @@ use super::folder::{DataPath, Folder, Staging};
 use super::journal::FileJournal;
 use super::kept_log::{self, LogFiles, Replayed};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
-use super::ledger::Ledger;
+use super::ledger::{CommitPoint, Ledger};
 use super::mark::Reached;
 use super::recovery_file::RecoveryFile;
-use super::schema::{self, SCHEMA_VERSION};
+use super::schema::{self, KEYS_APART, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{StoreError, backup_folder, provenance, record};
+use super::{StoreError, backup_folder, dump, provenance, record};
 use warmpool_core::clock::unix_ms;
 
 /// What a database was built from.
@@ -110,22 +110,28 @@ fn fill(
     let ledger = schema::begin(&mut backend, SCHEMA_VERSION).map_err(BackendError::writing)?;
     let by_hand = staging.is_some();
     let mut filling = Build { backend, ledger, staging };
-    let mut built = Built::default();
+    let (mut built, mut apart) = (Built::default(), None);
     if let Some(file) = file {
         built.restored = Some(archive::read(file, &mut filling)?);
-        let apart = backup_folder::apart(dir);
-        if apart.exists() {
-            match archive::read(&apart, &mut filling) {
-                Err(StoreError::Backup { reason, .. }) => built.unusable = Some(reason),
-                outcome => drop(outcome?),
+        let path = backup_folder::apart(dir);
+        match archive::read(&path, &mut filling) {
+            Ok(read) => apart = read.commit_point,
+            Err(StoreError::Backup { reason, .. }) => built.unusable = Some(reason),
+            // One that comes from elsewhere may come without it, and earlier releases had none.
+            Err(_) if !path.exists() => {
+                let is_missing = !by_hand && dump::schema_of(file).is_some_and(|schema| schema >= KEYS_APART);
+                built.unusable = is_missing.then(|| "it is missing".to_owned());
             }
+            Err(error) => return Err(error),
         }
     }
     let Build { mut backend, mut ledger, .. } = filling;
     let mut journal = FileJournal::open(dir)?;
     let mut commit_point = built.restored.as_ref().and_then(|restored| restored.commit_point.clone());
-    if let (Some(log), Some(point)) = (log, commit_point.as_mut().filter(|point| point.history == journal.history())) {
-        built.from_log = log.replay(point.commits, &mut backend, &mut ledger)?;
+    let is_ours = |point: &CommitPoint| point.history == journal.history();
+    if let (Some(log), Some(point)) = (log, commit_point.as_mut().filter(|point| is_ours(point))) {
+        let apart = apart.filter(is_ours).map_or(0, |point| point.commits);
+        built.from_log = log.replay(point.commits, apart, &mut backend, &mut ledger)?;
         point.commits = built.from_log.map_or(point.commits, |replayed| replayed.last);
     }
     built.replayed = journal.replay(commit_point.as_ref(), &mut backend, &mut ledger)?;

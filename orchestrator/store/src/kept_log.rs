@@ -7,11 +7,14 @@
 //! db.log/<commit>.apart   their changes of rows that no backup has, until the file of these rows is written anew
 //! ```
 //!
-//! The latter end with a checksum: nothing else tells that a part of them is missing. The folder is there as long as the log goes on from the newest backup without a gap. Where it is missing, a backup is due.
+//! The latter end with a checksum: nothing else tells that a part of them is missing. Each commit says whether it has changes there, so
+//! that a whole file that is missing is noticed. The folder is there as long as the log goes on from the newest backup without a gap.
+//! Where it is missing, a backup is due.
 //!
 //! The log is replayed to its end or not at all. A log with a gap could make a row again and lack the row's irrevocable deletion, of which
 //! the journal has no line once no backup has the row.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -198,7 +201,7 @@ impl LogFiles {
     ) -> Result<u64, StoreError> {
         let mut last = from;
         for path in &self.commits {
-            for LoggedCommit { after, ops } in read_commits(path)? {
+            for LoggedCommit { after, ops, .. } in read_commits(path)? {
                 let Some(number) =
                     Ledger::written_by(&ops).map_err(BackendError::writing)?.map(|ledger| ledger.commits())
                 else {
@@ -217,11 +220,34 @@ impl LogFiles {
         Ok(last)
     }
 
-    /// Makes the commits after that of a backup again. Nothing where it lacks one.
+    /// What is missing of the rows that are kept apart, where their own file has so many commits.
+    fn lacks_apart(&self, in_file: u64) -> Result<Option<String>, StoreError> {
+        let mut split = BTreeSet::new();
+        for path in &self.commits {
+            let commits = read_commits(path)?.into_iter();
+            split.extend(commits.filter(|commit| commit.is_split).map(|commit| commit.after));
+        }
+        // The file has all up to the commit of this number.
+        let mut missing = split.split_off(&in_file);
+        for path in &self.apart {
+            // A bad sector is damage, too.
+            if !fs::read(path).is_ok_and(|file| has_its_sum(&file)) {
+                return Ok(Some(format!("{} is damaged", path.display())));
+            }
+            for commit in read_commits(path)? {
+                missing.remove(&commit.after);
+            }
+        }
+        Ok(missing.first().map(|after| format!("the keys of the commit after {after} are missing")))
+    }
+
+    /// Makes the commits after that of a backup again, where the file of rows that are kept apart has those up to another one. Nothing
+    /// where it lacks one.
     /// Errors: `Io`; `NewerTable`.
     pub(super) fn replay(
         &self,
         from: u64,
+        apart: u64,
         backend: &mut dyn Backend,
         ledger: &mut Ledger,
     ) -> Result<Option<Replayed>, StoreError> {
@@ -239,12 +265,9 @@ impl LogFiles {
             );
             return Ok(None);
         }
-        for path in &self.apart {
-            // A bad sector is damage, too.
-            if !fs::read(path).is_ok_and(|file| has_its_sum(&file)) {
-                tracing::warn!(path = %path.display(), "a part of the log beside the backups is damaged, and the log is not used");
-                return Ok(None);
-            }
+        if let Some(why) = self.lacks_apart(apart)? {
+            tracing::warn!(why, "the log beside the backups is not used");
+            return Ok(None);
         }
         let mut waiting = Vec::new();
         let mut make =

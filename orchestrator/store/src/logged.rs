@@ -69,7 +69,7 @@ impl<B: Backend> LoggedBackend<B> {
         self.commits = self.found;
         self.has_apart = commits.iter().any(|commit| has_apart(&commit.ops));
         let mut is_whole = !self.wal.is_damaged();
-        for LoggedCommit { after, ops } in commits {
+        for LoggedCommit { after, ops, .. } in commits {
             let number = Ledger::written_by(&ops)?.map(|ledger| ledger.commits());
             if number.is_some_and(|number| number <= self.found) {
                 continue;

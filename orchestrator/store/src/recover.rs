@@ -41,7 +41,7 @@ pub struct Recovery {
     pub quarantined: Option<PathBuf>,
     /// The backup it was replaced with; none if there was none, and then everything is gone.
     pub restored: Option<Restored>,
-    /// Newer backups that were not usable, and why.
+    /// Newer backups, and the file of the keys that no backup has, where they were not usable, and why.
     pub unusable: Vec<String>,
     /// How many commits after the backup were made again from the log.
     pub from_log: u64,
@@ -64,7 +64,8 @@ impl fmt::Display for Recovery {
                 restored.path.display(),
                 restored.created_ms / 1000,
                 match self.lost {
-                    Some(0) => "nothing is lost".to_owned(),
+                    Some(0) if self.unusable.is_empty() => "nothing is lost".to_owned(),
+                    Some(0) => "no later change is lost".to_owned(),
                     Some(lost) => format!("later changes are lost: {lost} commits"),
                     None => "later changes are lost".to_owned(),
                 }

@@ -24,7 +24,14 @@ use super::{StoreError, Table};
 #[derive(Serialize, Deserialize)]
 struct Line {
     after: u64,
+    #[serde(default, skip_serializing_if = "is_false")]
+    is_split: bool,
     ops: Vec<Change>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// A commit as the log has it.
@@ -32,6 +39,8 @@ struct Line {
 pub(super) struct LoggedCommit {
     /// The number of the commit before it.
     pub(super) after: u64,
+    /// Whether its changes of rows that are kept apart are elsewhere.
+    pub(super) is_split: bool,
     /// Its changes, sealed.
     pub(super) ops: Vec<Op>,
 }
@@ -50,9 +59,9 @@ fn read(path: &Path, file: &File) -> Result<(Vec<LoggedCommit>, bool), StoreErro
     let (mut commits, mut is_damaged) = (Vec::new(), false);
     let read = lines(path, file, |_, bytes| {
         match parse::<Line>(bytes).filter(|_| !is_damaged) {
-            Some(Line { after, ops }) => {
+            Some(Line { after, is_split, ops }) => {
                 let ops = ops.into_iter().map(Change::into_op).collect::<Result<_, _>>()?;
-                commits.push(LoggedCommit { after, ops });
+                commits.push(LoggedCommit { after, is_split, ops });
             }
             None => is_damaged = true,
         }
@@ -69,16 +78,16 @@ fn read(path: &Path, file: &File) -> Result<(Vec<LoggedCommit>, bool), StoreErro
     Ok((commits, is_damaged))
 }
 
-/// The lines of a log without the changes of rows that are kept apart, and lines of these alone.
+/// The lines of a log without the changes of rows that are kept apart, of which they tell, and lines of these alone.
 pub(super) fn split_apart(log: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let is_apart = |change: &Change| Table::from_name(&change.t).is_some_and(Table::is_kept_apart);
     let (mut others, mut apart) = (Vec::new(), Vec::new());
     for bytes in log.split_inclusive(|byte| *byte == b'\n') {
         match parse::<Line>(bytes) {
-            Some(Line { after, ops }) if ops.iter().any(is_apart) => {
+            Some(Line { after, ops, .. }) if ops.iter().any(is_apart) => {
                 let (of_apart, of_others) = ops.into_iter().partition(is_apart);
-                others.extend(line(&Line { after, ops: of_others })?);
-                apart.extend(line(&Line { after, ops: of_apart })?);
+                others.extend(line(&Line { after, is_split: true, ops: of_others })?);
+                apart.extend(line(&Line { after, is_split: false, ops: of_apart })?);
             }
             _ => others.extend(bytes),
         }
@@ -114,7 +123,7 @@ impl Wal {
 
     /// Adds a commit to what is written next.
     pub(super) fn add(&mut self, after: u64, ops: &[Op]) -> Result<(), BackendError> {
-        self.buffer.extend(line(&Line { after, ops: ops.iter().map(Change::from).collect() })?);
+        self.buffer.extend(line(&Line { after, is_split: false, ops: ops.iter().map(Change::from).collect() })?);
         Ok(())
     }
 

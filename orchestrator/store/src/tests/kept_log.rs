@@ -192,32 +192,65 @@ async fn keys_that_no_backup_has_are_in_it_until_they_are_deleted() {
     }
     store.close().await.unwrap();
     damage(dir.path());
-    let (_, store) = recovered(dir.path()).await;
+    let (recovery, store) = recovered(dir.path()).await;
+    assert_eq!(recovery.lost, Some(0), "{recovery}");
     let keys = store.scan(Table::ProfileKeys, KeyRange::all(), usize::MAX).await.unwrap();
     assert_eq!(keys.into_iter().map(|row| row.key).collect::<Vec<_>>(), [b"kept".to_vec(), b"new".to_vec()]);
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_log_whose_keys_are_damaged_is_not_used() {
-    let dir = tempfile::tempdir().unwrap();
-    in_segments(dir.path(), 0..1).await;
-    let store = open_sled(dir.path());
-    for key in ["one", "two"] {
-        put(&store, Table::ProfileKeys, key.as_bytes(), b"secret").await;
+async fn a_log_whose_keys_are_damaged_or_gone_is_not_used() {
+    for is_gone in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        in_segments(dir.path(), 0..1).await;
+        let store = open_sled(dir.path());
+        for key in ["one", "two"] {
+            put(&store, Table::ProfileKeys, key.as_bytes(), b"secret").await;
+        }
+        store.close().await.unwrap();
+        let entries = fs::read_dir(dir.path().join(KEPT_LOG)).unwrap().map(|entry| entry.unwrap().path());
+        let apart = entries.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "apart")).unwrap();
+        if is_gone {
+            fs::remove_file(&apart).unwrap();
+        } else {
+            let file = fs::read(&apart).unwrap();
+            // After a whole line, where nothing but the checksum tells.
+            let line = file.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+            fs::write(&apart, &file[..line]).unwrap();
+        }
+        damage(dir.path());
+        let (recovery, store) = recovered(dir.path()).await;
+        assert_eq!((recovery.from_log, tasks(&store).await), (0, vec![0]), "{recovery}");
+        assert_ne!(recovery.lost, Some(0), "{recovery}");
+        store.close().await.unwrap();
     }
-    store.close().await.unwrap();
-    let entries = fs::read_dir(dir.path().join(KEPT_LOG)).unwrap().map(|entry| entry.unwrap().path());
-    let apart = entries.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "apart")).unwrap();
-    let file = fs::read(&apart).unwrap();
-    // After a whole line, where nothing but the checksum tells.
-    let line = file.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    fs::write(&apart, &file[..line]).unwrap();
-    damage(dir.path());
-    let (recovery, store) = recovered(dir.path()).await;
-    assert_eq!((recovery.from_log, tasks(&store).await), (0, vec![0]), "{recovery}");
-    assert_ne!(recovery.lost, Some(0), "{recovery}");
-    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_are_in_their_file_once_it_is_written_anew() {
+    for is_gone in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        in_segments(dir.path(), 0..1).await;
+        let store = open_sled(dir.path());
+        put(&store, Table::ProfileKeys, b"one", b"secret").await;
+        store.close().await.unwrap();
+        let store = open_sled(dir.path());
+        store.write_apart().await.unwrap();
+        store.close().await.unwrap();
+        let names = || fs::read_dir(dir.path().join(KEPT_LOG)).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names().all(|name| !name.to_string_lossy().ends_with("apart")), "{:?}", names().collect::<Vec<_>>());
+        if is_gone {
+            fs::remove_file(backup_folder::apart(dir.path())).unwrap();
+        }
+        damage(dir.path());
+        let (recovery, store) = recovered(dir.path()).await;
+        let said = recovery.to_string();
+        assert_eq!(said.contains("nothing is lost"), !is_gone, "{said}");
+        assert_eq!(said.contains("patient-keys.jsonl: it is missing"), is_gone, "{said}");
+        assert_eq!(store.get(Table::ProfileKeys, b"one").await.unwrap().is_none(), is_gone, "{said}");
+        store.close().await.unwrap();
+    }
 }
 
 #[tokio::test]
