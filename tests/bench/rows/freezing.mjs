@@ -1,8 +1,9 @@
 // What freezing saves while workers wait, and what it costs the clients who get them: beside a daemon that keeps its workers awake,
-// by turns.
+// by turns. And what attaching takes by itself: to a local browser that runs already.
 
 import puppeteer from 'puppeteer-core';
 import { percentOfCore } from '../cgroup.mjs';
+import { chromium, sandboxArgs } from '../contenders/local.mjs';
 import { Daemon } from '../daemon.mjs';
 import { gateway, mainProcess } from '../docker.mjs';
 import { serveSite } from '../site.mjs';
@@ -22,11 +23,13 @@ const UNTIL_FROZEN = 2500;
 export async function freezing({ binary, network, rounds, quick, table, progress }) {
   const site = await serveSite(await gateway(network));
   const daemons = [];
+  const running = chromium && (await puppeteer.launch({ executablePath: chromium, headless: true, args: sandboxArgs }));
   try {
     for (const freeze of [true, false]) daemons.push(await Daemon.start(binary, { ...POOL, WORKER_FREEZE: String(freeze) }));
     await waiting(daemons, quick ? 5 : 20, table);
-    await clients(daemons, site.url, rounds, table, progress);
+    await clients({ daemons, running }, site.url, rounds, table, progress);
   } finally {
+    await running?.close();
     for (const daemon of daemons) await daemon.stop();
     site.close();
   }
@@ -46,7 +49,8 @@ async function waiting(daemons, seconds, table) {
   }
 }
 
-async function clients(daemons, page, rounds, table, progress) {
+async function clients({ daemons, running }, page, rounds, table, progress) {
+  const attached = [];
   const times = new Map([['attach', daemons.map(() => [])], ...KINDS.map(([engine]) => [engine, daemons.map(() => [])])]);
   for (let round = -DISCARDED; round < rounds; round += 1) {
     for (const [at, daemon] of rotated([...daemons.entries()], round + DISCARDED)) {
@@ -62,6 +66,7 @@ async function clients(daemons, page, rounds, table, progress) {
         await daemon.end(session);
       }
     }
+    if (running && round >= 0) attached.push(await attachTo(running.wsEndpoint()));
     if (round >= 0) progress(`round ${round + 1} of ${rounds}`);
   }
   const add = (measure, name, aim) => {
@@ -69,6 +74,10 @@ async function clients(daemons, page, rounds, table, progress) {
     table.add({ measure, unit: 'ms', ...frozen, against: { name: 'kept awake', p50: awake.p50 }, goal: aim });
   };
   add('chromium: create and attach by Puppeteer', 'attach', goal.p50(5));
+  if (running) {
+    const line = { measure: 'chromium: create and attach by Puppeteer', unit: 'ms', ...summary(times.get('attach')[0]) };
+    table.add({ ...line, against: { name: 'attaching to a local browser that runs', ...summary(attached) } });
+  }
   for (const [engine] of KINDS) add(`${engine}: create to first page by WebDriver`, engine);
 }
 
@@ -80,9 +89,17 @@ function full(daemons) {
 async function attach(daemon) {
   const from = now();
   const session = await daemon.create({ headless: true });
-  const browser = await puppeteer.connect({ browserWSEndpoint: session.websocket_url });
+  const created = now() - from;
+  const took = created + (await attachTo(session.websocket_url));
+  await daemon.end(session);
+  return took;
+}
+
+/** How long Puppeteer takes to attach to a browser. */
+async function attachTo(browserWSEndpoint) {
+  const from = now();
+  const browser = await puppeteer.connect({ browserWSEndpoint });
   const took = now() - from;
   await browser.disconnect();
-  await daemon.end(session);
   return took;
 }
