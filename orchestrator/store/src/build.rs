@@ -140,7 +140,6 @@ fn fill(
     ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));
     let ops = if by_hand { provenance::restored() } else { Vec::new() };
     ledger.apply(&mut backend, ops).map_err(BackendError::writing)?;
-    backend.flush().map_err(BackendError::writing)?;
-    backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(BackendError::writing)?;
+    backend.checkpoint().map_err(BackendError::writing)?;
     Ok(built)
 }

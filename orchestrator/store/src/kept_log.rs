@@ -25,7 +25,7 @@ use super::layout::{KEPT_LOG, UNREAD_WAL, WAL, create_private_dir, numbered};
 use super::ledger::{Ledger, is_ledger};
 use super::wal::{LoggedCommit, read_commits, split_apart};
 use super::whole_file::{is_whole, write_whole};
-use super::{StoreError, StoreOptions};
+use super::{StoreError, StoreOptions, backup_folder, dump};
 
 const SEGMENT: &str = ".wal";
 /// What [`Table::is_kept_apart`](super::Table::is_kept_apart) says of.
@@ -62,6 +62,34 @@ impl KeptLog {
             tracing::warn!(%error, "no log is kept beside the database until the next backup");
             give_up(&self.folder);
         }
+    }
+
+    /// Gives up what is kept where it does not go on from the newest backup to this commit: the database is ahead of its log after a loss
+    /// of power, or the process died in the backup that the log was begun for. `log`: after which commit the log begins and which is
+    /// its last one, where it has any.
+    pub(super) fn check(&self, log: Option<(u64, u64)>, commits: u64) {
+        if self.folder.exists() && !self.goes_on(log, commits).unwrap_or(false) {
+            tracing::warn!("the log beside the database lacks commits: none is kept until the next backup");
+            give_up(&self.folder);
+        }
+    }
+
+    /// Gives up what is kept, until the next backup.
+    pub(super) fn give_up(&self) {
+        give_up(&self.folder);
+    }
+
+    fn goes_on(&self, log: Option<(u64, u64)>, commits: u64) -> Result<bool, StoreError> {
+        let newest = self.folder.parent().and_then(|dir| backup_folder::list(dir).into_iter().next());
+        let Some(backed_up) = newest.and_then(|(_, path)| dump::moment_of(&path)) else { return Ok(false) };
+        let segments = numbered(&self.folder, "", SEGMENT);
+        let oldest = match segments.last() {
+            Some((_, path)) => read_commits(path)?.first().map(|commit| commit.after),
+            None => None,
+        };
+        let kept = segments.first().map_or(backed_up.commits, |(last, _)| (*last).max(backed_up.commits));
+        let (begins, ends) = log.unwrap_or((kept, kept));
+        Ok(oldest.is_none_or(|after| after <= backed_up.commits) && begins <= kept && ends.max(kept) >= commits)
     }
 
     fn try_keep(&self, wal: &Path, last: u64, has_apart: bool) -> Result<(), BackendError> {
@@ -112,6 +140,11 @@ pub(super) fn begin(dir: &Path) -> Result<bool, StoreError> {
 /// Whether no log goes on from the newest backup.
 pub(super) fn is_missing(dir: &Path) -> bool {
     !dir.join(KEPT_LOG).exists()
+}
+
+/// The last commit that is kept, if any is.
+pub(super) fn newest(dir: &Path) -> Option<u64> {
+    numbered(&dir.join(KEPT_LOG), "", SEGMENT).first().map(|(last, _)| *last)
 }
 
 /// Removes what a backup with so many commits has.
@@ -278,7 +311,8 @@ impl LogFiles {
             if waiting.len() >= AT_ONCE { make(&mut waiting) } else { Ok(()) }
         };
         for path in &self.apart {
-            for LoggedCommit { ops, .. } in read_commits(path)?.into_iter().filter(|commit| commit.after < last) {
+            // The file of these rows has the earlier ones, and lacks what was deleted since.
+            for LoggedCommit { ops, .. } in read_commits(path)?.into_iter().filter(|it| (apart..last).contains(&it.after)) {
                 take(ops)?;
             }
         }

@@ -44,7 +44,18 @@ pub(super) struct LoggedBackend<B> {
     kept: Option<KeptLog>,
     /// Whether the log has changes of rows that are kept apart.
     has_apart: bool,
+    /// What the start found in the log.
+    log: LogState,
     checkpointed: Instant,
+}
+
+/// What a log had at the start.
+#[derive(Clone, Copy, Debug)]
+enum LogState {
+    /// Commits that go on from the database, if any: after which one they begin, and the last one.
+    Whole { range: Option<(u64, u64)> },
+    /// Something that is no commit, or does not go on from the database.
+    Broken,
 }
 
 impl<B: Backend> LoggedBackend<B> {
@@ -59,24 +70,29 @@ impl<B: Backend> LoggedBackend<B> {
             found: 0,
             kept,
             has_apart: false,
+            log: LogState::Whole { range: None },
             checkpointed: Instant::now(),
         }
     }
 
-    /// Makes again what the log has and the database lacks. Once it has that, the log is emptied.
+    /// Makes again what the log has and the database lacks. The log stays as it is until [`LoggedBackend::begin`].
     pub(super) fn replay(&mut self, commits: Vec<LoggedCommit>) -> Result<(), BackendError> {
         self.found = Ledger::read(&self.inner)?.map_or(0, |ledger| ledger.commits());
         self.commits = self.found;
         self.has_apart = commits.iter().any(|commit| has_apart(&commit.ops));
-        let mut is_whole = !self.wal.is_damaged();
+        self.log = if self.wal.is_damaged() { LogState::Broken } else { LogState::Whole { range: None } };
         for LoggedCommit { after, ops, .. } in commits {
             let number = Ledger::written_by(&ops)?.map(|ledger| ledger.commits());
+            if let LogState::Whole { range } = &mut self.log {
+                let (begins, ends) = range.unwrap_or((after, after));
+                *range = Some((begins, number.unwrap_or(ends)));
+            }
             if number.is_some_and(|number| number <= self.found) {
                 continue;
             }
             // The database has lost what came before.
             if after != self.commits {
-                is_whole = false;
+                self.log = LogState::Broken;
                 break;
             }
             self.take(&ops)?;
@@ -84,10 +100,22 @@ impl<B: Backend> LoggedBackend<B> {
                 self.settle()?;
             }
         }
-        match is_whole {
-            true if self.wal.bytes() == 0 => Ok(()),
-            true => self.checkpoint(),
-            false => {
+        Ok(())
+    }
+
+    /// Empties the log that was made again, of a database that is known to be sound and to lack nothing.
+    pub(super) fn begin(&mut self) -> Result<(), BackendError> {
+        match self.log {
+            LogState::Whole { range } => {
+                if let Some(kept) = &self.kept {
+                    kept.check(range, self.commits);
+                }
+                if self.wal.bytes() == 0 { Ok(()) } else { self.checkpoint() }
+            }
+            LogState::Broken => {
+                if let Some(kept) = &self.kept {
+                    kept.give_up();
+                }
                 self.settle()?;
                 self.inner.checkpoint()?;
                 self.wal.set_aside()
@@ -237,6 +265,7 @@ mod tests {
             let (wal, commits) = Wal::open(dir).unwrap();
             let mut backend = LoggedBackend::new(database, wal, None);
             backend.replay(commits).unwrap();
+            backend.begin().unwrap();
             let ledger = Ledger::read(&backend).unwrap().unwrap_or_default();
             Self { backend, ledger }
         }

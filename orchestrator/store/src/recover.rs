@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::backend::{Backend as _, BackendError};
 use super::build::{Built, build};
-use super::dump::{self, Restored};
+use super::dump::{self, DiscardTarget, Restored};
 use super::journal::FileJournal;
 use super::kept_log::{self, LogFiles};
 use super::layout::{
@@ -24,7 +24,7 @@ use super::mark::Reached;
 use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::verify::{Database, OpenError, Sound, open_and_verify};
-use super::{StoreError, StoreOptions, Table, backup_folder, provenance};
+use super::{StoreError, StoreOptions, Table, archive, backup_folder, provenance};
 use warmpool_core::clock::unix_ms;
 
 /// How many starts may crash while opening before the database counts as the reason.
@@ -110,6 +110,8 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     let mut notes = recovery_file.read();
     let database = dir.join(DATABASE);
     if notes.replacing.is_none() && !exists(dir) {
+        // It would be of another history.
+        kept_log::forget_all(dir);
         build(dir, None, None)?;
     }
     let (cause, quarantined) = match notes.replacing.take() {
@@ -131,7 +133,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     recovery_file.write(&notes)?;
     let recovery = replace_damaged(dir, cause, quarantined)?;
     tracing::error!(%recovery, "the store was damaged");
-    let (mut backend, mut ledger) = match open_and_verify(&database, options) {
+    let (mut backend, mut ledger) = match open_and_verify(&database, options, None) {
         Ok(sound) => sound,
         Err(error) => return Err(refuse(dir, error, notes, options, lock)),
     };
@@ -157,8 +159,9 @@ fn begin_log(dir: &Path, backend: &Database, ledger: &Ledger) -> Result<(), Stor
     let commits = ledger.commits();
     kept_log::begin(dir)?;
     dump_all(dir, backend, CommitPoint { history, commits })?;
-    kept_log::forget(dir, commits);
-    kept_log::forget_apart(dir, commits);
+    // Also what has greater numbers: where nobody knew how far the lost database had come, they are given once more.
+    kept_log::forget(dir, u64::MAX);
+    kept_log::forget_apart(dir, u64::MAX);
     Ok(())
 }
 
@@ -244,8 +247,10 @@ fn try_open(
     }
     notes.unfinished_opens += 1;
     recovery_file.write(notes).map_err(OpenError::Error)?;
-    let (mut backend, mut ledger) = open_and_verify(&dir.join(DATABASE), options)?;
-    let expected = Reached::read(dir).map_or(0, |reached| reached.expected());
+    let marked = Reached::read(dir).map_or(0, |reached| reached.expected());
+    // What is kept of the log was on the medium before.
+    let expected = marked.max(kept_log::newest(dir).unwrap_or(0));
+    let (mut backend, mut ledger) = open_and_verify(&dir.join(DATABASE), options, Some(expected))?;
     let found = ledger.commits();
     let cause = match notes.failed.clone() {
         _ if found < expected => RecoveryCause::Behind { found, expected },
@@ -261,19 +266,28 @@ fn try_open(
     Err(OpenError::GiveUp(cause))
 }
 
-/// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
+/// Dumps a database that is given up though what it has is whole, unless the newest backup has as much. A newer file of what is kept apart
+/// stays: it lacks what was deleted since, and the log goes on from it.
 fn carry_over(dir: &Path, backend: &Database, commits: u64) -> Result<(), StoreError> {
     if backup_folder::newest_has(dir, commits) {
         return Ok(());
     }
     let history = FileJournal::open(dir)?.history().to_owned();
-    dump_all(dir, backend, CommitPoint { history, commits })
+    let apart = archive::read(&backup_folder::apart(dir), &mut DiscardTarget).ok().and_then(|read| read.commit_point);
+    let is_newer = apart.is_some_and(|apart| apart.history == history && apart.commits >= commits);
+    let commit_point = CommitPoint { history, commits };
+    if is_newer { dump_rows(dir, backend, commit_point) } else { dump_all(dir, backend, commit_point) }
 }
 
 /// Dumps a database into the directory of backups, and what is kept apart into its file.
 fn dump_all(dir: &Path, backend: &Database, commit_point: CommitPoint) -> Result<(), StoreError> {
     let apart = backup_folder::apart_path(dir)?;
     dump::dump_backend(backend, &apart, commit_point.clone(), Table::is_kept_apart)?;
+    dump_rows(dir, backend, commit_point)
+}
+
+/// Dumps a database into the directory of backups.
+fn dump_rows(dir: &Path, backend: &Database, commit_point: CommitPoint) -> Result<(), StoreError> {
     dump::dump_backend(backend, &backup_folder::next_path(dir)?, commit_point, Table::is_backed_up).map(drop)
 }
 

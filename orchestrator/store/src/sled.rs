@@ -33,6 +33,9 @@ const SLEDS_OWN: &[u8] = b"__sled__default";
 const SNAPSHOT: &str = "snap.";
 const UNFINISHED_SNAPSHOT: &str = ".generating";
 
+/// The folder in which sled keeps large pages, each under its place in sled's log.
+const BLOBS: &str = "blobs";
+
 /// How long another database at the same place may take to let go of it: its cleaner may be at work.
 const LOCK_PATIENCE: Duration = CLEAN_EVERY;
 
@@ -41,6 +44,10 @@ pub(super) struct SledBackend {
     db: ::sled::Db,
     trees: Vec<(Table, ::sled::Tree)>,
     file: File,
+    /// The folder of large pages.
+    blobs: PathBuf,
+    /// The greatest number of those that survive loss of power.
+    synced_blobs: Option<u64>,
 }
 
 impl SledBackend {
@@ -79,7 +86,7 @@ impl SledBackend {
         file.sync_all()?;
         File::open(path.join("conf"))?.sync_all()?;
         File::open(path)?.sync_all()?;
-        Ok(Self { db, trees, file })
+        Ok(Self { db, trees, file, blobs: path.join(BLOBS), synced_blobs: None })
     }
 
     /// A table with rows that this release does not have, if there is one: a newer release wrote it. The ledger counts its rows.
@@ -138,6 +145,13 @@ impl Backend for SledBackend {
         Ok(())
     }
 
+    /// sled writes large pages to files of their own, which it never syncs.
+    fn checkpoint(&mut self) -> Result<(), BackendError> {
+        self.flush()?;
+        self.synced_blobs = sync_blobs(&self.blobs, self.synced_blobs)?;
+        self.barrier()?.wait()
+    }
+
     fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
         Ok(Box::new(FileBarrier(self.file.try_clone()?)))
     }
@@ -192,6 +206,27 @@ fn remove_unfinished_snapshots(database: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Syncs the large pages that came after the one of this number. Returns the greatest number there is.
+fn sync_blobs(folder: &Path, after: Option<u64>) -> io::Result<Option<u64>> {
+    let mut newest = after;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if after.is_none_or(|after| number > after) {
+            match File::open(entry.path()).and_then(|file| file.sync_data()) {
+                // The cleaner has removed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                synced => synced?,
+            }
+            newest = newest.max(Some(number));
+        }
+    }
+    if newest != after {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(newest)
 }
 
 /// The folder of the thread that cleans.
@@ -293,6 +328,35 @@ mod tests {
         let size = file_size_after(6000);
         // Without the cleaner there are 4.5 MiB, with it 2.5.
         assert!(size <= 7 * 512 * 1024, "{size} bytes for {KEPT} rows of 1,200");
+    }
+
+    #[test]
+    fn each_large_page_is_synced_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| fs::write(folder.path().join(name), b"page").unwrap();
+        assert_eq!(sync_blobs(folder.path(), None).unwrap(), None);
+        for name in ["3", "70", "no-number"] {
+            make(name);
+        }
+        assert_eq!(sync_blobs(folder.path(), None).unwrap(), Some(70));
+        make("200");
+        assert_eq!(sync_blobs(folder.path(), Some(70)).unwrap(), Some(200));
+        fs::remove_file(folder.path().join("200")).unwrap();
+        assert_eq!(sync_blobs(folder.path(), Some(200)).unwrap(), Some(200));
+    }
+
+    #[test]
+    fn rows_that_make_a_large_page_lie_where_pages_are_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut backend = SledBackend::open(dir.path()).unwrap();
+        let row = |number: u8| {
+            let key = vec![number];
+            let value = seal(Table::TaskBodies, &key, &vec![b'a'; 60_000]);
+            Op { table: Table::TaskBodies, key, value: Some(value) }
+        };
+        backend.apply(&(0..60).map(row).collect::<Vec<_>>()).unwrap();
+        backend.checkpoint().unwrap();
+        assert!(backend.synced_blobs.is_some());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod files;
 mod irrevocable;
 mod kept_log;
 mod kill_points;
+mod log_gaps;
 mod model;
 mod opening;
 

@@ -44,8 +44,12 @@ pub(super) enum OpenError {
     Cancelled,
 }
 
-/// Opens a database in a thread of its own.
-pub(super) fn open_and_verify(database: &Path, options: &StoreOptions) -> Result<Sound, OpenError> {
+/// Opens a database in a thread of its own. One that has as many commits as `needed`, where that is asked for, goes on with its log.
+pub(super) fn open_and_verify(
+    database: &Path,
+    options: &StoreOptions,
+    needed: Option<u64>,
+) -> Result<Sound, OpenError> {
     let progress = Arc::new(AtomicU64::new(0));
     let (done, outcome) = mpsc::sync_channel(1);
     let spawned = std::thread::Builder::new().name("store-open".into()).spawn({
@@ -61,7 +65,12 @@ pub(super) fn open_and_verify(database: &Path, options: &StoreOptions) -> Result
                     Some(table) => Err(OpenError::Error(StoreError::NewerTable { table })),
                     None => {
                         backend.replay(commits)?;
-                        inspect(&backend, &progress)
+                        let ledger = inspect(&backend, &progress)?;
+                        // The log of one that is given up has what its replacement lacks.
+                        if needed.is_some_and(|needed| ledger.commits() >= needed) {
+                            backend.begin()?;
+                        }
+                        Ok(ledger)
                     }
                 });
                 match sound {

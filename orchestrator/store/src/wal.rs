@@ -49,13 +49,23 @@ pub(super) struct LoggedCommit {
 /// Errors: `NewerTable`; `Io` when the file system does not open it.
 pub(super) fn read_commits(path: &Path) -> Result<Vec<LoggedCommit>, StoreError> {
     match File::open(path) {
-        Ok(file) => read(path, &file).map(|(commits, _)| commits),
+        Ok(file) => read(path, &file).map(|read| read.commits),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(StoreError::io("open", path)(error)),
     }
 }
 
-fn read(path: &Path, file: &File) -> Result<(Vec<LoggedCommit>, bool), StoreError> {
+/// What a log has.
+struct Read {
+    /// Up to the first that is not whole.
+    commits: Vec<LoggedCommit>,
+    /// Whether a whole line is no commit, or cannot be read.
+    is_damaged: bool,
+    /// Where the last whole line ends.
+    ends: u64,
+}
+
+fn read(path: &Path, file: &File) -> Result<Read, StoreError> {
     let (mut commits, mut is_damaged) = (Vec::new(), false);
     let read = lines(path, file, |_, bytes| {
         match parse::<Line>(bytes).filter(|_| !is_damaged) {
@@ -67,15 +77,16 @@ fn read(path: &Path, file: &File) -> Result<(Vec<LoggedCommit>, bool), StoreErro
         }
         Ok(())
     });
-    match read {
+    let ends = match read {
         // A bad sector is damage, too.
         Err(error @ StoreError::Io { .. }) => {
             tracing::error!(%error, "the write-ahead log cannot be read to its end");
             is_damaged = true;
+            0
         }
-        read => drop(read?),
-    }
-    Ok((commits, is_damaged))
+        read => read?,
+    };
+    Ok(Read { commits, is_damaged, ends })
 }
 
 /// The lines of a log without the changes of rows that are kept apart, of which they tell, and lines of these alone.
@@ -116,8 +127,12 @@ impl Wal {
         let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
         let file = opened.map_err(StoreError::io("open", &path))?;
         sync_parent(&path)?;
-        let bytes = file.metadata().map_err(StoreError::io("read", &path))?.len();
-        let (commits, is_damaged) = read(&path, &file)?;
+        let Read { commits, is_damaged, ends } = read(&path, &file)?;
+        // The half of a commit, to which nobody got an answer: what is kept of the log must not end in it.
+        let bytes = if is_damaged { file.metadata().map_err(StoreError::io("read", &path))?.len() } else { ends };
+        if !is_damaged {
+            file.set_len(bytes).map_err(StoreError::io("truncate", &path))?;
+        }
         Ok((Self { file, path, buffer: Vec::new(), bytes, is_damaged }, commits))
     }
 

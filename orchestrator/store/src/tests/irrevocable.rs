@@ -9,7 +9,7 @@ use super::super::layout::{DATABASE, JOURNAL, KEPT_LOG, MARK};
 use super::super::mark::mark_another_boot;
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
-use super::super::{backup_folder, record};
+use super::super::{backup_folder, kept_log, record};
 use super::*;
 use warmpool_core::clock::{Deadline, Now};
 
@@ -203,7 +203,11 @@ async fn no_commit_gets_the_number_of_one_that_a_backup_has() {
         fs::rename(&earlier, &database).unwrap();
         match has_mark {
             true => mark_another_boot(dir.path()),
-            false => fs::remove_file(&mark).unwrap(),
+            // The log beside the backup would say how far the database had come.
+            false => {
+                fs::remove_file(&mark).unwrap();
+                kept_log::forget_all(dir.path());
+            }
         }
         let store = open_sled(dir.path());
         let mut batch = Batch::new();

@@ -8,19 +8,19 @@ use super::super::{backup_folder, kept_log};
 use super::crash::{Writer, check};
 use super::*;
 
-fn damage(dir: &Path) {
+pub(super) fn damage(dir: &Path) {
     fs::write(dir.join(DATABASE).join("db"), b"").unwrap();
 }
 
 /// The files of the log, by the numbers of their last commits.
-fn segments(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(dir: &Path) -> Vec<PathBuf> {
     let mut found = super::super::layout::numbered(&dir.join(KEPT_LOG), "", ".wal");
     found.reverse();
     found.into_iter().map(|(_, path)| path).collect()
 }
 
 /// Puts rows with these numbers and starts anew after each, so that each is in a segment of its own. A backup has the first.
-async fn in_segments(dir: &Path, numbers: std::ops::Range<u8>) {
+pub(super) async fn in_segments(dir: &Path, numbers: std::ops::Range<u8>) {
     for number in numbers {
         let store = open_sled(dir);
         put(&store, Table::Tasks, &[number], &[number; 100]).await;
@@ -31,13 +31,13 @@ async fn in_segments(dir: &Path, numbers: std::ops::Range<u8>) {
     }
 }
 
-async fn tasks(store: &Store) -> Vec<u8> {
+pub(super) async fn tasks(store: &Store) -> Vec<u8> {
     let rows = store.scan(Table::Tasks, KeyRange::all(), usize::MAX).await.unwrap();
     rows.into_iter().map(|row| row.key[0]).collect()
 }
 
 /// Opens a damaged store.
-async fn recovered(dir: &Path) -> (Recovery, Store) {
+pub(super) async fn recovered(dir: &Path) -> (Recovery, Store) {
     let opened = Store::open(dir, options()).unwrap();
     (opened.recovery.expect("it was not damaged"), opened.store)
 }
