@@ -17,11 +17,14 @@ const button = (id: string) => find(id) as HTMLButtonElement;
 export class CaptchaBanner {
   /** The tab that the challenge is in. */
   #tab: string | null = null;
+  /** When it was found: a verdict is on the challenge that the person sees. */
+  #since = 0;
 
   constructor(connection: Connection, show: (tab: string) => void) {
     button('captcha-show').addEventListener('click', () => this.#tab && show(this.#tab));
-    button('captcha-solved').addEventListener('click', () => connection.send({ type: 'captcha', act: 'solved' }));
-    button('captcha-give-up').addEventListener('click', () => connection.send({ type: 'captcha', act: 'give_up' }));
+    const say = (act: 'solved' | 'give_up') => connection.send({ type: 'captcha', act, since: this.#since });
+    button('captcha-solved').addEventListener('click', () => say('solved'));
+    button('captcha-give-up').addEventListener('click', () => say('give_up'));
   }
 
   /** `acting` says whether this viewer has control; `front` is the tab that they see. */
@@ -29,6 +32,7 @@ export class CaptchaBanner {
     find('captcha').hidden = !captcha;
     if (!captcha) return;
     this.#tab = captcha.tab;
+    this.#since = captcha.since;
     const name = NAMES[captcha.kind] ?? 'CAPTCHA';
     const person = captcha.by === 'person';
     const how = !mayAct ? 'Somebody with control can solve it.' : acting ? 'Solve it in the picture.' : 'Take control to solve it.';

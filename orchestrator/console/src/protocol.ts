@@ -55,7 +55,7 @@ export type ClientMessage =
   | { type: 'tab'; id: string | null }
   | { type: 'go'; to: 'back' | 'forward' | 'reload' }
   | { type: 'open'; url: string }
-  | { type: 'captcha'; act: 'solved' | 'give_up' }
+  | { type: 'captcha'; act: 'solved' | 'give_up'; since: number }
   | { type: 'copy' }
   | { type: 'view'; side: number }
   | { type: 'input'; input: 'mouse'; phase: Phase; x: number; y: number; button: string; buttons: number; clicks: number; modifiers: number }

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::live::Live;
-use crate::session::Session;
+use crate::session::{Session, Sessions};
 use error::RecordingError;
 use matroska::Matroska;
 pub use recordings::{FOLDER, Part, Recordings};
@@ -33,8 +33,12 @@ use warmpool_core::ids::SessionId;
 const WAITING: usize = 16;
 /// Pause before a recording that broke off continues in another part.
 const RETRY: Duration = Duration::from_secs(1);
-/// After this many parts in a row without a picture, the recording ends.
+/// After this many parts in a row that broke off at once, the recording ends.
 const ATTEMPTS: u32 = 10;
+/// A part that is shorter broke off at once: whoever shows the pictures may end each after the first.
+const SHORT: Duration = Duration::from_secs(10);
+/// The most parts that one process begins of a recording. Each is a file of its own.
+const MAX_PARTS: u32 = 1000;
 
 /// Time between two clean-ups of old recordings.
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
@@ -61,6 +65,23 @@ impl LimitReached {
     }
 }
 
+/// How the parts of a recording went.
+#[derive(Debug, Default)]
+struct Attempts {
+    parts: u32,
+    /// The last parts in a row that broke off at once.
+    failures: u32,
+}
+
+impl Attempts {
+    /// Notes that a part ended with this many pictures after so long. Returns whether another one may begin.
+    fn go_on(&mut self, pictures: u64, lasted: Duration) -> bool {
+        self.parts += 1;
+        self.failures = if pictures == 0 || lasted < SHORT { self.failures + 1 } else { 0 };
+        self.failures < ATTEMPTS && self.parts < MAX_PARTS
+    }
+}
+
 /// Records sessions and keeps the recordings. Clones share it.
 #[derive(Clone)]
 pub struct Recorder {
@@ -70,9 +91,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// `live` supplies the pictures of browsers without a display.
-    pub fn new(config: Arc<Config>, live: Live) -> Self {
-        let recordings = Recordings::new(&config.store.data_dir);
+    /// `live` supplies the pictures of browsers without a display, and `sessions` says whose a recording is.
+    pub fn new(config: Arc<Config>, live: Live, sessions: Sessions) -> Self {
+        let recordings = Recordings::new(&config.store.data_dir, move |id| sessions.owner(id.as_str()));
         Self { config, live, recordings }
     }
 
@@ -100,24 +121,28 @@ impl Recorder {
     }
 
     async fn record_parts(&self, session: Arc<Session>) {
-        let mut failures = 0;
+        let mut attempts = Attempts::default();
         loop {
+            let began = Instant::now();
             let outcome = self.part(&session).await;
             let ended = session.check_open().is_err();
-            match outcome {
+            let pictures = match outcome {
                 Ok((_, Some(stop))) => {
                     tracing::warn!(session = %session.id, reason = stop.as_str(), "a recording stopped early");
                     session.ended().await;
                     break;
                 }
-                Ok((0, None)) => failures += 1,
-                Ok(_) => failures = 0,
+                Ok((pictures, None)) => pictures,
                 Err(error) => {
-                    failures += 1;
                     tracing::warn!(session = %session.id, %error, "a recording broke off");
+                    0
                 }
+            };
+            if ended {
+                break;
             }
-            if ended || failures >= ATTEMPTS {
+            if !attempts.go_on(pictures, began.elapsed()) {
+                tracing::warn!(session = %session.id, "a recording ends: its pictures break off again and again");
                 break;
             }
             tokio::select! {
@@ -216,4 +241,34 @@ fn write(
     }
     video.finish(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))?;
     Ok((count, stop))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many parts a recording has whose parts all go like this.
+    fn parts(pictures: u64, lasted: Duration) -> u32 {
+        let mut attempts = Attempts::default();
+        while attempts.go_on(pictures, lasted) {}
+        attempts.parts
+    }
+
+    #[test]
+    fn a_recording_has_no_parts_without_end() {
+        assert_eq!(parts(0, Duration::from_secs(3600)), ATTEMPTS, "none has a picture");
+        assert_eq!(parts(1, Duration::from_secs(1)), ATTEMPTS, "each has one picture and breaks off");
+        assert_eq!(parts(1, SHORT), MAX_PARTS);
+    }
+
+    #[test]
+    fn a_recording_that_goes_well_again_may_break_off_again() {
+        let mut attempts = Attempts::default();
+        for _ in 0..10 {
+            for _ in 1..ATTEMPTS {
+                assert!(attempts.go_on(0, SHORT));
+            }
+            assert!(attempts.go_on(1, SHORT));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Files as a zip that is made while it is read, so that large files take no memory.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
@@ -107,13 +107,17 @@ fn entries(mut files: Vec<File>, wanted: impl Fn(&File) -> bool) -> VecDeque<Ent
     files.retain(wanted);
     files.sort_by_key(|file| file.source == FileSource::Upload);
     let mut taken: HashSet<String> = files.iter().map(|file| file.name.clone()).collect();
-    let mut seen = HashSet::new();
+    // The next number of each name. No number is tried twice: a worker may list one name as often as it likes.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let entry = |File { name: file, source, .. }| {
-        let name = if seen.insert(file.clone()) {
-            file.clone()
-        } else {
-            let mut others = (1..).map(|number: usize| numbered(&file, number));
-            others.find(|name| !taken.contains(name)).unwrap_or_default()
+        let number = numbers.entry(file.clone()).or_default();
+        let name = loop {
+            let name = if *number == 0 { file.clone() } else { numbered(&file, *number) };
+            *number += 1;
+            // It is the first of its name, or it has one that none has.
+            if *number == 1 || !taken.contains(&name) {
+                break name;
+            }
         };
         taken.insert(name.clone());
         Entry { beside_download: source == FileSource::Upload && downloads.contains(&file), name, file }
@@ -226,6 +230,18 @@ mod tests {
         let mut encoder = ZipEncoder::new();
         entries.iter().for_each(|entry| encoder.begin(&entry.name).unwrap());
         assert!(encoder.begin("b").is_err(), "an archive has a name once");
+    }
+
+    #[test]
+    fn a_name_that_is_listed_very_often_is_looked_at_once_for_each_time() {
+        // Beside each other, so that every number would be tried by each of them.
+        let file = |name: String| File { name, size: 1, modified_ms: 0, source: FileSource::Download, complete: true };
+        let files =
+            (0..100_000).map(|number| file(if number % 2 == 0 { "a".to_owned() } else { format!("a ({number})") }));
+        let entries = entries(files.collect(), |_| true);
+        let names: HashSet<&str> = entries.iter().map(|entry| &*entry.name).collect();
+        assert_eq!(names.len(), 100_000, "an archive has a name once");
+        assert!(names.contains("a") && names.contains("a (99998)"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
-pub use monitor::PersonAct;
+pub use monitor::Verdict;
 
 use crate::hiding::{Hide, Hiding};
 use crate::worker::Worker;
@@ -93,12 +93,19 @@ impl Captchas {
         Ok(Self(Arc::new(Shared { config: Arc::clone(config), solver, webhook })))
     }
 
-    /// Follows the challenges of one session until its return value is dropped.
-    pub fn follow(&self, worker: Arc<Worker>, facts: SessionFacts, before: Vec<CaptchaRecord>) -> SessionCaptchas {
+    /// Follows the challenges of one session until its return value is dropped. `before` are those that an earlier process has listed,
+    /// of the `counted` that it has seen.
+    pub fn follow(
+        &self,
+        worker: Arc<Worker>,
+        facts: SessionFacts,
+        before: Vec<CaptchaRecord>,
+        counted: usize,
+    ) -> SessionCaptchas {
         let stop = CancellationToken::new();
-        let history = Arc::new(Mutex::new(History::new(before)));
+        let history = Arc::new(Mutex::new(History::new(before, counted)));
         let waiting = Arc::new(watch::Sender::new(None));
-        let (acts, to_do) = mpsc::channel(1);
+        let (verdicts, to_do) = mpsc::channel(1);
         let hiding = Hiding::default();
         let following = CaptchaMonitor {
             shared: Arc::clone(&self.0),
@@ -109,7 +116,7 @@ impl Captchas {
             hiding: hiding.clone(),
         };
         tokio::spawn(stop.clone().run_until_cancelled_owned(following.run(to_do)));
-        SessionCaptchas { history, waiting, acts, hiding, _following: Some(stop.drop_guard()) }
+        SessionCaptchas { history, waiting, verdicts, hiding, _following: Some(stop.drop_guard()) }
     }
 }
 
@@ -135,7 +142,7 @@ impl SessionFacts {
 pub struct SessionCaptchas {
     history: Arc<Mutex<History>>,
     waiting: Arc<watch::Sender<Option<WaitingCaptcha>>>,
-    acts: mpsc::Sender<PersonAct>,
+    verdicts: mpsc::Sender<Verdict>,
     hiding: Hiding,
     _following: Option<DropGuard>,
 }
@@ -146,7 +153,7 @@ impl SessionCaptchas {
         Self {
             history: Arc::default(),
             waiting: Arc::new(watch::Sender::new(None)),
-            acts: mpsc::channel(1).0,
+            verdicts: mpsc::channel(1).0,
             hiding: Hiding::default(),
             _following: None,
         }
@@ -174,10 +181,16 @@ impl SessionCaptchas {
         self.history.lock().records()
     }
 
+    /// How many there have been in this session, beyond those listed too.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.history.lock().count()
+    }
+
     /// Takes a person's verdict on the challenge that waits for them.
-    pub fn act(&self, act: PersonAct) {
+    pub fn decide(&self, verdict: Verdict) {
         // The first verdict counts.
-        let _ = self.acts.try_send(act);
+        let _ = self.verdicts.try_send(verdict);
     }
 }
 

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Empty, Full, Limited};
 use hyper::body::Incoming;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use warmpool_protocol::text::{MAX_KEPT, shortened};
 use warmpool_protocol::{BODY_LIMIT, ErrorBody, ErrorDetail};
 
 use crate::error::ApiError;
@@ -36,7 +37,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, ApiError> {
 
 /// The answer that reports an error.
 pub(crate) fn failure(error: &ApiError) -> Response<Body> {
-    let detail = ErrorDetail { code: error.code.to_owned(), message: error.message.clone() };
+    let detail = ErrorDetail { code: error.code.to_owned(), message: shortened(error.message.as_str(), MAX_KEPT) };
     let body = serde_json::to_vec(&ErrorBody { error: detail }).unwrap_or_default();
     let mut response = Response::new(full(body));
     *response.status_mut() = error.status;

@@ -17,14 +17,14 @@ use parking_lot::Mutex;
 use tokio::fs;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::io::ReaderStream;
-use warmpool_protocol::{File, FileSource, StoredFile};
+use warmpool_protocol::{File, FileSource, MAX_FILE_NAME, StoredFile, is_plain_file_name};
 
 use crate::body::Body;
 use crate::error::ApiError;
 use crate::plain_file;
 
-/// Longest file name, in bytes: what Linux file systems take.
-const MAX_NAME: usize = 255;
+/// The most downloads that a browser can have announced. Each is looked at for the name of the next.
+const MAX_ANNOUNCED: usize = 10_000;
 /// Bytes that the agent still reads when it cannot keep the file, so that the sender sees the refusal.
 const DISCARD_LIMIT: u64 = 16 << 20;
 /// The longest ending of a name that a number goes before, in bytes.
@@ -78,10 +78,14 @@ impl Files {
         self.root.join("uploads")
     }
 
-    /// The browser has begun a download; `name` is what it would call the file.
+    /// The browser has begun a download; `name` is what it would call the file. It counts as none where the browser has announced
+    /// very many: it may say of a download what it likes.
     pub(crate) fn download_began(&self, guid: &str, name: &str) {
         let name = safe_component(name).unwrap_or_else(|| "download".to_owned());
-        self.announced().insert(guid.to_owned(), AnnouncedDownload { name, path: None });
+        let mut announced = self.announced();
+        if announced.len() < MAX_ANNOUNCED || announced.contains_key(guid) {
+            announced.insert(guid.to_owned(), AnnouncedDownload { name, path: None });
+        }
     }
 
     /// A download is complete; `path` is where the browser says it put it.
@@ -342,11 +346,7 @@ async fn entry(name: String, source: FileSource, path: &Path, complete: bool) ->
 
 /// Refuses everything that is not the name of a file in one directory.
 fn check_name(name: &str) -> Result<(), ApiError> {
-    let plain = !matches!(name, "" | "." | "..")
-        && name.len() <= MAX_NAME
-        && !name.contains(['/', '\\'])
-        && !name.chars().any(char::is_control);
-    if plain { Ok(()) } else { Err(ApiError::bad_request("name: one plain file name wanted")) }
+    if is_plain_file_name(name) { Ok(()) } else { Err(ApiError::bad_request("name: one plain file name wanted")) }
 }
 
 /// A file name, as browsers change one that is taken.
@@ -359,7 +359,7 @@ fn numbered(name: &str, number: usize) -> String {
         Some((stem, ending)) => (stem, format!(" ({number}).{ending}")),
         None => (name, format!(" ({number})")),
     };
-    let room = stem.len().min(MAX_NAME - rest.len());
+    let room = stem.len().min(MAX_FILE_NAME - rest.len());
     let end = (0..=room).rev().find(|end| stem.is_char_boundary(*end)).unwrap_or_default();
     format!("{}{rest}", &stem[..end])
 }
@@ -405,6 +405,21 @@ mod tests {
         let mut names: Vec<String> = files.elsewhere().into_iter().map(|announced| announced.name).collect();
         names.sort();
         assert_eq!(names, ["report (1).txt", "report (2).txt", "report.txt"]);
+    }
+
+    #[test]
+    fn a_browser_announces_so_many_downloads_at_most() {
+        let root = tempfile::tempdir().unwrap();
+        let files = Files::new(root.path().to_owned()).unwrap();
+        for guid in 0..=MAX_ANNOUNCED {
+            files.download_began(&guid.to_string(), "a.txt");
+        }
+        assert_eq!(files.announced().len(), MAX_ANNOUNCED);
+        files.download_began("0", "b.txt");
+        assert_eq!(files.announced()["0"].name, "b.txt", "it is known");
+        files.download_canceled("0");
+        files.download_began("new", "a.txt");
+        assert!(files.announced().contains_key("new"), "there is room again");
     }
 
     #[test]

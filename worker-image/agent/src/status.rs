@@ -11,6 +11,7 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use warmpool_protocol::text::{MAX_KEPT, shortened};
 use warmpool_protocol::{Captcha, CaptchaEnd, Identity, Snapshot, WorkerEvent, WorkerState};
 
 use crate::body::{Body, BodyError};
@@ -98,10 +99,10 @@ impl Status {
         true
     }
 
-    /// The session's first page did not load.
+    /// The session's first page did not load. Of a browser's words those are reported that an event has room for.
     pub(crate) fn report_page_failure(&self, reason: String) {
         let mut inner = self.inner.lock();
-        inner.snapshot.page_error = Some(reason);
+        inner.snapshot.page_error = Some(shortened(reason, MAX_KEPT));
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
     }
 
@@ -137,6 +138,7 @@ impl Status {
 
     /// The browser could not be made ready.
     pub(crate) fn report_failure(&self, reason: String) {
+        let reason = shortened(reason, MAX_KEPT);
         tracing::warn!(reason, "the browser could not be made ready");
         self.end(WorkerState::Failed, WorkerEvent::Failed { reason });
     }
@@ -244,6 +246,24 @@ mod tests {
         assert!(status.activate());
         assert!(!status.activate(), "a worker is handed out once");
         assert_eq!(next(&mut body).await.unwrap()["state"], "active");
+    }
+
+    #[tokio::test]
+    async fn no_reason_is_longer_than_an_event_may_be() {
+        let status = Arc::new(Status::new());
+        let mut body = stream(&status);
+        next(&mut body).await.unwrap();
+        status.report_page_failure("x".repeat(1 << 20));
+        let line = next(&mut body).await.unwrap();
+        assert_eq!(line["page_error"], shortened("x".repeat(1 << 20), MAX_KEPT));
+        status.report_failure("x".repeat(1 << 20));
+        while let Some(line) = next(&mut body).await {
+            assert!(line.to_string().len() < 3 * MAX_KEPT);
+            if line["type"] == "failed" {
+                return;
+            }
+        }
+        panic!("the failure was not reported");
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::text;
+
 /// The longest address of a page with a challenge, in characters.
 pub const MAX_CAPTCHA_URL: usize = 2000;
 /// The largest picture of a challenge, in bytes of base64.
@@ -53,11 +55,12 @@ pub struct Captcha {
     /// Its make.
     pub kind: CaptchaKind,
     /// The address of the document that shows it.
+    #[serde(deserialize_with = "text::read")]
     pub url: String,
     /// When it was found, in Unix milliseconds.
     pub since: u64,
     /// The page that it is in, as lists of pages name it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "text::read_optional", skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
     /// What the site calls itself towards the maker of the challenge.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,17 @@
 use serde::{Deserialize, Serialize};
 
+/// Longest file name, in bytes: what Linux file systems take.
+pub const MAX_FILE_NAME: usize = 255;
+
+/// Whether a text is the name of a file in one directory, and no way to another.
+#[must_use]
+pub fn is_plain_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && name.len() <= MAX_FILE_NAME
+        && !name.contains(['/', '\\'])
+        && !name.chars().any(char::is_control)
+}
+
 /// Where a file came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

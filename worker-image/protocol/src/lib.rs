@@ -22,6 +22,7 @@
 //! | [`folder`] | a browser's own profile folder, packed, and what may be in it |
 //! | [`recording`] | a video of the display: its query and its form |
 //! | `probe` | tries whether a worker reaches or executes what it must not |
+//! | [`text`] | texts of a worker, of which only the beginning is kept |
 //! | [`socks`] | the messages by which a browser's connections name their sites |
 //! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
 //! | [`preferences`], [`switches`] | Chromium's preferences and command-line switches, by what a client may do with them |
@@ -58,6 +59,7 @@ pub mod socks;
 mod state;
 mod storage;
 pub mod switches;
+pub mod text;
 mod unicode;
 
 use serde::{Deserialize, Serialize};
@@ -65,7 +67,7 @@ use serde::{Deserialize, Serialize};
 pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL};
 pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DEVTOOLS_COMMANDS, DriverMode, ELEMENT, NewDriverSession, Window, passes_agent};
-pub use files::{File, FileSource, Rename, StoredFile};
+pub use files::{File, FileSource, MAX_FILE_NAME, Rename, StoredFile, is_plain_file_name};
 pub use log::{DoneRequest, LogLevel, LogLine, RequestAnswer, RequestTiming};
 pub use overlong::OverlongMessages;
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
@@ -135,6 +137,7 @@ pub struct ErrorDetail {
     #[serde(default)]
     pub code: String,
     /// For people.
+    #[serde(deserialize_with = "text::read")]
     pub message: String,
 }
 

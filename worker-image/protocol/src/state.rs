@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::captcha::{Captcha, CaptchaEnd};
+use crate::text;
 
 /// Where a worker is in its life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +25,13 @@ pub enum WorkerState {
 #[serde(default)]
 pub struct Identity {
     /// The browser's product name and version.
+    #[serde(deserialize_with = "text::read_optional")]
     pub browser: Option<String>,
     /// The driver's name and version.
+    #[serde(deserialize_with = "text::read_optional")]
     pub driver: Option<String>,
     /// The user agent that the browser has by itself.
+    #[serde(deserialize_with = "text::read_optional")]
     pub user_agent: Option<String>,
     /// Whether the browser runs without a display.
     pub headless: bool,
@@ -48,7 +52,7 @@ pub struct Snapshot {
     #[serde(flatten)]
     pub identity: Identity,
     /// Why the session's first page did not load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "text::read_optional", skip_serializing_if = "Option::is_none")]
     pub page_error: Option<String>,
     /// Requests for ads that were blocked so far, where the engine counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +109,7 @@ pub enum WorkerEvent {
     /// The browser never became ready.
     Failed {
         /// Why, as a sentence.
+        #[serde(deserialize_with = "text::read")]
         reason: String,
     },
     /// An event that this side does not know.
@@ -134,6 +139,25 @@ mod tests {
         let exited = WorkerEvent::Exited { clean: false, code: None, signal: Some(9), oom: true };
         let line = json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true});
         assert_eq!(serde_json::to_value(exited).unwrap(), line);
+    }
+
+    #[test]
+    fn no_event_has_a_text_that_fills_a_record() {
+        let long = "x".repeat(100_000);
+        let captcha = json!({"id": 1, "kind": "image", "url": long, "since": 1, "page": long});
+        let said = json!({
+            "type": "state", "state": "active", "browser": long, "driver": long, "user_agent": long, "page_error": long,
+            "captcha": captcha,
+        });
+        let WorkerEvent::State(snapshot) = serde_json::from_value(said).unwrap() else { panic!("another event") };
+        let Identity { browser, driver, user_agent, .. } = snapshot.identity;
+        let captcha = snapshot.captcha.unwrap();
+        let kept = text::shortened(long.as_str(), text::MAX_KEPT);
+        for said in [browser, driver, user_agent, snapshot.page_error, Some(captcha.url), captcha.page] {
+            assert_eq!(said.as_deref(), Some(&*kept));
+        }
+        let failed: WorkerEvent = serde_json::from_value(json!({"type": "failed", "reason": long})).unwrap();
+        assert_eq!(failed, WorkerEvent::Failed { reason: kept.to_string() });
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer};
 use warmpool_protocol::SettingError;
+use warmpool_protocol::text::shortened;
 
 use super::words::{closest, plain};
 use super::{Code, Fault};
@@ -39,11 +40,11 @@ pub(super) enum Problem {
 impl FieldError {
     /// A wrong type or value: `problem` continues the field's name, as in "must be a string".
     pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::new(path, Problem::Invalid(cut(problem, MAX_PROBLEM)))
+        Self::new(path, Problem::Invalid(shortened(problem, MAX_PROBLEM)))
     }
 
     fn new(path: impl Into<String>, problem: Problem) -> Self {
-        Self { path: cut(path, MAX_PATH), problem }
+        Self { path: shortened(path, MAX_PATH), problem }
     }
 
     /// Rewords an error of serde's for somebody who writes JSON. `path` is the one that serde reports.
@@ -63,7 +64,7 @@ impl FieldError {
 
     /// A field that the route does not have; `hint` says where there is one.
     pub fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::new(path, Problem::Unknown(cut(hint, MAX_PROBLEM)))
+        Self::new(path, Problem::Unknown(shortened(hint, MAX_PROBLEM)))
     }
 
     /// A field that the route does not have, which has those of `known`.
@@ -73,7 +74,7 @@ impl FieldError {
 
     /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
     pub fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::new(path, Problem::NotSupported(cut(problem, MAX_PROBLEM)))
+        Self::new(path, Problem::NotSupported(shortened(problem, MAX_PROBLEM)))
     }
 
     /// The same error; where it lists the fields that the route has, without this one.
@@ -168,17 +169,6 @@ where
         let problem = if cause.line() == 0 { Some(text.as_str()) } else { text.split(" at line ").next() };
         FieldError::from_serde(&path, problem.unwrap_or_default())
     })
-}
-
-/// The beginning of a text, of so many bytes at most.
-fn cut(text: impl Into<String>, most: usize) -> String {
-    let mut text = text.into();
-    if text.len() > most {
-        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-        text.truncate(end);
-        text.push('…');
-    }
-    text
 }
 
 /// The path of the member `name` of the value at `at`. A name that begins with a bracket is an index.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use warmpool_core::json::may_be_read;
+use warmpool_protocol::text;
 
 /// A message of the browser, of which only what somebody wants is read.
 #[derive(Deserialize)]
@@ -24,7 +25,7 @@ pub(super) struct Incoming<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Refusal {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "text::read")]
     pub(super) message: String,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::input::Input;
 use warmpool_api::captcha::WaitingCaptcha;
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_workers::captcha::PersonAct;
+use warmpool_workers::captcha::Verdict;
 
 /// The kind of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -114,7 +114,7 @@ pub(super) enum Request {
     /// Open an address.
     Open { url: String },
     /// A verdict on the challenge that waits for a person.
-    Captcha { act: PersonAct },
+    Captcha(Verdict),
     /// Send the text that is selected in the page.
     Copy,
     /// The longer side of the viewer's picture, in pixels of their screen.

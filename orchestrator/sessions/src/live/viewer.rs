@@ -326,7 +326,7 @@ impl Viewer {
                 let _ = self.release_input(input).await;
                 return room.give_back(viewer);
             }
-            Request::Captcha { act } if self.acts() => return room.session.captchas.act(act),
+            Request::Captcha(verdict) if self.acts() => return room.session.captchas.decide(verdict),
             Request::Pause { on } if self.acts() => return room.pause(viewer, on),
             _ if !self.acts() => {
                 if !matches!(request, Request::Input(_)) {

@@ -98,16 +98,17 @@ impl LogBuffer {
             while rows.kept.len() > self.max_entries || rows.bytes > self.max_bytes {
                 let Some(oldest) = rows.kept.pop_front() else { break };
                 rows.bytes -= oldest.bytes;
-                rows.dropped += 1;
+                rows.dropped = rows.dropped.saturating_add(1);
             }
             rows.last
         };
         self.state.send_modify(|state| state.0 = last);
     }
 
-    /// Counts entries that could not be read.
+    /// Counts entries that could not be read. An agent may name any number.
     pub(super) fn miss(&self, count: u64) {
-        self.rows.lock().dropped += count;
+        let mut rows = self.rows.lock();
+        rows.dropped = rows.dropped.saturating_add(count);
     }
 
     /// The most bytes of its entries.
@@ -211,6 +212,9 @@ mod tests {
         let small = buffer(9, 10);
         small.write(entry("longer than the whole buffer may be"));
         assert_eq!(small.entries(0), (Vec::new(), 1));
+        small.miss(u64::MAX);
+        small.write(entry("one more of those"));
+        assert_eq!(small.entries(0), (Vec::new(), u64::MAX));
     }
 
     #[tokio::test]

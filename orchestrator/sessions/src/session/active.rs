@@ -277,6 +277,7 @@ impl Session {
             shares: self.shares.current(),
             egress: Some(self.egress.summary()),
             captchas: self.captchas.ended(),
+            captcha_count: self.captchas.count(),
             page_error: self.page_error(),
             oom_kills: self.worker.snapshot.borrow().oom_kills,
             profile_saved_ms: saved.at_ms,

@@ -45,7 +45,7 @@ impl Sessions {
         let view_token = instance.session_token(id.as_str(), "view");
         let captchas = if record.options.launch.captchas.is_some() {
             let facts = SessionFacts { session_id: id.to_string(), view_token: view_token.clone() };
-            self.shared.captchas.follow(Arc::clone(&worker), facts, record.captchas)
+            self.shared.captchas.follow(Arc::clone(&worker), facts, record.captchas, record.captcha_count)
         } else {
             SessionCaptchas::none()
         };

@@ -176,6 +176,7 @@ impl Sessions {
             shares: Vec::new(),
             egress: None,
             captchas: Vec::new(),
+            captcha_count: 0,
             page_error: None,
             oom_kills: None,
             profile_saved_ms: None,

@@ -304,6 +304,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn no_text_of_a_worker_keeps_an_end_from_the_store() {
+        let store = Store::memory();
+        let mut full = record(Some(&Ending::TimedOut));
+        // Each of its characters takes six bytes in the store.
+        let text = "\u{1}".repeat(MAX_VALUE_BYTES);
+        (full.page_error, full.profile_error) = (Some(text.clone()), Some(text.clone()));
+        full.ended.as_mut().unwrap().message = text;
+        Journal::new(store.clone()).close(&full, Batch::new()).await.unwrap();
+        let Record { page_error, profile_error, ended, .. } = kept(&store).await;
+        let ended = ended.unwrap();
+        assert_eq!(ended.reason, Ending::TimedOut.code());
+        for text in [page_error.unwrap(), profile_error.unwrap(), ended.message] {
+            assert!(text.starts_with('\u{1}') && text.ends_with('…') && text.len() > 1000, "{} bytes", text.len());
+        }
+    }
+
+    #[tokio::test]
     async fn a_live_session_has_room_for_all_its_links() {
         let store = Store::memory();
         let now = Now::at(u64::from(u32::MAX) * 1000, "01234567-89ab-cdef-0123-456789abcdef", 1 << 40);

@@ -30,7 +30,8 @@ impl Sessions {
         let is_inspected = session.options.engine == Engine::Webkit && session.options.kind == SessionKind::DevTools;
         let left_out: &[&str] = if is_inspected { &LEFT_OUT } else { &[] };
         let buffer = Arc::new(LogBuffer::new(limits, left_out));
-        self.shared.logs.add(session.id.clone(), Arc::clone(&buffer), limits.keep_ended);
+        let (id, owner) = (session.id.clone(), session.owner.clone());
+        self.shared.logs.add(id, owner, Arc::clone(&buffer), limits.keep_ended);
         tokio::spawn(collect(Arc::clone(session), buffer));
     }
 

@@ -210,9 +210,8 @@ fn add_unread(state: &mut StorageState, before: StorageState, unread: &HashSet<S
 
 /// Says of how many origins nothing new was saved, and why of one.
 fn left_out(unread: &HashSet<String>, warnings: &[String]) -> Option<String> {
-    let is_about =
-        |warning: &str, origin: &str| warning.strip_prefix(origin).is_some_and(|rest| rest.starts_with(": "));
-    let first = warnings.iter().find(|warning| unread.iter().any(|origin| is_about(warning, origin)))?;
+    let is_unread = |warning: &str| warning.split_once(": ").is_some_and(|(origin, _)| unread.contains(origin));
+    let first = warnings.iter().find(|warning| is_unread(warning))?;
     // A part of it may be a page's own words.
     let first: String = first.chars().take(LONGEST_REASON).collect();
     Some(match unread.len() {

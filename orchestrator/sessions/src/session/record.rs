@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use warmpool_protocol::text::shortened;
 use warmpool_protocol::{Launch, PlaywrightLaunch, Size};
 
 use super::profile::{self, Saved};
@@ -22,6 +23,9 @@ use warmpool_keys::KeyId;
 use warmpool_profiles::ProfileChoice;
 use warmpool_workers::egress::Location;
 use warmpool_workers::pool::WorkerRequest;
+
+/// A text that a record has room for in any case, in bytes.
+const SHORT_TEXT: usize = 100;
 
 /// What a session was asked to be, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,6 +170,10 @@ pub(crate) struct Record {
     /// The challenges of its pages that are over; a live session's are as of its last change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) captchas: Vec<CaptchaRecord>,
+    /// How many those were, with those that are listed no more: `captcha.max_per_session` bounds them across restarts. Records of
+    /// earlier releases have 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) captcha_count: usize,
     /// Why its first page did not load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) page_error: Option<String>,
@@ -183,6 +191,11 @@ pub(crate) struct Record {
     pub(crate) ended: Option<Ended>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde wants")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Record {
     /// When `session_timeout` is over.
     pub(super) fn deadline(&self) -> Deadline {
@@ -192,8 +205,8 @@ impl Record {
         })
     }
 
-    /// Takes out some of what its pages have added, the oldest first, and once it has ended its links too. Returns whether there was
-    /// anything.
+    /// Takes out some of what its pages have added, the oldest first, once it has ended its links too, and at last half of the longest
+    /// text that came from its worker. Returns whether there was anything.
     pub(super) fn shorten(&mut self) -> bool {
         let refused = self.egress.as_mut().map(|egress| &mut egress.refused).filter(|refused| !refused.is_empty());
         if !self.captchas.is_empty() {
@@ -203,8 +216,18 @@ impl Record {
         } else if self.ended.is_some() && !self.shares.is_empty() {
             self.shares.clear();
         } else {
-            return false;
+            return self.halve_longest_text();
         }
+        true
+    }
+
+    /// Returns whether there was a long one.
+    fn halve_longest_text(&mut self) -> bool {
+        let message = self.ended.as_mut().map(|ended| &mut ended.message);
+        let texts = [self.page_error.as_mut(), self.profile_error.as_mut(), message];
+        let longest = texts.into_iter().flatten().max_by_key(|text| text.len()).filter(|text| text.len() > SHORT_TEXT);
+        let Some(longest) = longest else { return false };
+        *longest = shortened(longest.as_str(), longest.len() / 2);
         true
     }
 

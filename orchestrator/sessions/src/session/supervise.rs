@@ -130,11 +130,11 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease, call
 /// session may go on. And looks for the reason why the first page did not load while it is known.
 async fn follow_worker(sessions: &Sessions, session: &Arc<Session>) {
     let mut snapshot = session.worker.snapshot.clone();
-    let mut told = None;
+    let mut told = 0;
     loop {
         session.page_error();
-        let kills = snapshot.borrow_and_update().oom_kills;
-        if kills != told {
+        let kills = snapshot.borrow_and_update().oom_kills.unwrap_or_default();
+        if is_worth_telling(kills, told) {
             told = kills;
             tracing::warn!(session = %session.id, kills, "memory ran out, and the kernel ended a process of the browser: \
                 raise worker.memory");
@@ -144,6 +144,12 @@ async fn follow_worker(sessions: &Sessions, session: &Arc<Session>) {
             return;
         }
     }
+}
+
+/// Whether a number of ended processes is to be told after `told` were: the first ones, and then each time that the number has doubled,
+/// since a page can have as many as it likes.
+const fn is_worth_telling(kills: u64, told: u64) -> bool {
+    kills > told && kills / 2 >= told
 }
 
 /// Waits for the first reason to end.
@@ -195,4 +201,22 @@ fn next_deadline(session: &Session, limits: &SessionSettings) -> (Instant, Endin
         sooner(detached + window, Ending::Disconnected);
     }
     next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_runs_out_of_memory_again_and_again_fills_no_log() {
+        let mut told = Vec::new();
+        // The same number comes again with each change of something else.
+        for kills in (0..1_000_000).flat_map(|kills| [kills, kills]).chain([3, u64::MAX, u64::MAX]) {
+            if is_worth_telling(kills, told.last().copied().unwrap_or_default()) {
+                told.push(kills);
+            }
+        }
+        assert_eq!(told[..4], [1, 2, 4, 8]);
+        assert_eq!((told.len(), told.last()), (21, Some(&u64::MAX)));
+    }
 }

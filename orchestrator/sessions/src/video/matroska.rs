@@ -10,6 +10,10 @@ use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 
 /// The longest cluster: its pictures have 16-bit times, in milliseconds.
 const CLUSTER_MS: u64 = 30_000;
+/// The shortest cluster from one picture that depends on no other to the next such picture, in milliseconds.
+const SHORTEST_MS: u64 = 1000;
+/// The most clusters that the index names. It is in memory, and a day has 86,400 of the shortest. Players read on from the last one.
+const MAX_CUES: usize = 100_000;
 /// An unknown size, in one byte.
 const UNKNOWN: [u8; 8] = [0x01, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF];
 /// Space reserved for the list of the file's parts, which `finish` writes.
@@ -76,13 +80,37 @@ pub(super) struct Matroska {
     tracks: u64,
     duration: u64,
     cluster: Option<Cluster>,
-    cues: Vec<(u64, u64)>,
+    cues: Cues,
 }
 
 struct Cluster {
     /// The position of its size.
     size_at: u64,
     time_ms: u64,
+    /// Whether its first picture does not depend on earlier ones.
+    key: bool,
+}
+
+impl Cluster {
+    /// Whether a picture begins the next cluster. Players start at clusters, and show nothing before a picture that depends on no other.
+    /// The agent may name any times.
+    const fn ends_at(&self, time_ms: u64, key: bool) -> bool {
+        let since = time_ms.saturating_sub(self.time_ms);
+        let shortest = if self.key { SHORTEST_MS } else { 1 };
+        key && since >= shortest || since >= CLUSTER_MS
+    }
+}
+
+/// The index: the times of clusters, and their positions in the segment.
+#[derive(Default)]
+struct Cues(Vec<(u64, u64)>);
+
+impl Cues {
+    fn add(&mut self, time_ms: u64, position: u64) {
+        if self.0.len() < MAX_CUES {
+            self.0.push((time_ms, position));
+        }
+    }
 }
 
 impl Matroska {
@@ -129,7 +157,7 @@ impl Matroska {
             tracks,
             duration,
             cluster: None,
-            cues: Vec::new(),
+            cues: Cues::default(),
         };
         written.put(&head)?;
         written.file.flush()?;
@@ -143,13 +171,11 @@ impl Matroska {
 
     /// Adds a picture. Times must not decrease; `key` marks a picture that does not depend on earlier ones.
     pub(super) fn picture(&mut self, time_ms: u64, key: bool, data: &[u8]) -> io::Result<()> {
-        let begun = self.cluster.as_ref().map(|cluster| cluster.time_ms);
-        // Players can start at a cluster.
-        if begun.is_none_or(|begun| key && time_ms > begun || time_ms >= begun + CLUSTER_MS) {
+        if self.cluster.as_ref().is_none_or(|cluster| cluster.ends_at(time_ms, key)) {
             self.end_cluster()?;
-            self.cues.push((time_ms, self.at - self.segment));
+            self.cues.add(time_ms, self.at - self.segment);
             self.put(&id(CLUSTER))?;
-            self.cluster = Some(Cluster { size_at: self.at, time_ms });
+            self.cluster = Some(Cluster { size_at: self.at, time_ms, key });
             self.put(&UNKNOWN)?;
             self.put(&number(TIMESTAMP, time_ms))?;
         }
@@ -170,7 +196,7 @@ impl Matroska {
     pub(super) fn finish(mut self, duration_ms: u64) -> io::Result<()> {
         self.end_cluster()?;
         let cues_at = self.at - self.segment;
-        let points: Vec<u8> = self.cues.iter().flat_map(|(time, position)| cue(*time, *position)).collect();
+        let points: Vec<u8> = self.cues.0.iter().flat_map(|(time, position)| cue(*time, *position)).collect();
         self.put(&element(CUES, &points))?;
         let end = self.at;
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a session")]
@@ -303,6 +329,52 @@ mod tests {
         let first = walk(parts[4].1);
         assert_eq!(first.len(), 3, "a time and two pictures");
         assert_eq!(first[2].1[..4], [0x81, 0, 100, 0]);
+    }
+
+    /// How many clusters a file of these pictures has, and the times that its index names.
+    fn clusters_and_cues(pictures: impl IntoIterator<Item = (u64, bool)>) -> (usize, Vec<u64>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.mkv");
+        let mut video = Matroska::begin(File::create(&path).unwrap(), Codec::Jpeg, 1280, 800).unwrap();
+        for (time, key) in pictures {
+            video.picture(time, key, &[9; 30]).unwrap();
+        }
+        video.finish(1).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let segment = walk(&bytes)[1].1;
+        let parts = walk(segment);
+        let clusters = parts.iter().filter(|(name, _)| *name == CLUSTER).count();
+        let value = |bytes: &[u8]| bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let mut times = Vec::new();
+        for (_, point) in walk(parts.last().unwrap().1) {
+            let point = walk(point);
+            let at = usize::try_from(value(walk(point[1].1)[1].1)).unwrap();
+            assert!(segment[at..].starts_with(&id(CLUSTER)), "players seek there");
+            times.push(value(point[0].1));
+        }
+        (clusters, times)
+    }
+
+    #[test]
+    fn the_index_has_a_point_for_each_second_at_most() {
+        let (clusters, times) = clusters_and_cues((0..250).map(|number| (number * 10, true)));
+        assert_eq!((clusters, times), (3, vec![0, 1000, 2000]));
+        // A cluster that begins with a picture which depends on others gives way at once to the next that does not.
+        let (clusters, times) = clusters_and_cues([(0, true), (30_000, false), (30_010, true), (30_020, true)]);
+        assert_eq!((clusters, times), (3, vec![0, 30_000, 30_010]));
+    }
+
+    #[test]
+    fn an_agent_may_name_any_times() {
+        let (clusters, times) = clusters_and_cues([(5, true), (u64::MAX, true), (u64::MAX, false), (3, true)]);
+        assert_eq!((clusters, times), (2, vec![5, u64::MAX]));
+    }
+
+    #[test]
+    fn the_index_has_a_bound() {
+        let mut cues = Cues::default();
+        (0..2 * MAX_CUES as u64).for_each(|time| cues.add(time, time));
+        assert_eq!(cues.0.len(), MAX_CUES);
     }
 
     #[test]

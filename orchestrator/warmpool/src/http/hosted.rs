@@ -26,7 +26,7 @@ use super::App;
 use super::body;
 use super::openapi::Routes;
 use super::public_url::PublicUrl;
-use super::reply::{download, json_reply, status};
+use super::reply::{self, download, json_reply, status};
 use super::route::{Names, Segment};
 use crate::dropin::hosted::Service;
 use crate::http::error::Error;
@@ -49,6 +49,8 @@ const EXTENSION: Segment = Segment::new("extension", "The extension's id, `ext_â
 const REST: Segment = Segment::new("rest", "What is not served.");
 /// The most sessions that a list has.
 const MAX_LISTED: usize = 100;
+/// The last millisecond of the year 9999, in Unix milliseconds: RFC 3339 writes no later one.
+const LAST_MOMENT: u64 = 253_402_300_799_999;
 /// What a call may fail with that needs a live session, beside what every call about a session may.
 const LIVE: [Code; 5] =
     [Code::SessionEnded, Code::RuntimeDown, Code::Starting, Code::WorkerFailed, Code::WorkerTimeout];
@@ -107,7 +109,7 @@ pub(super) struct KernelFailure {
 
 /// The answer to a call that failed, as the service's clients read it.
 pub(super) fn failure(service: Service, error: &dyn Fault, request_id: String) -> Response {
-    let (code, message, field) = (error.code(), error.to_string(), error.field().map(str::to_owned));
+    let (code, message, field) = (error.code(), reply::message(error), error.field().map(str::to_owned));
     let status = status(code);
     match service {
         Service::Browserbase => {
@@ -204,7 +206,24 @@ async fn zip(session: &Arc<Session>, wanted: fn(&File) -> bool) -> Result<Respon
     Ok(download(content, "application/zip"))
 }
 
-/// A point in time as the services write it.
+/// A point in time as the services write it, which ends with the year 9999. A worker names any for its files.
 fn time(unix_ms: u64) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string()
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(unix_ms.min(LAST_MOMENT))).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_moment_that_a_worker_names_can_be_written() {
+        for (moment, written) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (LAST_MOMENT, "9999-12-31T23:59:59.999Z"),
+            (LAST_MOMENT + 1, "9999-12-31T23:59:59.999Z"),
+            (u64::MAX, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(time(moment), written);
+        }
+    }
 }

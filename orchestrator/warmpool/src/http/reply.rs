@@ -27,6 +27,10 @@ use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _};
 use warmpool_core::ids::RequestId;
 use warmpool_core::panics::Panicked;
 use warmpool_keys::KeyId;
+use warmpool_protocol::text::shortened;
+
+/// The longest message of an error, in bytes. The daemon's own are shorter: those that repeat a client's text have a limit below this.
+const MAX_MESSAGE: usize = 8 << 10;
 
 /// What an answer has to know of its request.
 #[derive(Debug, Clone)]
@@ -123,6 +127,11 @@ fn log(error: &dyn Fault) {
     }
 }
 
+/// What an answer says of an error. A worker, its browser or a page may have chosen the words.
+pub(super) fn message(error: &dyn Fault) -> String {
+    shortened(error.to_string(), MAX_MESSAGE)
+}
+
 pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Response {
     // An error fits always, so this goes no deeper than once.
     match serde_json::to_vec(body).map_err(Error::internal).and_then(answer::whole) {
@@ -141,8 +150,8 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
 
 fn text_reply(status: StatusCode, error: &Error) -> Response {
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    (status, [(CONTENT_TYPE, media_type), (CACHE_CONTROL, HeaderValue::from_static("no-store"))], format!("{error}\n"))
-        .into_response()
+    let text = format!("{}\n", message(error));
+    (status, [(CONTENT_TYPE, media_type), (CACHE_CONTROL, HeaderValue::from_static("no-store"))], text).into_response()
 }
 
 /// A file that pages may have made: it must never run as a page of this service.
@@ -190,7 +199,7 @@ impl W3cFailure {
     fn new(error: &dyn Fault, request_id: String) -> Self {
         let code = error.code();
         let data = Some(W3cFailureData { code, request_id });
-        let (stacktrace, message) = (String::new(), error.to_string());
+        let (stacktrace, message) = (String::new(), message(error));
         Self { value: W3cFailureValue { error: code.webdriver().to_owned(), message, stacktrace, data } }
     }
 }
@@ -199,7 +208,7 @@ impl W3cFailure {
 fn rest(error: &dyn Fault, request_id: String) -> ErrorBody {
     let field = error.field().map(str::to_owned);
     ErrorBody {
-        error: ErrorDetail { code: error.code().as_str().to_owned(), message: error.to_string(), field, request_id },
+        error: ErrorDetail { code: error.code().as_str().to_owned(), message: message(error), field, request_id },
     }
 }
 
@@ -312,6 +321,16 @@ pub(super) async fn method_not_allowed(request: Request) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_worker_makes_an_answer_as_long_as_it_likes() {
+        let error = Error::from(warmpool_sessions::Error::Conflict { message: "x".repeat(1 << 20) });
+        let in_rest = rest(&error, String::new()).error.message;
+        let in_webdriver = W3cFailure::new(&error, String::new()).value.message;
+        for message in [in_rest, in_webdriver] {
+            assert!(message.starts_with('x') && message.len() < MAX_MESSAGE + 10, "{} bytes", message.len());
+        }
+    }
 
     #[test]
     fn the_standard_knows_the_word_of_each_code() {

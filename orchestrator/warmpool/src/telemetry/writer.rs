@@ -11,6 +11,10 @@ use parking_lot::{Condvar, Mutex};
 
 /// The most bytes of lines that wait to be written. What does not fit is dropped, and counted.
 const MAX_WAITING: usize = 1 << 20;
+/// The longest line, in bytes. A worker, a page or a client may have chosen a text in it.
+const MAX_LINE: usize = 64 << 10;
+/// What stands in the place of the rest of a longer one.
+const CUT: &str = "…\n";
 /// How long the last lines may take. A reader that takes nothing for so long counts as gone.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -101,11 +105,13 @@ impl LogWriter {
 impl Write for &LogWriter {
     /// Takes a line, or drops it: nobody waits for the log.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let (kept, end) = if line.len() > MAX_LINE { (whole_characters(&line[..MAX_LINE]), CUT) } else { (line, "") };
         let mut queue = self.queue.lock();
-        if queue.lines.len() + line.len() > MAX_WAITING {
+        if queue.lines.len() + kept.len() + end.len() > MAX_WAITING {
             queue.dropped += 1;
         } else {
-            queue.lines.extend_from_slice(line);
+            queue.lines.extend_from_slice(kept);
+            queue.lines.extend_from_slice(end.as_bytes());
             self.filled.notify_one();
         }
         Ok(line.len())
@@ -114,6 +120,11 @@ impl Write for &LogWriter {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A cut text without the beginning of a character whose end is missing.
+fn whole_characters(cut: &[u8]) -> &[u8] {
+    std::str::from_utf8(cut).map_or_else(|broken| &cut[..broken.valid_up_to()], str::as_bytes)
 }
 
 #[cfg(test)]
@@ -169,5 +180,22 @@ mod tests {
         writer.flush_within(PATIENCE);
         assert!(taken.lock().ends_with(b"last\n"));
         assert_eq!(told.load(Ordering::SeqCst), dropped, "it is told once");
+    }
+
+    #[test]
+    fn a_line_as_long_as_somebody_likes_is_cut() {
+        let (opener, gate) = mpsc::channel();
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let writer = LogWriter::start(Sink { gate, taken: Arc::clone(&taken) }, |_| {}).unwrap();
+        drop(opener);
+        for long in ["x".repeat(2 * MAX_WAITING), "€".repeat(MAX_WAITING)] {
+            (&*writer).write_all(long.as_bytes()).unwrap();
+            (&*writer).write_all(b"next\n").unwrap();
+            writer.flush_within(PATIENCE);
+            let written = String::from_utf8(std::mem::take(&mut *taken.lock())).unwrap();
+            let (line, next) = written.split_once('\n').unwrap();
+            assert!(line.len() > MAX_LINE - 4 && line.len() < MAX_LINE + 4 && line.ends_with('…'), "{}", line.len());
+            assert_eq!(next, "next\n");
+        }
     }
 }

@@ -9,14 +9,14 @@ const MAX_LISTED: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct History {
     records: Vec<CaptchaRecord>,
-    /// How many there have been, including the listed ones of an earlier process. Of those beyond the limit only the first counts.
+    /// How many there have been, including those of an earlier process. Of those beyond the limit only the first counts.
     count: usize,
 }
 
 impl History {
-    /// Continues from the record of an earlier process.
-    pub(super) const fn new(records: Vec<CaptchaRecord>) -> Self {
-        let count = records.len();
+    /// Continues from the record of an earlier process, which has counted so many. Those of earlier releases count the listed ones alone.
+    pub(super) fn new(records: Vec<CaptchaRecord>, counted: usize) -> Self {
+        let count = counted.max(records.len());
         Self { records, count }
     }
 
@@ -57,9 +57,11 @@ mod tests {
             error: Some("solver_key".to_owned()),
             cost: None,
         };
-        let mut history = History::new(vec![record(0)]);
+        let mut history = History::new(vec![record(0)], 0);
         (1..100).for_each(|since| history.add(record(since)));
         assert_eq!((history.count(), history.records().len()), (100, MAX_LISTED));
+        let next = History::new(history.records(), history.count());
+        assert_eq!(next.count(), 100, "another process goes on counting");
         assert_eq!(history.records().last().unwrap().since, 99);
         let json = serde_json::to_value(record(0)).unwrap();
         assert_eq!((&json["by"], &json["outcome"]), (&"solver".into(), &"failed".into()));

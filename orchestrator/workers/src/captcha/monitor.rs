@@ -19,8 +19,15 @@ use warmpool_core::clock::unix_ms;
 
 /// A person's verdict on the challenge that they see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+pub struct Verdict {
+    act: PersonAct,
+    /// When that challenge was found, in Unix milliseconds; without it, the verdict is on whichever waits.
+    since: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PersonAct {
+enum PersonAct {
     /// The challenge is solved, whatever the page reports.
     Solved,
     /// The person leaves it unsolved.
@@ -69,7 +76,7 @@ impl Ending {
 
 impl CaptchaMonitor {
     /// Runs until the worker is gone.
-    pub(super) async fn run(self, mut acts: mpsc::Receiver<PersonAct>) {
+    pub(super) async fn run(self, mut verdicts: mpsc::Receiver<Verdict>) {
         let mut snapshot = self.worker.snapshot.clone();
         // The agent numbers challenges in their order.
         let mut last = 0;
@@ -78,8 +85,8 @@ impl CaptchaMonitor {
             match captcha {
                 Some(captcha) => {
                     last = captcha.id;
-                    while acts.try_recv().is_ok() {}
-                    self.handle(&captcha, &mut snapshot, &mut acts).await;
+                    while verdicts.try_recv().is_ok() {}
+                    self.handle(&captcha, &mut snapshot, &mut verdicts).await;
                 }
                 None if snapshot.changed().await.is_err() => return,
                 None => {}
@@ -91,7 +98,7 @@ impl CaptchaMonitor {
         &self,
         captcha: &Captcha,
         snapshot: &mut watch::Receiver<Snapshot>,
-        acts: &mut mpsc::Receiver<PersonAct>,
+        verdicts: &mut mpsc::Receiver<Verdict>,
     ) {
         let by = match self.shared.config.captcha.mode {
             CaptchaMode::Solver => SolvedBy::Solver,
@@ -119,7 +126,7 @@ impl CaptchaMonitor {
             tokio::select! {
                 biased;
                 solved = ended(snapshot, captcha.id) => Decision::Ended { solved },
-                decision = self.decide(captcha, by, acts) => decision,
+                decision = self.decide(captcha, by, verdicts) => decision,
             }
         };
         let ending = self.carry_out(captcha, decision).await;
@@ -127,7 +134,7 @@ impl CaptchaMonitor {
         self.record_ending(waiting, ending);
     }
 
-    async fn decide(&self, captcha: &Captcha, by: SolvedBy, acts: &mut mpsc::Receiver<PersonAct>) -> Decision {
+    async fn decide(&self, captcha: &Captcha, by: SolvedBy, verdicts: &mut mpsc::Receiver<Verdict>) -> Decision {
         match (by, &self.shared.solver) {
             (SolvedBy::Solver, Some(solver)) => match solver.solve(captcha).await {
                 Ok(solution) => Decision::Answer(solution),
@@ -135,7 +142,7 @@ impl CaptchaMonitor {
             },
             // A restart with other settings can lead here, too.
             (SolvedBy::Person, _) | (SolvedBy::Solver, None) => {
-                match timeout(self.shared.config.captcha.person_timeout, acts.recv()).await {
+                match timeout(self.shared.config.captcha.person_timeout, verdict_on(captcha, verdicts)).await {
                     Ok(Some(PersonAct::Solved)) => Decision::Person { solved: true, error: None },
                     Ok(Some(PersonAct::GiveUp)) => Decision::Person { solved: false, error: None },
                     Ok(None) | Err(_) => Decision::Person { solved: false, error: Some("nobody_came") },
@@ -216,6 +223,17 @@ fn tally(kind: CaptchaKind, by: SolvedBy, outcome: Outcome) {
     metrics::counter!("warmpool_captchas_total", &labels).increment(1);
 }
 
+/// Waits for a person's verdict on this challenge: one on a challenge that is over decides nothing. Returns none where nobody can
+/// give one any more.
+async fn verdict_on(captcha: &Captcha, verdicts: &mut mpsc::Receiver<Verdict>) -> Option<PersonAct> {
+    loop {
+        let Verdict { act, since } = verdicts.recv().await?;
+        if since.is_none_or(|since| since == captcha.since) {
+            return Some(act);
+        }
+    }
+}
+
 /// Waits until the agent says that a challenge is over; returns whether it was solved.
 async fn ended(snapshot: &mut watch::Receiver<Snapshot>, id: u64) -> bool {
     let over = |snapshot: &Snapshot| {
@@ -276,6 +294,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_verdict_on_a_challenge_that_is_over_decides_no_other() {
+        let (sender, mut verdicts) = mpsc::channel(9);
+        let said =
+            [json!({"act": "give_up", "since": 1}), json!({"act": "solved", "since": 2}), json!({"act": "give_up"})];
+        for verdict in said {
+            sender.try_send(serde_json::from_value(verdict).unwrap()).unwrap();
+        }
+        let second = challenge(2);
+        assert_eq!(verdict_on(&second, &mut verdicts).await, Some(PersonAct::Solved));
+        assert_eq!(
+            verdict_on(&second, &mut verdicts).await,
+            Some(PersonAct::GiveUp),
+            "it may say only what, not on which"
+        );
+    }
+
+    #[tokio::test]
     async fn challenges_beyond_the_limit_are_recorded_once() {
         let (address, mut acts) = agent().await;
         let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
@@ -293,7 +328,7 @@ mod tests {
             error: None,
             cost: None,
         };
-        let history = Arc::new(Mutex::new(History::new(vec![solved])));
+        let history = Arc::new(Mutex::new(History::new(vec![solved], 1)));
         let monitor = CaptchaMonitor {
             shared: Arc::new(Shared { config, solver: None, webhook: None }),
             worker,

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use warmpool_core::panics::keep_running;
 use warmpool_protocol::EGRESS_PROTOCOL;
 
+use super::socks::Target;
 use super::{Shared, connection};
 use crate::worker::{AgentStream, Upgrade};
 
@@ -31,22 +32,27 @@ pub(super) fn open(shared: &Arc<Shared>) {
 
 async fn keep_open(shared: &Arc<Shared>) {
     loop {
-        let Some((mut tunnel, early)) = open_one(shared).await else {
+        let Some((tunnel, target)) = next_connection(shared).await else {
             sleep(RETRY).await;
             continue;
         };
-        // This waits for the browser, which speaks first. An agent that hangs up has ended or lost this tunnel.
-        let mut begun = BytesMut::from(early);
-        if begun.is_empty() && !matches!(tunnel.read_buf(&mut begun).await, Ok(1..)) {
-            sleep(RETRY).await;
-            continue;
-        }
-        // This happens here, not in the connection's own task: a silent connection does not count towards
-        // `egress.max_connections`, so the number of tunnels bounds them.
-        let Some(target) = connection::greet(shared, &mut tunnel, begun).await else { continue };
         let connection = connection::serve(Arc::clone(shared), tunnel, target);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }
+}
+
+/// Opens a tunnel and waits for the browser's request on it; none if either fails.
+async fn next_connection(shared: &Shared) -> Option<(AgentStream, Target)> {
+    let (mut tunnel, early) = open_one(shared).await?;
+    // This waits for the browser, which speaks first. An agent that hangs up has ended or lost this tunnel.
+    let mut begun = BytesMut::from(early);
+    if begun.is_empty() && !matches!(tunnel.read_buf(&mut begun).await, Ok(1..)) {
+        return None;
+    }
+    // This happens here, not in the connection's own task: a silent connection does not count towards
+    // `egress.max_connections`, so the number of tunnels bounds them.
+    let target = connection::greet(shared, &mut tunnel, begun).await?;
+    Some((tunnel, target))
 }
 
 /// Opens one; returns it with the browser's first bytes, if its connection was waiting.
@@ -64,5 +70,49 @@ async fn open_one(shared: &Shared) -> Option<(AgentStream, Bytes)> {
             tracing::trace!(worker = %shared.worker.id, %error, "no tunnel to the agent");
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::UnixListener;
+    use warmpool_config::{Config, Flags, Host};
+    use warmpool_core::browser::{Engine, Mode, PoolKey};
+    use warmpool_core::ids::WorkerId;
+    use warmpool_dial::Policy;
+    use warmpool_protocol::Secret;
+    use warmpool_runtime::AgentAddress;
+
+    use super::super::{Egress, EgressContext, WantedRoute};
+    use super::*;
+    use crate::worker::Worker;
+
+    #[tokio::test]
+    async fn tunnels_of_nonsense_are_opened_again_after_a_pause() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("agent.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let secret = Secret::new("secret".to_owned());
+        let (worker, _reports) = Worker::found(WorkerId::random(), key, AgentAddress::Unix(socket).into(), &secret);
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+        let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
+        let began = Instant::now();
+        let context = EgressContext::nowhere();
+        let _egress = Egress::open(worker, Policy::default(), &config, &context, WantedRoute::Direct, None);
+        // One of the tunnels has been opened three times by the last of these.
+        for _ in 0..=2 * IDLE {
+            let (mut tunnel, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                assert!(tunnel.read_buf(&mut head).await.unwrap() > 0);
+            }
+            let answer = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: egress\r\n\r\nx";
+            tunnel.write_all(answer).await.unwrap();
+        }
+        assert!(began.elapsed() >= 2 * RETRY);
     }
 }

@@ -21,6 +21,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::folder::FolderQuery;
 use warmpool_protocol::recording::RecordingQuery;
+use warmpool_protocol::text::{MAX_KEPT, shortened};
 use warmpool_protocol::{
     BODY_LIMIT, BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, Launch, Launched, NewDriverSession, Probe,
     Probed, ProgramsProbed, Secret, Snapshot, StorageQuery, StorageState, Window, WorkerEvent, longest_state,
@@ -367,7 +368,7 @@ async fn success(response: Response<Incoming>) -> Result<Response<Incoming>, Age
 /// What the agent says of a call that it does not carry out.
 fn refusal(status: StatusCode, body: &[u8]) -> AgentError {
     let message = serde_json::from_slice::<ErrorBody>(body)
-        .map_or_else(|_| String::from_utf8_lossy(body).into_owned(), |refusal| refusal.error.message);
+        .map_or_else(|_| shortened(String::from_utf8_lossy(body), MAX_KEPT), |refusal| refusal.error.message);
     AgentError::Refused { status, message }
 }
 
@@ -381,7 +382,7 @@ async fn collect_within(limit: usize, response: Response<Incoming>) -> Result<By
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
-    serde_json::from_slice(body).map_err(|error| AgentError::Unreadable(error.into()))
+    serde_json::from_slice(body).map_err(|error| AgentError::of_answer(&error))
 }
 
 pub(super) fn uri(text: &str) -> Result<Uri, AgentError> {
@@ -516,6 +517,26 @@ mod tests {
                 Err(error) => panic!("{status} {body}: {error}"),
             }
         }
+    }
+
+    #[tokio::test]
+    async fn of_an_agents_words_the_beginning_is_kept() {
+        let long = "x".repeat(100_000);
+        let refused = format!(r#"{{"error": {{"code": "internal", "message": "{long}"}}}}"#);
+        let of_no_kind = format!("\"{long}\"");
+        for (status, body) in [(500, refused), (500, long), (200, of_no_kind)] {
+            let error = answering(status, body).await.targets::<Value>().await.unwrap_err();
+            let words = error.to_string();
+            assert!(words.contains("xxx") && words.len() < MAX_KEPT + 100, "{words}");
+        }
+    }
+
+    #[tokio::test]
+    async fn files_are_listed_by_plain_names() {
+        let file = |name: &str| serde_json::json!({"name": name, "size": 1, "modified_ms": 1, "source": "download", "complete": true});
+        let listed = ["a.txt", "../../.bashrc", "b/c", "", "b\\c"].map(file);
+        let files = answering(200, Value::from(listed.to_vec()).to_string()).await.files().await.unwrap();
+        assert_eq!(files.into_iter().map(|file| file.name).collect::<Vec<_>>(), ["a.txt"]);
     }
 
     #[tokio::test]

@@ -115,7 +115,7 @@ impl AgentLines {
     async fn next<T: DeserializeOwned>(&mut self) -> Result<T, AgentError> {
         let line = self.0.next().await.ok_or_else(|| AgentError::Broken("it hung up".into()))?;
         let line = line.map_err(|error| AgentError::Broken(error.into()))?;
-        serde_json::from_str(&line).map_err(|error| AgentError::Unreadable(error.into()))
+        serde_json::from_str(&line).map_err(|error| AgentError::of_answer(&error))
     }
 
     async fn send(&mut self, value: &impl Serialize) -> Result<(), AgentError> {

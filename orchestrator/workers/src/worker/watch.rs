@@ -20,6 +20,10 @@ const CONNECT_GRACE: Duration = Duration::from_secs(10);
 const REPEAT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two tries.
 const RETRY: Duration = Duration::from_millis(200);
+/// The longest pause after a stream that was cut.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The most advertisements that one report adds to the count of all workers.
+const MAX_ADS_STEP: u64 = 100_000;
 
 /// Follows `worker` until it is lost or `stop` is cancelled. Reports through `reports`. `is_away` says whether the container engine
 /// is known to be away.
@@ -40,26 +44,30 @@ pub async fn watch(
 }
 
 async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime, is_away: impl Fn() -> bool) -> LossReason {
-    let mut unreachable_since: Option<Instant> = None;
+    let mut reach = Reach::default();
     // Whether the engine of this host was away when the stream was cut, or then. One that was killed ends its containers before it
     // answers again. A Swarm's workers outlive their manager.
     let mut engine_went = false;
     loop {
-        match attend(worker, reports).await {
+        let began = Instant::now();
+        let pause = match attend(worker, reports).await {
             Ok(StreamOutcome::Lost(loss)) => return loss,
             Ok(StreamOutcome::Silence) => return explain_silence(worker, runtime).await,
-            Ok(StreamOutcome::Cut) => {
-                unreachable_since = None;
+            Ok(StreamOutcome::Cut { heard }) => {
                 engine_went = is_away() && runtime.notices_within().is_zero();
+                reach.cut(heard, began.elapsed())
             }
-            Err(error) => tracing::trace!(worker = %worker.id, %error, "no event stream"),
-        }
+            Err(error) => {
+                tracing::trace!(worker = %worker.id, %error, "no event stream");
+                RETRY
+            }
+        };
         // The stream is cut: only the runtime can distinguish a dead container from a passing fault.
         match runtime.state(&worker.id).await.map(ended) {
             Ok(Some(loss)) => return if engine_went { with_engine(loss) } else { loss },
             Ok(None) => {
                 let grace = CONNECT_GRACE + runtime.notices_within();
-                if unreachable_since.get_or_insert_with(Instant::now).elapsed() > grace {
+                if reach.missing() > grace {
                     return LossReason::Unresponsive;
                 }
             }
@@ -75,7 +83,33 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime, is_away: 
                 });
             }
         }
-        sleep(RETRY).await;
+        sleep(pause).await;
+    }
+}
+
+/// How well an agent is reached.
+#[derive(Debug, Default)]
+struct Reach {
+    /// Since when it said nothing while its container ran.
+    missing_since: Option<Instant>,
+    /// How often in a row a stream was cut soon after its begin.
+    short: u32,
+}
+
+impl Reach {
+    /// Notes that a stream was cut after so long. Returns the pause before the next one, longer each time while none of them lasts:
+    /// whoever speaks for the agent may cut them all, and each costs a question to the engine.
+    fn cut(&mut self, heard: bool, lasted: Duration) -> Duration {
+        if heard {
+            self.missing_since = None;
+        }
+        self.short = if lasted < LONGEST_PAUSE { self.short.saturating_add(1) } else { 1 };
+        RETRY.saturating_mul(2u32.saturating_pow(self.short - 1)).min(LONGEST_PAUSE)
+    }
+
+    /// How long it has said nothing by now.
+    fn missing(&mut self) -> Duration {
+        self.missing_since.get_or_insert_with(Instant::now).elapsed()
     }
 }
 
@@ -122,8 +156,8 @@ enum StreamOutcome {
     Lost(LossReason),
     /// Nothing more came, though the connection stood.
     Silence,
-    /// The connection ended.
-    Cut,
+    /// The connection ended, and whether there was an event on it.
+    Cut { heard: bool },
 }
 
 /// Opens a stream of events and reads it to its end. Meanwhile one small call leaves an idle connection behind, in place of the one that
@@ -148,15 +182,14 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> StreamOutc
         let limit = if unexplained.is_some() { REPEAT_TIMEOUT } else { SILENCE };
         let event = match timeout(limit, events.next()).await {
             Ok(Some(event)) => event,
-            Ok(None) => return unexplained.map_or(StreamOutcome::Cut, StreamOutcome::Lost),
+            Ok(None) => return unexplained.map_or(StreamOutcome::Cut { heard: !first }, StreamOutcome::Lost),
             Err(_) => return unexplained.map_or(StreamOutcome::Silence, StreamOutcome::Lost),
         };
         match event {
             WorkerEvent::State(snapshot) => {
                 let state = snapshot.state;
-                let blocked = |snapshot: &Snapshot| snapshot.ads_blocked.unwrap_or(0);
-                let before = blocked(&reports.snapshot.borrow());
-                metrics::counter!("warmpool_ads_blocked_total").increment(blocked(&snapshot).saturating_sub(before));
+                let more = more_ads_blocked(&reports.snapshot.borrow(), &snapshot);
+                metrics::counter!("warmpool_ads_blocked_total").increment(more);
                 reports.snapshot.send_replace(snapshot);
                 match state {
                     WorkerState::Starting => {}
@@ -188,6 +221,12 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> StreamOutc
         }
         first = false;
     }
+}
+
+/// How many advertisements were blocked between two reports. An agent may say any number, and all workers share one count.
+fn more_ads_blocked(before: &Snapshot, now: &Snapshot) -> u64 {
+    let blocked = |snapshot: &Snapshot| snapshot.ads_blocked.unwrap_or(0);
+    blocked(now).saturating_sub(blocked(before)).min(MAX_ADS_STEP)
 }
 
 #[cfg(test)]
@@ -327,7 +366,7 @@ mod tests {
         let loss = tokio::select! {
             heard = heard => match heard {
                 StreamOutcome::Lost(loss) => Some(loss),
-                StreamOutcome::Cut | StreamOutcome::Silence => None,
+                StreamOutcome::Cut { .. } | StreamOutcome::Silence => None,
             },
             () = async { agent.await; std::future::pending().await } => None,
         };
@@ -372,5 +411,35 @@ mod tests {
     #[tokio::test]
     async fn a_cut_stream_is_no_loss() {
         assert_eq!(reads(ACTIVE, true).await, (None, Health::Alive));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_cuts_its_streams_without_a_word_counts_as_missing() {
+        let (mut reach, second) = (Reach::default(), Duration::from_secs(1));
+        for passed in 0..3u32 {
+            assert_eq!(reach.missing(), passed * second);
+            reach.cut(false, Duration::ZERO);
+            tokio::time::advance(second).await;
+        }
+        reach.cut(true, Duration::ZERO);
+        assert_eq!(reach.missing(), Duration::ZERO);
+    }
+
+    #[test]
+    fn no_agent_fills_the_count_of_all_blocked_ads() {
+        let blocked = |ads_blocked| Snapshot { ads_blocked, ..Snapshot::default() };
+        assert_eq!(more_ads_blocked(&blocked(None), &blocked(Some(3))), 3);
+        assert_eq!(more_ads_blocked(&blocked(Some(3)), &blocked(Some(5))), 2);
+        assert_eq!(more_ads_blocked(&blocked(Some(5)), &blocked(None)), 0);
+        assert_eq!(more_ads_blocked(&blocked(Some(5)), &blocked(Some(u64::MAX))), MAX_ADS_STEP);
+    }
+
+    #[test]
+    fn streams_that_are_cut_again_and_again_come_ever_more_slowly() {
+        let (mut reach, soon) = (Reach::default(), RETRY);
+        let pauses: Vec<Duration> = (0..100).map(|_| reach.cut(true, soon)).collect();
+        assert_eq!(pauses[..3], [RETRY, 2 * RETRY, 4 * RETRY]);
+        assert!(pauses[5..].iter().all(|pause| *pause == LONGEST_PAUSE), "{pauses:?}");
+        assert_eq!(reach.cut(true, LONGEST_PAUSE), RETRY, "one has lasted");
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom};
 
-use super::{CLUSTER, CUES, Cluster, EBML, INFO, Matroska, SEGMENT, SIMPLE_BLOCK, TIMESTAMP, TRACKS};
+use super::{CLUSTER, CUES, Cluster, Cues, EBML, INFO, Matroska, SEGMENT, SIMPLE_BLOCK, TIMESTAMP, TRACKS};
 
 /// The longest integer that fits, in bytes.
 const NUMBER: usize = 8;
@@ -26,7 +26,7 @@ impl Matroska {
         let segment = walk.at;
         let (mut info, mut tracks, mut duration) = (0, 0, 0);
         let (mut whole, mut last_ms) = (0, 0);
-        let (mut opened, mut cues) = (None, Vec::new());
+        let (mut opened, mut cues) = (None, Cues::default());
         let mut cluster: Option<Cluster> = None;
         loop {
             let start = walk.at;
@@ -45,7 +45,8 @@ impl Matroska {
                 CUES => break,
                 TIMESTAMP => {
                     let Some(time_ms) = walk.number(length)? else { break };
-                    cluster = opened.map(|(_, size_at)| Cluster { size_at, time_ms });
+                    // Nobody has looked at its first picture: the next one that depends on no other would begin a cluster.
+                    cluster = opened.map(|(_, size_at)| Cluster { size_at, time_ms, key: false });
                     continue;
                 }
                 _ => {}
@@ -61,7 +62,7 @@ impl Matroska {
                 (TRACKS, None) if opened.is_none() => tracks = start - segment,
                 (SIMPLE_BLOCK, Some(cluster)) => {
                     if let Some((position, _)) = opened.take() {
-                        cues.push((cluster.time_ms, position));
+                        cues.add(cluster.time_ms, position);
                     }
                     last_ms = cluster.time_ms.saturating_add(since);
                 }

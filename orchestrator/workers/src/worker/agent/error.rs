@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use warmpool_core::error::{Cause, FieldError};
+use warmpool_protocol::text::{MAX_KEPT, shortened};
 
 /// Why a call to the agent failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,11 @@ pub enum AgentError {
 const EXTENSIONS: &str = "extension_ids";
 
 impl AgentError {
+    /// An answer that is not what was asked for: what is said of it may repeat a text from it.
+    pub(in crate::worker) fn of_answer(error: &serde_json::Error) -> Self {
+        Self::Unreadable(shortened(error.to_string(), MAX_KEPT).into())
+    }
+
     /// What an agent means that answers 422: it names the setting of a launch that it cannot carry out, and says why.
     pub(super) fn of_setting(message: &str) -> Self {
         let (setting, reason) = message.split_once(": ").unwrap_or(("", message));

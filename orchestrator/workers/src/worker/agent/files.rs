@@ -1,15 +1,17 @@
 //! The session's files in a worker.
 
 use http::Method;
-use warmpool_protocol::{File, Rename, StoredFile};
+use warmpool_protocol::{File, Rename, StoredFile, is_plain_file_name};
 
 use super::super::idle::{Content, unless_silent, watched};
 use super::{ASK_TIMEOUT, Agent, AgentError, Body, collect, full, read, within};
 
 impl Agent {
-    /// Lists the files that the session uploaded or downloaded.
+    /// Lists the files that the session uploaded or downloaded. Each has a plain name, which may be unpacked anywhere.
     pub async fn files(&self) -> Result<Vec<File>, AgentError> {
-        self.ask("/files").await
+        let mut files: Vec<File> = self.ask("/files").await?;
+        files.retain(|file| is_plain_file_name(&file.name));
+        Ok(files)
     }
 
     /// The content of a file, as a stream. Fails with `Refused` and 404 when there is no such file.
