@@ -48,6 +48,8 @@ impl Display {
             .args(["-rfbport", "-1", "-rfbunixpath", RFB_SOCKET, "-nolisten", "tcp"])
             // The size is the session's, not a viewer's.
             .args(["-FrameRate", FRAME_RATE, "-AcceptSetDesktopSize=0"])
+            // Viewers are told of what is copied, and not of each text that is selected.
+            .arg("-SendPrimary=0")
             // The server writes its number to this descriptor once it is ready.
             .args(["-displayfd", "1"]);
         let program = Program::start(processes, Domain::Display, PROGRAM, &mut command, Some(ReadySign::Stdout("")))?;

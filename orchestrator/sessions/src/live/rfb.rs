@@ -1,7 +1,8 @@
 //! The filter for messages from viewers of a display: RFB's client messages (RFC 6143, section 7.5).
 //!
 //! It splits a viewer's bytes into whole messages, to distinguish inputs from requests for pictures. For viewers without
-//! control, it drops keys, pointer and clipboard; they still get their pictures.
+//! control, it drops keys, pointer and clipboard; they still get their pictures. The display sends what was copied on request only,
+//! and a request is an input: viewers without control get nothing of the clipboard.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -23,9 +24,40 @@ const LEFT_OUT: [i32; 3] = [EXTENDED_MOUSE_BUTTONS, XVP, GII];
 const EXTENDED_MOUSE_BUTTONS: i32 = -316;
 const XVP: i32 = -309;
 const GII: i32 = -305;
-/// With this encoding, the display announces its clipboard and sends it on request. Without it, it sends it to all viewers.
+/// With this encoding, the display can announce its clipboard and send it on request. Without it, it sends it to all viewers.
 #[expect(clippy::cast_possible_wrap, reason = "the protocol numbers it so")]
 const EXTENDED_CLIPBOARD: i32 = 0xC0A1_E5CE_u32 as i32;
+/// The bit in the first byte of an extended clipboard's message that marks a viewer's capabilities.
+const CAPABILITIES: u8 = 1;
+/// What every viewer tells the display first: the encoding of the extended clipboard, and the capabilities of a viewer that wants
+/// no text unasked (its limit is 0 bytes) and knows requests, announcements and answers. Without them the display sends up to
+/// 20 MiB unasked. It keeps them when the viewer lists its encodings.
+const CLIPBOARD_ON_REQUEST: [u8; 24] = [
+    SET_ENCODINGS,
+    0,
+    0,
+    1,
+    0xC0,
+    0xA1,
+    0xE5,
+    0xCE,
+    CUT_TEXT,
+    0,
+    0,
+    0,
+    0xFF,
+    0xFF,
+    0xFF,
+    0xF8,
+    0x1B,
+    0,
+    0,
+    1,
+    0,
+    0,
+    0,
+    0,
+];
 
 const SET_PIXEL_FORMAT: u8 = 0;
 const SET_ENCODINGS: u8 = 2;
@@ -87,7 +119,8 @@ impl Filter {
             let message = self.waiting.split_to(length);
             match self.stage {
                 HandshakeStage::Version => {
-                    if !message.starts_with(b"RFB 003.00") {
+                    // An older version has other steps: the display would be ready while the filter still waits for one.
+                    if message[..] != *b"RFB 003.008\n" {
                         return Err(RfbError("only RFB 3.8 is supported"));
                     }
                     to.extend_from_slice(&message);
@@ -104,6 +137,7 @@ impl Filter {
                 HandshakeStage::Init => {
                     // Always shared, so that no viewer disconnects the others.
                     to.put_u8(1);
+                    to.put_slice(&CLIPBOARD_ON_REQUEST);
                     self.stage = HandshakeStage::Messages;
                 }
                 HandshakeStage::Messages => acted |= self.message(&message, acts, to),
@@ -231,14 +265,21 @@ fn kind(message: &[u8]) -> Message {
         SET_ENCODINGS => Message::Encodings,
         KEY_EVENT => Message::Key,
         POINTER_EVENT => Message::Pointer,
+        // A viewer's own capabilities could ask for texts that it gets unasked, also once it has lost control.
+        CUT_TEXT if has_capabilities(message) => Message::Dropped,
         CUT_TEXT | QEMU => Message::OtherInput,
         SET_DESKTOP_SIZE => Message::Dropped,
         _ => Message::Harmless,
     }
 }
 
-/// Rewrites the list of encodings: without those in `LEFT_OUT`, and with the one that makes the display send its clipboard
-/// on request only.
+/// Whether a message with a clipboard's text is one of the extended clipboard, which has a negative length, with capabilities.
+fn has_capabilities(message: &[u8]) -> bool {
+    matches!(message.get(4..9), Some([0x80..=0xFF, _, _, _, actions]) if actions & CAPABILITIES != 0)
+}
+
+/// Rewrites the list of encodings: without those in `LEFT_OUT`, and with the one without which the display sends its clipboard
+/// to all viewers.
 fn encodings(message: &[u8], to: &mut BytesMut) {
     let mut list: Vec<i32> = message[4..].chunks_exact(4).map(|mut number| number.get_i32()).collect();
     list.retain(|encoding| !LEFT_OUT.contains(encoding));
@@ -263,6 +304,8 @@ mod tests {
     const CLICK: [u8; 6] = [5, 1, 0, 10, 0, 20];
     const QEMU_KEY: [u8; 12] = [255, 0, 0, 1, 0, 0, 0, 0x62, 0, 0, 0, 48];
     const CUT: [u8; 11] = [6, 0, 0, 0, 0, 0, 0, 3, b'a', b'b', b'c'];
+    /// A request for the clipboard's text.
+    const ASKED: [u8; 12] = [6, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFC, 2, 0, 0, 1];
     const RESIZE: [u8; 24] = [251, 0, 4, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 0, 0];
     const REQUEST: [u8; 10] = [3, 1, 0, 0, 0, 0, 4, 0, 3, 0];
     const FENCED: [u8; 11] = [248, 0, 0, 0, 0, 0, 0, 1, 2, 9, 9];
@@ -271,8 +314,47 @@ mod tests {
         let mut filter = Filter::new();
         let mut to = BytesMut::new();
         assert_eq!(filter.feed(HELLO, false, &mut to), Ok(false));
-        assert_eq!(&to[..], b"RFB 003.008\n\x01\x01", "always shared");
+        let shared = b"RFB 003.008\n\x01\x01";
+        assert_eq!(&to[..], [&shared[..], &CLIPBOARD_ON_REQUEST].concat(), "always shared, and no text unasked");
         filter
+    }
+
+    #[test]
+    fn a_display_hears_first_that_texts_are_sent_on_request_only() {
+        let (encodings, capabilities) = CLIPBOARD_ON_REQUEST.split_at(8);
+        let mut wanted = vec![SET_ENCODINGS, 0, 0, 1];
+        wanted.put_i32(EXTENDED_CLIPBOARD);
+        assert_eq!(encodings, wanted);
+        let mut wanted = vec![CUT_TEXT, 0, 0, 0];
+        wanted.put_i32(-8);
+        // Text; and capabilities, request, notify and provide.
+        wanted.put_u32(1 | (1 << 24) | (1 << 25) | (1 << 27) | (1 << 28));
+        // The longest text that comes unasked.
+        wanted.put_u32(0);
+        assert_eq!(capabilities, wanted);
+        assert!(has_capabilities(capabilities));
+    }
+
+    #[test]
+    fn no_viewer_gets_texts_unasked() {
+        // Up to 20 MiB of text, with and without the other bits.
+        for actions in [0x1F, 0x01] {
+            let asked = [&[6, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xF8, actions, 0, 0, 1][..], &[1, 0x40, 0, 0]].concat();
+            for acts in [false, true] {
+                let mut to = BytesMut::new();
+                assert_eq!(greeted().feed(&[&asked[..], &REQUEST].concat(), acts, &mut to), Ok(false));
+                assert_eq!(&to[..], REQUEST, "{actions}, {acts}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_has_the_control_asks_for_what_was_copied() {
+        let mut to = BytesMut::new();
+        assert_eq!(greeted().feed(&ASKED, false, &mut to), Ok(false));
+        assert!(to.is_empty());
+        assert_eq!(greeted().feed(&ASKED, true, &mut to), Ok(true));
+        assert_eq!(&to[..], ASKED);
     }
 
     #[test]
@@ -346,6 +428,9 @@ mod tests {
         let mut to = BytesMut::new();
         assert!(Filter::new().feed(b"GET / HTTP/1.1\r\n", true, &mut to).is_err());
         assert!(Filter::new().feed(b"RFB 003.008\n\x02", true, &mut to).is_err());
+        for version in [&b"RFB 003.003\n"[..], b"RFB 003.007\n", b"RFB 003.009\n", b"RFB 003.00\n\n"] {
+            assert!(Filter::new().feed(version, true, &mut to).is_err(), "{version:?}");
+        }
         for wrong in [&[1u8][..], &[250], &[255, 1], &[6, 0, 0, 0, 0x7F, 0, 0, 0], &[2, 0, 0xFF, 0xFF]] {
             assert!(greeted().feed(wrong, true, &mut to).is_err(), "{wrong:?}");
         }

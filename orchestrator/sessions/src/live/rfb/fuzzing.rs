@@ -3,7 +3,10 @@
 
 use bytes::{Buf as _, BytesMut};
 
-use super::{CUT_TEXT, Filter, KEY_EVENT, POINTER_EVENT, QEMU, RfbError, SET_DESKTOP_SIZE, SET_ENCODINGS, length};
+use super::{
+    CLIPBOARD_ON_REQUEST, CUT_TEXT, Filter, KEY_EVENT, POINTER_EVENT, QEMU, RfbError, SET_DESKTOP_SIZE, SET_ENCODINGS,
+    has_capabilities, length,
+};
 
 const HELLO: &[u8] = b"RFB 003.008\n\x01\x00";
 
@@ -17,6 +20,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         &[5, 1, 0, 10, 0, 20],
         &[6, 0, 0, 0, 0, 0, 0, 3, b'a', b'b', b'c'],
         &[6, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFC, 2, 0, 0, 1],
+        &[6, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xF8, 0x1F, 0, 0, 1, 1, 0x40, 0, 0],
         &[150, 1, 0, 0, 0, 0, 4, 0, 3, 0],
         &[248, 0, 0, 0, 0, 0, 0, 1, 2, 9, 9],
         &[251, 0, 4, 0, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 0, 0],
@@ -25,7 +29,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     [4, 5].into_iter().map(|options| [&[options], HELLO, &messages.concat()].concat()).collect()
 }
 
-/// Panics when the filter passes an input of a viewer without control, or half a message.
+/// Panics when the filter passes an input of a viewer without control, the capabilities of any viewer's clipboard, or half a
+/// message.
 pub fn check(bytes: &[u8]) {
     let [options, stream @ ..] = bytes else { return };
     let (acts, step) = (options & 1 == 1, usize::from(options >> 1) + 1);
@@ -33,10 +38,16 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(whole, feed(stream, acts, step));
     let (outcome, to) = whole;
     assert!(acts || outcome != Ok(true), "an input of a viewer without the control");
+    // Behind the handshake comes what the filter says itself.
     let mut rest = to.get(HELLO.len()..).unwrap_or_default();
+    if to.len() >= HELLO.len() {
+        assert!(rest.starts_with(&CLIPBOARD_ON_REQUEST), "texts are sent on request only");
+        rest = &rest[CLIPBOARD_ON_REQUEST.len()..];
+    }
     while let Some(&first) = rest.first() {
         assert!(acts || ![KEY_EVENT, POINTER_EVENT, CUT_TEXT, QEMU].contains(&first), "{first} is an input");
         assert_ne!(first, SET_DESKTOP_SIZE);
+        assert!(first != CUT_TEXT || !has_capabilities(rest), "a viewer's own capabilities");
         let length = match first {
             // The filter may have added an encoding to the longest list.
             SET_ENCODINGS => 4 + 4 * usize::from((&rest[2..]).get_u16()),
