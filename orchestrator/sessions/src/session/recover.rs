@@ -115,16 +115,24 @@ impl Sessions {
             if !self.shared.keys.is_active(&session.owner) {
                 session.end(Ending::KeyRevoked);
             }
-            // A drain begins with the phase and then looks into the table: one of the two sees the other.
-            if self.shared.drain.phase() >= Phase::Draining {
-                session.end(Ending::Drained);
-            }
+            self.end_if_drained(&session);
             heard.push(self.shared.drain.spawn(wake(self.clone(), session)));
         }
+        // What a session had is for nobody else, although its removal was not through when the earlier process ended.
+        let used = self.lock().ended_workers();
         // Most agents answer at once, as the store does, and a start that says it is done should have heard them. No other session
         // waits for one that is silent.
-        let ((), _) = tokio::join!(self.shared.pool.keep_unclaimed(unclaimed), timeout(FIRST_WORD, join_all(heard)));
+        let kept = self.shared.pool.keep_unclaimed(unclaimed, used);
+        let ((), _) = tokio::join!(kept, timeout(FIRST_WORD, join_all(heard)));
         Ok(Reclaimed::Found)
+    }
+
+    /// Ends a session that was found when the daemon drains already, unless `drain.keep_sessions` leaves it to the next start.
+    pub(super) fn end_if_drained(&self, session: &Session) {
+        // A drain begins with the phase and then looks into the table: one of the two sees the other.
+        if self.shared.drain.phase() >= Phase::Draining && !self.shared.config.drain.keep_sessions {
+            session.end(Ending::Drained);
+        }
     }
 
     /// Waits for the worker of a session that writes a profile, if it has not been found again yet: for `profiles.save_timeout`

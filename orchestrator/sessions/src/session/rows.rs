@@ -1,11 +1,11 @@
 //! The rows of the table of sessions, and the orders that lists and counts read: neither has to walk all that there are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::table::SessionEntry;
 use super::{Record, Session};
-use warmpool_core::ids::SessionId;
+use warmpool_core::ids::{SessionId, WorkerId};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
 
@@ -72,6 +72,15 @@ impl Rows {
     /// The records of those whose workers have not been found again yet.
     pub(super) fn unfound(&self) -> impl ExactSizeIterator<Item = &Arc<Record>> {
         self.unfound.values()
+    }
+
+    /// The workers of those that have ended.
+    pub(super) fn ended_workers(&self) -> HashSet<WorkerId> {
+        let ended = self.by_id.values().filter_map(|entry| match entry {
+            SessionEntry::Past(record) if record.ended.is_some() => Some(record.worker.clone()),
+            SessionEntry::Live(_) | SessionEntry::Past(_) => None,
+        });
+        ended.collect()
     }
 
     /// Those of a key, or all, the oldest first.

@@ -1,6 +1,7 @@
 //! Taking over the workers that an earlier process of this daemon left.
 //!
-//! One that was warm and never used goes back to those of its kind if its image is still the current one.
+//! One that was warm and never used goes back to those of its kind if its image is still the current one. Whether it was used, the
+//! records of sessions say first, and then its agent, which a page may have taken over.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -68,24 +69,26 @@ impl Pool {
         Ok((leases, Unclaimed(unclaimed)))
     }
 
-    /// Keeps those of the containers that are warm, unused and of the current image, and removes the rest. To be called once,
-    /// before [`Pool::run`].
-    pub async fn keep_unclaimed(&self, unclaimed: Unclaimed) {
+    /// Keeps those of the containers that are warm, unused and of the current image, and removes the rest. The workers in `used` had
+    /// sessions, whatever their agents say. To be called once, before [`Pool::run`].
+    pub async fn keep_unclaimed(&self, unclaimed: Unclaimed, used: HashSet<WorkerId>) {
         let mut current = HashSet::new();
         for engine in Engine::ALL {
             current.extend(self.parts.runtime.image_id(self.parts.config.image(engine)).await.ok());
         }
-        let (pool, current) = (self.clone(), Arc::new(current));
+        let (pool, current, used) = (self.clone(), Arc::new(current), Arc::new(used));
         let keep = move |container: OwnedContainer| {
-            let (pool, current) = (pool.clone(), Arc::clone(&current));
-            async move { pool.keep_one(container, &current).await }
+            let (pool, current, used) = (pool.clone(), Arc::clone(&current), Arc::clone(&used));
+            async move { pool.keep_one(container, &current, &used).await }
         };
         stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, keep).await;
     }
 
-    /// Keeps one container, if its image is among the `current` ones, or removes it.
-    async fn keep_one(&self, container: OwnedContainer, current: &HashSet<String>) {
-        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_kind(key));
+    /// Keeps one container, if its image is among the `current` ones and its worker is not among the `used` ones, or removes it.
+    async fn keep_one(&self, container: OwnedContainer, current: &HashSet<String>, used: &HashSet<WorkerId>) {
+        let usable = current.contains(&container.image)
+            && container.key.is_some_and(|key| self.has_kind(key))
+            && !used.contains(&container.worker);
         match self.found(&container).filter(|_| usable) {
             Some((worker, reports)) if is_unused(&worker).await => {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");
@@ -125,10 +128,43 @@ mod tests {
 
     use super::*;
 
+    const UNUSED: &str = r#"{"state": "warm", "untouched": true}"#;
+
+    /// Answers one question for a worker's health.
+    async fn answer(listener: TcpListener, health: &str) {
+        let (mut daemon, _) = listener.accept().await.unwrap();
+        let _ = daemon.read(&mut [0; 4096]).await;
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", health.len());
+        daemon.write_all(format!("{head}{health}").as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_worker_of_an_ended_session_is_kept_whatever_its_agent_says() {
+        let (pool, _data) = Pool::without_engine();
+        let image = "sha256:1".to_owned();
+        let current = HashSet::from([image.clone()]);
+        for had_a_session in [true, false] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = AgentAddress::Tcp(listener.local_addr().unwrap());
+            let container = OwnedContainer {
+                worker: WorkerId::random(),
+                key: Some(PoolKey::plain(Engine::Chromium, Mode::Headless)),
+                running: true,
+                place: Some(address.into()),
+                image: image.clone(),
+            };
+            let used = HashSet::from_iter(had_a_session.then(|| container.worker.clone()));
+            let agent = tokio::spawn(answer(listener, UNUSED));
+            pool.keep_one(container, &current, &used).await;
+            assert_eq!(pool.warm_snapshot(Engine::Chromium).is_none(), had_a_session);
+            agent.abort();
+        }
+    }
+
     #[tokio::test]
     async fn a_worker_is_unused_if_its_agent_says_so() {
         for (health, unused) in [
-            (r#"{"state": "warm", "untouched": true}"#, true),
+            (UNUSED, true),
             (r#"{"state": "warm"}"#, false),
             (r#"{"state": "active"}"#, false),
             (r#"{"state": "active", "untouched": true}"#, false),
@@ -139,13 +175,7 @@ mod tests {
             let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
             let (worker, _reports) =
                 Worker::found(WorkerId::random(), key, address.into(), &Secret::new("ab".repeat(32)));
-            let answers = async {
-                let (mut daemon, _) = listener.accept().await.unwrap();
-                let _ = daemon.read(&mut [0; 4096]).await;
-                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", health.len());
-                daemon.write_all(format!("{head}{health}").as_bytes()).await.unwrap();
-            };
-            assert_eq!(tokio::join!(is_unused(&worker), answers).0, unused, "{health}");
+            assert_eq!(tokio::join!(is_unused(&worker), answer(listener, health)).0, unused, "{health}");
         }
     }
 }
