@@ -245,7 +245,7 @@ settings! {
         /// Maximum size of a state with all its origins: what a create call gives a browser to begin with, and what is read of a
         /// session; 128MiB at most.
         max_state: ByteSize = Is("8MiB"), min "64KiB";
-        /// Number of records of ended sessions kept.
+        /// Number of records of ended sessions kept; the oldest of the key that has most are forgotten first.
         keep_records: usize = Is("10000");
         /// Time that records of ended sessions are kept.
         keep_records_for: Duration = Is("7d");

@@ -13,6 +13,7 @@
 //! | `clock`    | Unix time, and deadlines that outlive the process |
 //! | `drain`    | the phases of the daemon's life, and the tasks that it waits for |
 //! | `error`    | codes, statuses and messages: the trait that each crate's errors have |
+//! | `giving_way` | the order in which what keys keep gives way to newer things |
 //! | `ids`      | identifiers of sessions, workers, requests and worlds, and random bytes |
 //! | `instance` | the daemon's id, and the secret that others are derived from |
 //! | `json`     | how much memory JSON takes as a tree |
@@ -48,6 +49,7 @@ pub mod cipher;
 pub mod clock;
 pub mod drain;
 pub mod error;
+pub mod giving_way;
 pub mod ids;
 pub mod instance;
 pub mod json;

@@ -25,7 +25,7 @@ settings! {
         max_size: ByteSize = Is("1GiB"), min "1MiB";
         /// Time that recordings are kept.
         keep_for: Duration = Is("7d");
-        /// Maximum total size of recordings; the oldest are deleted first.
+        /// Maximum total size of recordings; the oldest of the key that keeps most are deleted first.
         keep: ByteSize = Is("20GiB");
         /// Disk space that recordings leave free in addition to `store.min_free`. With less, the oldest are deleted, then running
         /// ones stop.
@@ -38,7 +38,7 @@ settings! {
         max_entries: usize = Is("2000"), min "1";
         /// Maximum size of one session's log; the oldest entries are dropped first.
         max_size: ByteSize = Is("2MiB"), min "1KiB";
-        /// Number of logs kept of sessions that have ended; the oldest are dropped first.
+        /// Number of logs kept of sessions that have ended; the oldest of the key that has most are dropped first.
         keep_ended: usize = Is("20");
     }
 

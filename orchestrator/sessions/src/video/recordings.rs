@@ -6,16 +6,18 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use super::matroska::Matroska;
 use warmpool_config::RecordingSettings;
-use warmpool_core::clock::unix_ms;
+use warmpool_core::clock::{Now, unix_ms};
+use warmpool_core::giving_way::GivingWay;
 use warmpool_core::ids::SessionId;
+use warmpool_keys::KeyId;
 use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all recordings, within the data directory.
@@ -50,11 +52,16 @@ struct PartMetadata {
     stopped: Option<String>,
 }
 
+/// Says whose session it is; nobody's once its record is forgotten.
+type OwnerOf = dyn Fn(&SessionId) -> Option<KeyId> + Send + Sync;
+
 /// Every recording there is. Clones share it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Recordings {
     root: PathBuf,
-    active: Arc<Mutex<HashSet<SessionId>>>,
+    owner_of: Arc<OwnerOf>,
+    /// The sessions that are being recorded.
+    active: Arc<watch::Sender<HashSet<SessionId>>>,
     /// When this process began to write, in Unix milliseconds. Nobody writes older files any more.
     began: u64,
 }
@@ -67,14 +74,15 @@ pub(super) struct WritingMark {
 
 impl Drop for WritingMark {
     fn drop(&mut self) {
-        self.recordings.active().remove(&self.id);
+        self.recordings.active.send_if_modified(|active| active.remove(&self.id));
     }
 }
 
 impl Recordings {
-    /// The recordings below the data directory.
-    pub fn new(data_dir: &Path) -> Self {
-        Self { root: data_dir.join(FOLDER.name), active: Arc::default(), began: unix_ms() }
+    /// The recordings below the data directory. `owner_of` says whose session it is, if its record is there.
+    pub(super) fn new(data_dir: &Path, owner_of: impl Fn(&SessionId) -> Option<KeyId> + Send + Sync + 'static) -> Self {
+        let root = data_dir.join(FOLDER.name);
+        Self { root, owner_of: Arc::new(owner_of), active: Arc::default(), began: unix_ms() }
     }
 
     /// The parts of a session's recording, the oldest first. Blocks.
@@ -86,7 +94,7 @@ impl Recordings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
-        let writing = self.active().contains(id);
+        let writing = self.active.borrow().contains(id);
         let mut parts = Vec::new();
         for entry in entries {
             let entry = entry?;
@@ -124,9 +132,16 @@ impl Recordings {
         }
     }
 
+    /// Waits until nobody writes a session's recording: the last part is finished behind the session's end.
+    pub async fn finished(&self, id: &SessionId) {
+        let mut active = self.active.subscribe();
+        // The sender lives as long as `self`, so this cannot fail.
+        let _ = active.wait_for(|active| !active.contains(id)).await;
+    }
+
     /// Marks a session as being recorded; `None` when it is already.
     pub(super) fn writing(&self, id: &SessionId) -> Option<WritingMark> {
-        let new = self.active().insert(id.clone());
+        let new = self.active.send_if_modified(|active| active.insert(id.clone()));
         new.then(|| WritingMark { recordings: self.clone(), id: id.clone() })
     }
 
@@ -179,32 +194,39 @@ impl Recordings {
         Ok(ids?.into_iter().filter(|id| self.folder(id).is_dir()).collect())
     }
 
-    /// Removes recordings beyond their age limit, then the oldest ones beyond the total size limit.
+    /// Removes recordings beyond their age limit, and then in turn those beyond the total size limit.
     pub(super) async fn forget_old(&self, limits: &RecordingSettings) -> io::Result<()> {
         let (recordings, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
-        let work = move || recordings.forget(keep_for, keep);
+        let now = UNIX_EPOCH + Duration::from_millis(Now::read().unix_ms_for_ages());
+        let work = move || recordings.forget(now, keep_for, keep);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
-    fn forget(&self, keep_for: Duration, keep: u64) -> io::Result<()> {
-        let mut total = 0u64;
-        for (changed, id) in self.past()?.into_iter().rev() {
-            total = total.saturating_add(self.size_of(&id));
-            if total > keep || changed.elapsed().unwrap_or_default() > keep_for {
-                self.remove(&id)?;
+    fn forget(&self, now: SystemTime, keep_for: Duration, keep: u64) -> io::Result<()> {
+        let is_old =
+            |(changed, _): &(SystemTime, SessionId)| now.duration_since(*changed).unwrap_or_default() > keep_for;
+        let (old, kept): (Vec<_>, Vec<_>) = self.past()?.into_iter().partition(is_old);
+        old.iter().try_for_each(|(_, id)| self.remove(id))?;
+        let kept = self.in_turn(kept);
+        let mut total = kept.iter().fold(0_u64, |sum, (size, _)| sum.saturating_add(*size));
+        for (size, id) in kept {
+            if total <= keep {
+                break;
             }
+            self.remove(&id)?;
+            total = total.saturating_sub(size);
         }
         Ok(())
     }
 
-    /// Removes the oldest recordings while less than `min_free` bytes are free.
+    /// Removes recordings in turn while less than `min_free` bytes are free.
     pub(super) async fn free_space(&self, min_free: u64) -> io::Result<()> {
         let recordings = self.clone();
         let work = move || recordings.make_room(min_free).map(drop);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
-    /// Removes the oldest recordings while less than `min_free` bytes are free. Returns whether enough is free then. Blocks.
+    /// Removes recordings in turn while less than `min_free` bytes are free. Returns whether enough is free then. Blocks.
     pub(super) fn make_room(&self, min_free: u64) -> io::Result<bool> {
         let data = self.root.parent().unwrap_or(&self.root);
         // If the system does not say, assume enough.
@@ -215,7 +237,7 @@ impl Recordings {
         if free() >= min_free {
             return Ok(true);
         }
-        for (_, id) in self.past()? {
+        for (_, id) in self.in_turn(self.past()?) {
             tracing::warn!(session = %id, "a recording is removed: the disk has too little free space");
             self.remove(&id)?;
             if free() >= min_free {
@@ -229,7 +251,7 @@ impl Recordings {
     fn past(&self) -> io::Result<Vec<(SystemTime, SessionId)>> {
         let mut past = Vec::new();
         for id in self.sessions()? {
-            if self.active().contains(&id) {
+            if self.active.borrow().contains(&id) {
                 continue;
             }
             match fs::metadata(self.folder(&id)) {
@@ -242,15 +264,20 @@ impl Recordings {
         Ok(past)
     }
 
+    /// Recordings, the oldest first, with their sizes and in the order in which they give way: first those of sessions that nobody
+    /// knows any more, and then each time the oldest of the key whose recordings are largest.
+    fn in_turn(&self, past: Vec<(SystemTime, SessionId)>) -> Vec<(u64, SessionId)> {
+        let past = past.into_iter().map(|(_, id)| ((self.owner_of)(&id), self.size_of(&id), id));
+        let (known, unknown): (Vec<_>, Vec<_>) = past.partition(|(owner, ..)| owner.is_some());
+        let unknown = unknown.into_iter().map(|(_, size, id)| (size, id));
+        unknown.chain(GivingWay::new(known)).collect()
+    }
+
     fn folder(&self, id: &SessionId) -> PathBuf {
         // Ids from request paths are looked up before they get here; this is a second guard against leaving the folder.
         let name: String =
             id.as_str().chars().filter(|letter| letter.is_ascii_alphanumeric() || "_-".contains(*letter)).collect();
         self.root.join(name)
-    }
-
-    fn active(&self) -> MutexGuard<'_, HashSet<SessionId>> {
-        self.active.lock()
     }
 }
 
@@ -291,6 +318,8 @@ fn is_part(name: &str) -> bool {
 mod tests {
     use std::time::SystemTime;
 
+    use tokio::time::timeout;
+
     use super::super::matroska::Codec;
     use super::*;
 
@@ -305,7 +334,7 @@ mod tests {
     #[test]
     fn the_oldest_go_first_and_none_that_is_being_written() {
         let dir = tempfile::tempdir().unwrap();
-        let recordings = Recordings::new(dir.path());
+        let recordings = Recordings::new(dir.path(), |_| None);
         let ids = ["ses_a", "ses_b", "ses_c"].map(|id| recorded(&recordings, id, 1000));
         for (id, age) in ids.iter().zip([30, 20, 10]) {
             let folder = fs::File::open(recordings.folder(id)).unwrap();
@@ -314,21 +343,23 @@ mod tests {
         let [a, b, c] = &ids;
         let writing = recordings.writing(a).unwrap();
         assert!(recordings.writing(a).is_none());
-        recordings.forget(Duration::from_secs(60), 1500).unwrap();
+        recordings.forget(SystemTime::now(), Duration::from_secs(60), 1500).unwrap();
         assert_eq!([a, b, c].map(|id| recordings.parts(id).unwrap().len()), [1, 0, 1]);
         drop(writing);
-        recordings.forget(Duration::from_secs(60), 1500).unwrap();
+        recordings.forget(SystemTime::now(), Duration::from_secs(60), 1500).unwrap();
         assert_eq!([a, c].map(|id| recordings.parts(id).unwrap().len()), [0, 1]);
         let part = &recordings.parts(c).unwrap()[0];
         assert!(part.complete && part.duration == Some(3000) && part.size == 1000 && part.started_at > 0);
-        recordings.forget(Duration::ZERO, u64::MAX).unwrap();
+        recordings.forget(UNIX_EPOCH, Duration::ZERO, u64::MAX).unwrap();
+        assert_eq!(recordings.parts(c).unwrap().len(), 1, "the clock is not set yet");
+        recordings.forget(SystemTime::now(), Duration::ZERO, u64::MAX).unwrap();
         assert_eq!(recordings.parts(c).unwrap(), []);
     }
 
     #[test]
     fn the_oldest_give_way_until_there_is_room() {
         let dir = tempfile::tempdir().unwrap();
-        let recordings = Recordings::new(dir.path());
+        let recordings = Recordings::new(dir.path(), |_| None);
         let ids = ["ses_a", "ses_b", "ses_c", "ses_d"].map(|id| recorded(&recordings, id, 1000));
         for (id, age) in ids.iter().zip([40, 30, 20, 10]) {
             let folder = fs::File::open(recordings.folder(id)).unwrap();
@@ -350,9 +381,39 @@ mod tests {
     }
 
     #[test]
+    fn no_key_pushes_out_the_recordings_of_another() {
+        let dir = tempfile::tempdir().unwrap();
+        // The key is in the name; of some nobody knows it any more.
+        let recordings = Recordings::new(dir.path(), |id| match id.as_str().get(4..5) {
+            Some("a") => Some("00000000000a".parse().unwrap()),
+            Some("b") => Some("00000000000b".parse().unwrap()),
+            _ => None,
+        });
+        let names = ["ses_a1", "ses_b1", "ses_b2", "ses_b3", "ses_gone"];
+        let ids = names.map(|id| recorded(&recordings, id, 1000));
+        for (id, age) in ids.iter().zip([5, 4, 3, 2, 1]) {
+            let folder = fs::File::open(recordings.folder(id)).unwrap();
+            folder.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        let left = || ids.each_ref().map(|id| recordings.parts(id).unwrap().len());
+        let keep = |bytes| recordings.forget(SystemTime::now(), Duration::from_secs(60), bytes).unwrap();
+        keep(5000);
+        assert_eq!(left(), [1, 1, 1, 1, 1]);
+        keep(4500);
+        assert_eq!(left(), [1, 1, 1, 1, 0], "it is nobody's");
+        keep(3500);
+        assert_eq!(left(), [1, 0, 1, 1, 0], "the oldest of the key that keeps most");
+        let free = || 3000 - ids.iter().map(|id| recordings.size_of(id)).sum::<u64>();
+        assert!(recordings.evict(1000, free).unwrap());
+        assert_eq!(left(), [1, 0, 0, 1, 0]);
+        assert!(recordings.evict(2000, free).unwrap());
+        assert_eq!(left(), [0, 0, 0, 1, 0], "both keep as much");
+    }
+
+    #[test]
     fn what_a_killed_process_left_is_finished() {
         let dir = tempfile::tempdir().unwrap();
-        let mut recordings = Recordings::new(dir.path());
+        let mut recordings = Recordings::new(dir.path(), |_| None);
         let id = SessionId::from("ses_a");
         let path = recordings.new_part(&id, "webm").unwrap();
         let mut video = Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 64, 64).unwrap();
@@ -374,10 +435,21 @@ mod tests {
         assert!(parts[0].complete && parts[0].duration.is_none() && parts[0].size == 8, "{parts:?}");
     }
 
+    #[tokio::test]
+    async fn a_recording_is_finished_once_nobody_writes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let recordings = Recordings::new(dir.path(), |_| None);
+        let [id, other] = ["ses_a", "ses_b"].map(SessionId::from);
+        let (writing, _other) = (recordings.writing(&id).unwrap(), recordings.writing(&other).unwrap());
+        assert!(timeout(Duration::from_millis(20), recordings.finished(&id)).await.is_err());
+        drop(writing);
+        recordings.finished(&id).await;
+    }
+
     #[test]
     fn no_name_leads_out_of_the_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let recordings = Recordings::new(dir.path());
+        let recordings = Recordings::new(dir.path(), |_| None);
         let id = recorded(&recordings, "ses_a", 1);
         let name = recordings.parts(&id).unwrap()[0].name.clone();
         assert!(recordings.file(&id, &name).is_some());

@@ -130,6 +130,7 @@ impl Daemon {
         );
         tasks.load().await.map_err(StartError::Tasks)?;
         let live = Live::new(Arc::clone(&config));
+        let recorder = Recorder::new(Arc::clone(&config), live.clone(), sessions.clone());
         let mcp = Mcp::new(McpServices {
             config: Arc::clone(&config),
             keys: keys.clone(),
@@ -155,7 +156,7 @@ impl Daemon {
             sign_ins,
             console: http::Console::new(&config),
             thumbnails: Thumbnails::new(&config),
-            recorder: Recorder::new(Arc::clone(&config), live.clone()),
+            recorder,
             live,
             store,
             drain,

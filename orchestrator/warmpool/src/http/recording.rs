@@ -1,5 +1,7 @@
 //! `/sessions/<id>/recording`: what was recorded of a session, also after its end.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
@@ -7,6 +9,7 @@ use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 use tower_http::services::ServeFile;
 
@@ -25,6 +28,9 @@ use warmpool_core::ids::SessionId;
 use warmpool_core::secret::Secret;
 use warmpool_keys::KeyId;
 use warmpool_sessions::video::Part;
+
+/// How long a deletion waits for the last part, which is finished behind the session's end.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let with_key = |id, summary| Operation::new(id, summary, OF_SESSION).fails(&[Code::UnknownSession]);
@@ -159,7 +165,7 @@ pub(super) async fn remove(
 }
 
 /// Removes all parts of a session's recording.
-/// Errors: `UnknownSession`, and `Conflict` while the session is recorded.
+/// Errors: `UnknownSession`, and `Conflict` while the session is recorded or, for long, the last part is finished.
 pub(super) async fn remove_parts(app: &App, id: &str, key: &KeyId) -> Result<(), Error> {
     let (listing, live) = app.sessions.find(id, key)?;
     if live.is_some() && listing.recording {
@@ -167,6 +173,10 @@ pub(super) async fn remove_parts(app: &App, id: &str, key: &KeyId) -> Result<(),
         return Err(Error::Conflict { message });
     }
     let recordings = app.recorder.recordings().clone();
+    if timeout(FINISH_TIMEOUT, recordings.finished(&listing.session_id)).await.is_err() {
+        let message = "the last part of the recording is still being written: try again later".to_owned();
+        return Err(Error::Conflict { message });
+    }
     let removed = tokio::task::spawn_blocking(move || recordings.remove(&listing.session_id)).await;
     removed.map_err(Error::internal)?.map_err(Error::internal)
 }
