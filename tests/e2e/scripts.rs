@@ -15,6 +15,7 @@ pub(crate) fn group() -> Group {
     group!(None,
         quick: [
             a_detached_daemon_holds_nothing_of_its_callers,
+            a_large_log_is_put_aside_before_a_start,
             a_new_member_of_the_group_has_the_script_go_on,
             a_pushed_image_goes_by_the_digest_of_its_registry,
             an_archive_is_there_or_the_packing_failed,
@@ -236,6 +237,22 @@ async fn a_detached_daemon_holds_nothing_of_its_callers(_stage: Stage) -> Result
     let lock = folder.path().join("lock");
     ensure!(!held.contains(&*lock.to_string_lossy()), "the daemon holds the caller's lock: {held}");
     ensure!(held.lines().count() <= 3, "the daemon holds more than its input and output: {held}");
+    Ok(())
+}
+
+async fn a_large_log_is_put_aside_before_a_start(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let state = tree.root.join(".warmpool");
+    let (log, before) = (state.join("warmpool.log"), state.join("warmpool.log.1"));
+    fs::create_dir_all(&state)?;
+    fs::write(&log, "a small one\n")?;
+    up_and_down(folder.path(), &tree, &[]).await?;
+    ensure!(fs::read_to_string(&log)?.starts_with("a small one") && !before.exists(), "a small log goes on");
+    fs::File::options().append(true).open(&log)?.set_len(11 << 20)?;
+    up_and_down(folder.path(), &tree, &[]).await?;
+    ensure!(fs::metadata(&before)?.len() == 11 << 20, "the log before it is kept");
+    ensure!(fs::metadata(&log)?.len() < 1 << 20, "the daemon has a log of its own");
     Ok(())
 }
 

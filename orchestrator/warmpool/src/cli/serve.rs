@@ -1,6 +1,6 @@
 //! `warmpool serve`: the daemon.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use warmpool_core::tls::Tls;
 pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     let traces = telemetry::start_log(&config)?;
     raise_open_files();
+    forbid_core_dumps();
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -37,7 +38,7 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     // Programs that start the daemon on port 0 read it.
     let announce = || writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush());
     let shutdown = Shutdown::default();
-    tokio::spawn(follow_signals(shutdown.clone())?);
+    tokio::spawn(follow_signals(shutdown.clone(), io::stdin().is_terminal())?);
     let end = daemon::run(config, listener, metrics, shutdown, announce).await;
     traces.shutdown().await;
     match end? {
@@ -59,11 +60,13 @@ fn end_at_once(exit: Exit) -> ! {
 }
 
 /// The first SIGTERM or SIGINT drains, the second ends. The first SIGUSR2 replaces the program once nothing runs, the second
-/// at once.
-fn follow_signals(shutdown: Shutdown) -> io::Result<impl Future<Output = ()>> {
+/// at once. SIGHUP, which other daemons take for an order to read their settings anew, ends nothing but a daemon of a terminal that is
+/// closed.
+fn follow_signals(shutdown: Shutdown, has_terminal: bool) -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut replace = signal(SignalKind::user_defined2())?;
+    let hang_up = if has_terminal { None } else { Some(signal(SignalKind::hangup())?) };
     let ends = async move {
         for token in [shutdown.drain, shutdown.force] {
             tokio::select! {
@@ -79,8 +82,14 @@ fn follow_signals(shutdown: Shutdown) -> io::Result<impl Future<Output = ()>> {
             token.cancel();
         }
     };
+    let explains = async move {
+        let Some(mut hang_up) = hang_up else { return };
+        while hang_up.recv().await.is_some() {
+            tracing::info!("SIGHUP: settings are read at a start only; a renewed certificate is taken up anyway");
+        }
+    };
     Ok(async move {
-        tokio::join!(ends, replaces);
+        tokio::join!(ends, replaces, explains);
     })
 }
 
@@ -102,5 +111,67 @@ fn raise_open_files() {
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
     {
         tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}
+
+/// A dump of this process' memory would have the keys of all profiles, and lie where others read it.
+fn forbid_core_dumps() {
+    if let Err(error) = setrlimit(Resource::RLIMIT_CORE, 0, 0) {
+        // A unit of systemd that keeps the daemon from setting limits has set this one.
+        tracing::debug!(%error, "the limit of core dumps could not be set");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal, raise};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hangup_ends_nothing_and_is_answered_in_the_log() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let lines = tracing_subscriber::fmt().with_writer(Arc::new(log.reopen().unwrap())).finish();
+        let _listening = tracing::subscriber::set_default(lines);
+        let shutdown = Shutdown::default();
+        let signals = follow_signals(shutdown.clone(), false).unwrap();
+        // It ends this process where nobody takes it.
+        raise(Signal::SIGHUP).unwrap();
+        let told = async {
+            while !fs::read_to_string(log.path()).unwrap().contains("settings are read at a start only") {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = signals => panic!("nobody follows the signals any more"),
+            told = timeout(Duration::from_secs(30), told) => told.unwrap(),
+        }
+        for token in [shutdown.drain, shutdown.force, shutdown.replace, shutdown.replace_now] {
+            assert!(!token.is_cancelled());
+        }
+    }
+
+    #[test]
+    fn no_memory_of_the_daemon_is_dumped() {
+        forbid_core_dumps();
+        assert_eq!(getrlimit(Resource::RLIMIT_CORE), Ok((0, 0)));
+        // From the first moment on.
+        let unit = include_str!("../../../../deploy/warmpool.service");
+        assert!(unit.lines().any(|line| line == "LimitCORE=0"), "{unit}");
+        for file in [include_str!("../../../../deploy/compose.yaml"), include_str!("../../../../deploy/swarm.yml")] {
+            assert!(file.lines().any(|line| line.trim() == "ulimits: { core: 0 }"), "{file}");
+        }
+    }
+
+    /// It would be wrong at each start.
+    #[test]
+    fn no_service_manager_tries_wrong_settings_again_and_again() {
+        let unit = include_str!("../../../../deploy/warmpool.service");
+        let wanted = format!("RestartPreventExitStatus={}", Exit::Usage as i32);
+        assert!(unit.lines().any(|line| line == wanted), "{unit}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use std::sync::Arc;
@@ -55,6 +56,8 @@ impl NewFile {
 impl Files {
     pub(super) fn new(data_dir: &Path) -> Self {
         let folders = OwnerFolders::below(data_dir, &FOLDER);
+        // Earlier releases made it as the process' umask had it, and no file may be there yet.
+        let _ = fs::set_permissions(data_dir.join(FOLDER.name), fs::Permissions::from_mode(0o700));
         Self { data_dir: data_dir.to_owned(), folders, naming: Arc::default() }
     }
 
@@ -86,7 +89,7 @@ impl Files {
             if free_bytes(&data_dir).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            fs::create_dir_all(&folder)?;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
             let mut file = tempfile(&folder, &hash)?;
             let written = file.1.write_all(&bytes).and_then(|()| file.1.sync_all());
             let named = written.and_then(|()| {
@@ -143,7 +146,7 @@ fn is_hash(name: &str) -> bool {
 
 fn tempfile(folder: &Path, hash: &str) -> io::Result<(PathBuf, fs::File)> {
     let path = folder.join(format!("{hash}.{}", warmpool_core::ids::random_text::<6>()));
-    let file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     Ok((path, file))
 }
 
@@ -172,5 +175,21 @@ mod tests {
         files.remove(task).await.unwrap();
         assert_eq!(files.on_disk(task).await.unwrap(), 0);
         assert!(files.tasks().await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn no_other_user_of_the_host_reads_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (task, root) = (TaskIds::default().next(7), dir.path().join(FOLDER.name));
+        let one = NewFile::new(b"one".to_vec()).await.unwrap();
+        let files = Files::new(dir.path());
+        files.put(task, one.clone(), 0).await.unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode(&root), mode(&files.folder(task))], [0o700; 2]);
+        assert_eq!(mode(&files.path(task, &one.hash).unwrap()), 0o600);
+        // As an earlier release made it.
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        Files::new(dir.path());
+        assert_eq!(mode(&root), 0o700);
     }
 }
