@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Where the kernel names this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// Until then, in milliseconds from the boot, a machine may have a wall clock that nobody has set yet.
+const CLOCK_SET_BY_MS: u64 = 10 * 60 * 1000;
+
 /// The name of this boot; none where the kernel gives none.
 static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
     let id = std::fs::read_to_string(BOOT_ID).ok()?;
@@ -53,6 +56,15 @@ impl Now {
     /// The wall clock, Unix milliseconds.
     pub const fn unix_ms(&self) -> u64 {
         self.unix_ms
+    }
+
+    /// The wall clock by which ages are told, Unix milliseconds. In the first ten minutes from the boot it is 0, at which nothing is old: a
+    /// clock that is ahead until the network sets it must not have anything deleted for its age.
+    pub const fn unix_ms_for_ages(&self) -> u64 {
+        match self.since_boot {
+            Some((_, ms)) if ms < CLOCK_SET_BY_MS => 0,
+            _ => self.unix_ms,
+        }
     }
 }
 
@@ -196,6 +208,17 @@ mod tests {
         assert_eq!(deadline.left(&Now::at(UNIX_MS - 1000, "a", 1)), Duration::from_secs(1));
         assert_eq!(deadline.left(&Now::at(0, "a", 1)), MINUTE);
         assert!(deadline.is_over(&Now::at(UNIX_MS, "a", 1)));
+    }
+
+    #[test]
+    fn nothing_is_old_before_the_clock_is_set() {
+        let booted = Now::at(UNIX_MS, "a", 5000).jumped(YEAR_MS);
+        assert_eq!(booted.unix_ms_for_ages(), 0);
+        assert_eq!(booted.later(9 * MINUTE).unix_ms_for_ages(), 0);
+        let set = booted.later(10 * MINUTE).jumped(-YEAR_MS);
+        assert_eq!(set.unix_ms_for_ages(), UNIX_MS + 600_000);
+        let unknown = Now { since_boot: None, ..booted };
+        assert_eq!(unknown.unix_ms_for_ages(), unknown.unix_ms(), "a kernel that does not name its boots");
     }
 
     #[test]

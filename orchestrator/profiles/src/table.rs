@@ -17,7 +17,7 @@ use crate::{Error, contents};
 use warmpool_api::profile::{ProfileDetail, ProfileKind, ProfileView};
 use warmpool_config::ProfileSettings;
 use warmpool_core::cipher::Cipher;
-use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::clock::millis;
 use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ProfileId;
 use warmpool_keys::KeyId;
@@ -322,10 +322,10 @@ impl Profiles {
         if count >= limit { Err(Error::ProfileLimit { limit }) } else { Ok(()) }
     }
 
-    /// Deletes the profiles that nobody has used for longer than they are kept.
-    pub async fn forget_unused(&self) {
+    /// Deletes the profiles that nobody has used for longer than they are kept; `now_ms` are Unix milliseconds.
+    pub async fn forget_unused(&self, now_ms: u64) {
         let Some(keep_for) = self.0.limits.keep_for else { return };
-        let oldest = unix_ms().saturating_sub(millis(keep_for));
+        let oldest = now_ms.saturating_sub(millis(keep_for));
         let unused: Vec<QualifiedName> = {
             let all = self.0.entries.lock();
             all.iter()

@@ -2,13 +2,13 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::layout::{create_private_dir, numbered};
 use super::ledger::CommitPoint;
 use super::schema::KEYS_APART;
 use super::{StoreError, Table, dump, unfinished};
-use warmpool_core::clock::unix_ms;
+use warmpool_core::clock::{millis, unix_ms};
 
 /// Where backups are, below the data directory.
 const DIRECTORY: &str = "backups";
@@ -100,10 +100,20 @@ fn kept(times: &[u64], interval: Duration, keep: usize) -> Vec<bool> {
         .collect()
 }
 
+/// When a backup was made, by its name. While the clock was ahead, one got a name of the future, and each later one has to have a greater
+/// name: the time of the file tells of those.
+fn made_ms(name_ms: u64, path: &Path, now_ms: u64) -> u64 {
+    if name_ms <= now_ms {
+        return name_ms;
+    }
+    let changed = path.metadata().and_then(|file| file.modified()).ok();
+    changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok()).map_or(name_ms, millis)
+}
+
 /// Removes backups past their time. What cannot be removed is tried again next time.
 pub(super) fn rotate(dir: &Path, interval: Duration, keep: usize) {
-    let backups = list(dir);
-    let times: Vec<u64> = backups.iter().map(|(ms, _)| *ms).collect();
+    let (backups, now) = (list(dir), unix_ms());
+    let times: Vec<u64> = backups.iter().map(|(ms, path)| made_ms(*ms, path, now)).collect();
     for ((_, path), keep) in backups.iter().zip(kept(&times, interval, keep)) {
         if !keep && let Err(error) = fs::remove_file(path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove an old backup");
@@ -149,5 +159,28 @@ mod tests {
         assert!(kept[0]);
         assert_eq!(kept[10..].iter().filter(|keep| **keep).count(), 23);
         assert!(kept[10] && !kept[49]);
+    }
+
+    #[test]
+    fn names_of_the_future_do_not_put_all_into_one_hour() {
+        let dir = tempfile::tempdir().unwrap();
+        create_private_dir(&dir.path().join(DIRECTORY)).unwrap();
+        let (hour, now) = (Duration::from_secs(3600), SystemTime::now());
+        let backup = |name_ms: u64, age: u32| {
+            let path = dir.path().join(DIRECTORY).join(format!("{PREFIX}{name_ms}{SUFFIX}"));
+            File::create(&path).unwrap().set_modified(now - hour * age).unwrap();
+            path
+        };
+        let ahead = unix_ms() + 365 * 86_400_000;
+        // Made while the clock was ahead, and so for its own clock a moment ago.
+        let first = backup(ahead, 0);
+        File::open(&first).unwrap().set_modified(now + hour * 24 * 365).unwrap();
+        let since: Vec<PathBuf> = (1..=40).map(|number| backup(ahead + u64::from(number), 41 - number)).collect();
+        let before = backup(unix_ms() - 60 * 3_600_000, 60);
+        rotate(dir.path(), hour, 24);
+        let left: Vec<PathBuf> = list(dir.path()).into_iter().map(|(_, path)| path).collect();
+        let newest: Vec<PathBuf> = since.iter().rev().take(24).cloned().collect();
+        assert_eq!(left, newest);
+        assert!(!first.exists() && !before.exists());
     }
 }

@@ -6,7 +6,7 @@ use super::patient::{forget, remove};
 use super::record::WorldRecord;
 use super::{PatientRef, WorldCaller, Worlds};
 use crate::Error;
-use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::clock::{Now, millis};
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::WorldId;
 use warmpool_keys::IntegrationKey;
@@ -167,7 +167,7 @@ impl Worlds {
                 Ok(worlds) => untidy = Some(self.tidy_all(worlds).await),
                 Err(error) => tracing::error!(%error, "what a crash left of worlds could not be looked for"),
             }
-            if let Err(error) = self.forget_old().await {
+            if let Err(error) = self.forget_old(Now::read().unix_ms_for_ages()).await {
                 tracing::error!(%error, "old worlds could not be removed");
             }
             if let Err(error) = self.forget_unused(&mut patients).await {
@@ -180,15 +180,15 @@ impl Worlds {
         }
     }
 
-    pub(super) async fn forget_old(&self) -> Result<(), Error> {
+    pub(super) async fn forget_old(&self, now_ms: u64) -> Result<(), Error> {
         // A disk that is nearly full refuses these, and what frees space has to go on.
         if let Err(error) = self.shared.keys.save_last_used().await {
             tracing::warn!(%error, "cannot record when integration keys were last used");
         }
         let settings = &self.shared.config.world;
-        self.shared.log.forget_old(settings.keep_log_for).await?;
+        self.shared.log.forget_old(now_ms, settings.keep_log_for).await?;
         self.shared.log.forget_surplus(settings.keep_log).await?;
-        let oldest = unix_ms().saturating_sub(millis(settings.keep_for));
+        let oldest = now_ms.saturating_sub(millis(settings.keep_for));
         let mut pages = self.shared.store.pages(Table::Worlds);
         while let Some(rows) = pages.next().await? {
             for row in &rows {

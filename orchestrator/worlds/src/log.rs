@@ -301,8 +301,8 @@ impl RequestLog {
     }
 
     /// Removes rows that are older than `keep_for`.
-    pub(super) async fn forget_old(&self, keep_for: Duration) -> Result<(), Error> {
-        let oldest_ms = unix_ms().saturating_sub(millis(keep_for));
+    pub(super) async fn forget_old(&self, now_ms: u64, keep_for: Duration) -> Result<(), Error> {
+        let oldest_ms = now_ms.saturating_sub(millis(keep_for));
         {
             let Known { index, unproven } = &mut *self.known.lock();
             index.forget_before((oldest_ms, 0));

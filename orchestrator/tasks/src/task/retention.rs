@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::sizes::SizeRow;
 use super::tasks::Tasks;
 use crate::Error;
-use warmpool_core::clock::unix_ms;
+use warmpool_core::clock::Now;
 use warmpool_core::drain::Phase;
 use warmpool_core::ids::TaskId;
 
@@ -21,7 +21,7 @@ impl Tasks {
             tracing::error!(%error, "files of forgotten tasks could not be removed, or those of others not be measured");
         }
         loop {
-            let forgotten = match self.forget_old(unix_ms()).await {
+            let forgotten = match self.forget_old(Now::read().unix_ms_for_ages()).await {
                 Ok(()) => self.forget_surplus().await,
                 failed => failed,
             };

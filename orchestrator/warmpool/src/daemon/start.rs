@@ -12,6 +12,7 @@ use crate::control;
 use crate::doctor;
 use crate::http::{self, App, Listener, Parts};
 use crate::telemetry;
+use warmpool_core::clock::Now;
 use warmpool_core::drain::{DrainTask, Phase};
 use warmpool_core::panics::keep_running;
 use warmpool_core::tls;
@@ -118,7 +119,7 @@ async fn failure(warming: &mut DrainTask<Result<(), StartError>>) -> Option<Star
 /// Deletes profiles that nobody uses, until the daemon stops.
 async fn forget_unused(profiles: &Profiles, stop: &CancellationToken) {
     loop {
-        profiles.forget_unused().await;
+        profiles.forget_unused(Now::read().unix_ms_for_ages()).await;
         tokio::select! {
             () = stop.cancelled() => return,
             () = sleep(PROFILE_LOOK) => {}

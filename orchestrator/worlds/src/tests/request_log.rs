@@ -68,7 +68,9 @@ async fn old_requests_are_removed_while_the_disk_is_nearly_full() {
     service.worlds.keys().touch(&key.id);
     assert_eq!(service.logged(RequestQuery::default()).await.1, 1);
     service.faults.set_free_bytes(MIN_FREE / 2);
-    service.worlds.forget_old().await.unwrap();
+    service.worlds.forget_old(0).await.unwrap();
+    assert_eq!(service.logged(RequestQuery::default()).await.1, 1, "the clock is not set yet");
+    service.worlds.forget_old(warmpool_core::clock::unix_ms()).await.unwrap();
     assert_eq!(service.logged(RequestQuery::default()).await.1, 0);
     assert!(service.store.scan(Table::WorldRequests, KeyRange::all(), 9).await.unwrap().is_empty());
 }
@@ -91,7 +93,7 @@ async fn the_log_keeps_the_newest_requests_of_each_owner() {
     }
     add(second.expose(), now).await;
     add("wk_live_0123456789abcdef0123456789", now).await;
-    service.worlds.forget_old().await.unwrap();
+    service.worlds.forget_old(now).await.unwrap();
     let of =
         |owner: &IntegrationKey| RequestQuery { owner: Some(owner.details.owner.clone()), ..RequestQuery::default() };
     let (rows, total) = service.logged(of(&one)).await;
