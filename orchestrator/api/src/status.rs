@@ -153,6 +153,8 @@ pub struct WorldCounts {
     pub image: String,
     /// What to do where there is no renderer.
     pub remedy: Option<String>,
+    /// Which patients' data could not be read when the daemon started, and what to do about it.
+    pub warning: Option<String>,
     /// Accepted, and not begun.
     pub queued: usize,
     /// Being rendered.

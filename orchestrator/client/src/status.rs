@@ -55,6 +55,7 @@ fn text(address: &str, status: &Status) -> String {
     }
     problems.extend(status.store.warning.as_deref());
     problems.extend(status.store.recovered.as_deref());
+    problems.extend(status.worlds.warning.as_deref());
     lines.extend(problems.into_iter().map(|problem| format!("warning   {}", plain(problem))));
     let columns = [
         Column::new("BROWSER"),

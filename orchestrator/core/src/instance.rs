@@ -39,7 +39,7 @@ pub enum InstanceError {
     /// The file is not what the daemon wrote. Another identity would orphan the running containers, and could not read what this
     /// one encrypted.
     #[error(
-        "{} is damaged: put a copy of it back, for profiles, extensions and the secrets of unfinished tasks are encrypted with it. \
+        "{} is damaged: put a copy of it back, for profiles, extensions, patients and the secrets of unfinished tasks need it. \
          Only where there is none, delete it: the next start says how to go on without it",
         path.display()
     )]

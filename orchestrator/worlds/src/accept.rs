@@ -69,7 +69,7 @@ impl Worlds {
     /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns. Where its client leaves
     /// meanwhile, it does so all the same, holds `memory`, which counts what the pictures take, until then, and logs it.
     /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
-    /// image; `WorldQueueFull`, `WorldKeyLimit`, `WorldSizeLimit`, `PatientLimit`; when the store refuses.
+    /// image; `WorldQueueFull`, `WorldKeyLimit`, `WorldSizeLimit`, `PatientLimit`; `UnreadablePatient`; when the store refuses.
     pub async fn generate(
         &self,
         key: &IntegrationKey,
@@ -109,6 +109,9 @@ impl Worlds {
             }
         }
         let reference = self.shared.patients.reference(&key.id, &request.patient_id);
+        let scene = self.scene_of(key, &reference, request);
+        // Before the lock: a container engine that hangs may hold up those alone who want something rendered.
+        let has_renderer = self.find_by_scene(&scene).await?.is_some() || self.can_render().await;
         // Before the patient is looked up: a deletion in between would otherwise be undone, with the deleted key.
         let _one = self.shared.accepting.lock().await;
         // Its worlds end under this lock when it is revoked.
@@ -118,7 +121,6 @@ impl Worlds {
         let patient = self.shared.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
         row.belongings = (counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.logged_belongings()));
-        let scene = self.scene_of(key, &reference, request);
         if let Some(record) = self.find_by_scene(&scene).await? {
             if patient.identity().as_ref() != Some(&identity) {
                 let mut batch = Batch::new();
@@ -130,7 +132,9 @@ impl Worlds {
             row.world = Some(record.world_id.clone());
             return Ok(AcceptedWorld { record, cached: true });
         }
-        self.check_renderers().await?;
+        if !has_renderer {
+            return Err(Error::NoRenderer { image: self.shared.config.world.image.clone() });
+        }
         self.check_queue(&key.details.owner)?;
         let attached = request.attached();
         self.check_room(&key.details.owner, attached)?;
@@ -265,13 +269,6 @@ impl Worlds {
             }
         }
         Ok(request.content())
-    }
-
-    async fn check_renderers(&self) -> Result<(), Error> {
-        if self.can_render().await {
-            return Ok(());
-        }
-        Err(Error::NoRenderer { image: self.shared.config.world.image.clone() })
     }
 
     /// Whether the image of the renderers is on this host, as far as is known.

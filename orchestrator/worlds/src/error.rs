@@ -33,6 +33,12 @@ pub enum Error {
     /// Nothing is kept of the patient.
     #[error("nothing is kept of a patient with this id, or it belongs to another key")]
     UnknownPatient,
+    /// What is kept of the patient cannot be read, and the key that opens it may come back.
+    #[error(
+        "what is kept of this patient was encrypted with a key that the daemon does not have: the operator can put it back, as \
+         `/status` says; where it is lost, delete the patient first"
+    )]
+    UnreadablePatient,
     /// The service key has an export on its way, and may have one.
     #[error(
         "an export of this service key is on its way: read it to its end, or close its connection, before the next"
@@ -90,7 +96,7 @@ impl Fault for Error {
             Self::UnknownWorld { .. } => Code::UnknownWorld,
             Self::UnknownViewer => Code::UnknownViewer,
             Self::UnknownPatient => Code::UnknownPatient,
-            Self::Exporting => Code::Conflict,
+            Self::Exporting | Self::UnreadablePatient => Code::Conflict,
             Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
             Self::WorldSizeLimit { .. } | Self::PatientLimit { .. } => Code::WorldLimit,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,

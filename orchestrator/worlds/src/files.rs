@@ -1,6 +1,7 @@
 //! The files of worlds: what clients attached, and the pictures that were made of it. Each world has a folder, and each
 //! file is encrypted with the key of the world's patient.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::Cipher;
 use warmpool_core::ids::WorldId;
-use warmpool_store::{Folder, OwnerFolders, is_whole, write_whole};
+use warmpool_store::{Folder, Kept, OwnerFolders, Unowned, is_whole, write_whole};
 
 /// The folder of all worlds' files, within the data directory.
 pub const FOLDER: Folder = Folder { name: "worlds", has: is_whole };
@@ -109,6 +110,15 @@ impl Files {
     /// Errors: `Internal`.
     pub(super) async fn remove_all(&self, world: &WorldId) -> Result<(), Error> {
         self.folders.remove(world.as_str()).await.map_err(Into::into)
+    }
+
+    /// Removes the folders of all but these worlds, or sets them aside.
+    pub(super) async fn keep_only(&self, unowned: Unowned, worlds: HashSet<WorldId>) {
+        let kept = move |world: &str| match worlds.contains(&WorldId::from(world)) {
+            true => Kept::All,
+            false => Kept::Nothing,
+        };
+        self.folders.keep_only(WorldId::PREFIX, unowned, kept).await;
     }
 
     /// The worlds that have files. Whatever else lies beside them, such as `lost+found`, is not the daemon's.

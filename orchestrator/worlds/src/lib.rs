@@ -5,7 +5,7 @@
 //! | `request`     | what a request may say, checked |
 //! | `sender`      | whose a request is, whatever else is wrong with it |
 //! | `accept`      | taking a request on |
-//! | `patient`     | patients' ids and names, encrypted; `cipher` does that, with the operator's key of `names_key` |
+//! | `patient`     | patients' ids and names, encrypted; `cipher` does that, with the operator's key of `names_key`; `patient_keys` looks at a start whose keys it opens |
 //! | `record`      | a world as it is kept, and as clients see it |
 //! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
 //! | `files`       | the files of worlds, encrypted |
@@ -54,6 +54,7 @@ pub mod fuzzing;
 mod log;
 mod names_key;
 mod patient;
+mod patient_keys;
 mod queue;
 mod record;
 mod render;
@@ -220,10 +221,14 @@ impl Worlds {
     ) -> Result<Self, PatientsError> {
         let settings = &config.world;
         let (operator, source) = operators_cipher(settings.names_key_file.as_deref(), instance.names_key())?;
-        let patients = Patients::open(store.clone(), Arc::clone(&instance), operator, source).await?;
+        let patients = Patients::open(store.clone(), Arc::clone(&instance), operator).await?;
+        if let Some(warning) = patients.warning() {
+            tracing::error!("{warning}");
+        }
         if source == KeySource::Instance && !keys.list().is_empty() {
             tracing::warn!(
-                "patients' names are encrypted with a key that lies beside them: set world.names_key_file or {}",
+                "patients' names are encrypted with a key that lies beside them: set world.names_key_file or {}, and the next start \
+                 encrypts them with that",
                 VARIABLE
             );
         }
@@ -256,6 +261,11 @@ impl Worlds {
     /// The integration keys.
     pub fn keys(&self) -> &IntegrationKeys {
         &self.shared.keys
+    }
+
+    /// What was wrong with what is kept of patients when the daemon started, and the remedy.
+    pub fn warning(&self) -> Option<String> {
+        self.shared.patients.warning()
     }
 
     /// The log of requests.

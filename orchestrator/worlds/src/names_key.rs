@@ -32,7 +32,8 @@ pub enum NamesKeyError {
     /// The names in the store were encrypted with another key.
     #[error(
         "the patients' names in the store were encrypted with another key: set `world.names_key_file` or {VARIABLE} to \
-         the key that was used before"
+         the key that was used before. Where it is lost, run `warmpool backup FILE` and `warmpool restore FILE`, and start again \
+         without these names"
     )]
     Other,
 }

@@ -4,17 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::names_key::{KeySource, NamesKeyError};
+use super::names_key::{NamesKeyError, VARIABLE};
+use super::patient_keys;
 use crate::Error;
 use warmpool_core::cipher::Cipher;
-use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::{IntegrationKeyId, KeyId, random_bytes};
 use warmpool_core::instance::Instance;
 use warmpool_store::{Batch, KeyRange, Store, StoreError, Table};
-
-/// The row by which the daemon notices that the operator's key is another one than before.
-const CHECK_ROW: &str = "world_names_key";
-const CHECK_TEXT: &[u8] = b"warmpool";
 
 /// A keyed hash of a patient's id and of the integration key that uses it: 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -103,26 +99,29 @@ pub(super) struct Patients {
     store: Store,
     instance: Arc<Instance>,
     operator: Cipher,
+    /// How many patients had no key that could be read when the daemon started.
+    unreadable: usize,
 }
 
 impl Patients {
-    /// Takes the operator's key, and makes sure that it is the one that was used before.
-    /// Fails when it is another one, or cannot be read.
-    pub(super) async fn open(
-        store: Store,
-        instance: Arc<Instance>,
-        operator: Cipher,
-        source: KeySource,
-    ) -> Result<Self, PatientsError> {
-        match store.get(Table::Meta, CHECK_ROW.as_bytes()).await? {
-            Some(text) => {
-                let text = String::from_utf8_lossy(&text);
-                operator.decrypt(&text).map_err(|_| NamesKeyError::Other)?;
-            }
-            // Without a key of the operator's there is nothing to hold them to until names exist: see `put_key_check`.
-            None => tracing::debug!(?source, "no patient has been named yet"),
-        }
-        Ok(Self { store, instance, operator })
+    /// Takes the operator's key, and makes sure that it is the one that was used before. What the instance's key encrypted is encrypted
+    /// with the operator's key after this.
+    /// Fails when it is another one, or the store does not answer.
+    pub(super) async fn open(store: Store, instance: Arc<Instance>, operator: Cipher) -> Result<Self, PatientsError> {
+        let unreadable = patient_keys::take_over(&store, &operator, &Cipher::new(&instance.names_key())).await?;
+        Ok(Self { store, instance, operator, unreadable })
+    }
+
+    /// What was wrong with patients' keys when the daemon started, and the remedy; none where each of them can be read.
+    pub(super) fn warning(&self) -> Option<String> {
+        (self.unreadable > 0).then(|| {
+            format!(
+                "patients who cannot be named and whose worlds cannot be shown: {}. The key that theirs are encrypted with is missing: \
+                 set `world.names_key_file` or {VARIABLE} to it, or restore a backup with the instance.json and the \
+                 backups/patient-keys.jsonl of that time",
+                self.unreadable
+            )
+        })
     }
 
     pub(super) fn reference(&self, key: &IntegrationKeyId, patient_id: &str) -> PatientRef {
@@ -158,35 +157,43 @@ impl Patients {
         Ok(row.and_then(|row| serde_json::from_slice(&row).ok()))
     }
 
-    /// A patient that is known, and whose key is there.
+    /// A patient that is known, and whose key can be read.
     /// Fails when the store does not answer.
     pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
         let Some(row) = self.row(reference).await? else { return Ok(None) };
-        // A backup that was restored without the file of patients' keys has patients whom nobody can name any more.
-        let key = self.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?;
-        let Some(key) = key else { return Ok(None) };
-        let own = self.operator.decrypt(&String::from_utf8_lossy(&key)).ok();
-        let own = own.and_then(|own| <[u8; 32]>::try_from(own).ok());
-        let own = own.ok_or_else(|| Error::internal("a patient's key cannot be read"))?;
-        Ok(Some(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row }))
+        // A backup that was restored without the file of patients' keys, or without the key that these are encrypted with, has patients
+        // whom nobody can name any more.
+        let Some(key) = self.key(reference).await? else { return Ok(None) };
+        let own = patient_keys::open(&self.operator, &key);
+        Ok(own.map(|own| Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row }))
+    }
+
+    /// A patient's own key, encrypted.
+    async fn key(&self, reference: &PatientRef) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?)
     }
 
     /// A patient, known or new. A new one is not in the store before [`Patient::put`] is committed.
-    /// Fails when the store does not answer.
+    /// Errors: `UnreadablePatient`; when the store does not answer.
     pub(super) async fn find_or_make(&self, reference: &PatientRef) -> Result<Patient, Error> {
         if let Some(patient) = self.find(reference).await? {
             return Ok(patient);
         }
+        let known = self.row(reference).await?;
+        // The key that opens it may come back, and whatever a new one replaced would be lost by then.
+        if known.is_some() && self.key(reference).await?.is_some() {
+            return Err(Error::UnreadablePatient);
+        }
         let own = random_bytes::<32>();
         let key = self.operator.encrypt(&own).into_bytes();
         // One whose key was lost counts already.
-        let row = PatientRow { identity: String::new(), owner: self.owner(reference).await? };
+        let row = PatientRow { identity: String::new(), owner: known.and_then(|row| row.owner) };
         Ok(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row })
     }
 
     /// Adds the row that holds later starts to the same operator's key.
     pub(super) fn put_key_check(&self, batch: &mut Batch) {
-        batch.put(Table::Meta, CHECK_ROW, self.operator.encrypt(CHECK_TEXT).into_bytes());
+        patient_keys::put_check(&self.operator, batch);
     }
 }
 
@@ -207,7 +214,7 @@ mod tests {
     use warmpool_store::{Durability, StoreOptions};
 
     async fn patients(store: &Store, instance: &Arc<Instance>, key: u8) -> Result<Patients, PatientsError> {
-        Patients::open(store.clone(), Arc::clone(instance), Cipher::new(&[key; 32]), KeySource::Operator).await
+        Patients::open(store.clone(), Arc::clone(instance), Cipher::new(&[key; 32])).await
     }
 
     #[tokio::test]

@@ -1,10 +1,12 @@
 //! Renders worlds in turn, and takes out at once what nobody may have any more: deleted worlds, and those of revoked keys.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::files::FOLDER;
 use super::patient::Patient;
 use super::record::{Content, WorldRecord};
 use super::render::{Renderer, remove_left};
@@ -29,10 +31,12 @@ impl Worlds {
     /// Fails when the store does not answer.
     pub async fn load(&self) -> Result<(), StoreError> {
         let mut unfinished: Vec<WorldRecord> = Vec::new();
+        let mut known = HashSet::new();
         let mut pages = self.shared.store.pages(Table::Worlds);
         while let Some(rows) = pages.next().await? {
             for row in &rows {
                 let record: WorldRecord = row.json(Table::Worlds)?;
+                known.insert(record.world_id.clone());
                 // Its files are measured later, so that no start waits for that.
                 self.lock().usage.set(&record.world_id, &record.owner, 0);
                 if !record.status.is_end() {
@@ -40,6 +44,9 @@ impl Worlds {
                 }
             }
         }
+        // Before the consequences are drawn of the data having gone back.
+        let unowned = self.shared.store.unowned(&FOLDER, Table::Worlds).await?;
+        self.shared.files.keep_only(unowned, known).await;
         self.shared.patients.count(|owner| self.lock().usage.add_patient(owner)).await?;
         unfinished.sort_unstable_by(|a, b| (a.created_ms, &a.world_id).cmp(&(b.created_ms, &b.world_id)));
         for record in unfinished {

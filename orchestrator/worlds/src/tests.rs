@@ -280,6 +280,22 @@ async fn what_cannot_be_tidied_keeps_no_other_world_from_it() {
 }
 
 #[tokio::test]
+async fn a_world_whose_row_is_lost_is_set_aside() {
+    let service = Service::new(&[]).await;
+    let world = service.generate(&service.key("ward").await, 0).await.unwrap();
+    let files = &service.worlds.shared.files;
+    let lost = WorldId::random();
+    files.create(&lost).await.unwrap();
+    service.store.suppose_it_went_back().await;
+    service.worlds.load().await.unwrap();
+    assert_eq!(files.worlds().await.unwrap(), std::slice::from_ref(&world.world_id));
+    let root = files.path(&world.world_id, "..");
+    let mut left = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let aside = left.find(|path| path.display().to_string().contains("/lost-")).unwrap();
+    assert!(aside.join(lost.as_str()).exists());
+}
+
+#[tokio::test]
 async fn a_world_is_made_and_logged_although_its_client_left() {
     let service = Service::new(&[]).await;
     let key = service.key("ward").await;

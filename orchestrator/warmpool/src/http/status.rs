@@ -99,6 +99,7 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
             remedy: (!renderer_installed).then(|| {
                 "make the image with scripts/images --scene, or load a packed one with docker load".to_owned()
             }),
+            warning: app.worlds.warning(),
             queued: waiting_worlds,
             rendering,
             renderers: config.world.renderers,

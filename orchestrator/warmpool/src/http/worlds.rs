@@ -57,6 +57,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 .header("Prefer", "`wait=N`: wait up to N seconds for the world's end.", json!({"type": "string"}))
                 .writes::<World>("The world, as far as it is.")
                 .fails(&[
+                    Code::Conflict,
                     Code::WorldQueueFull,
                     Code::WorldLimit,
                     Code::RendererNotInstalled,

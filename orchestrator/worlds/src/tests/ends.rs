@@ -41,6 +41,28 @@ async fn a_deleted_world_waits_for_no_spare_renderer() {
 }
 
 #[tokio::test]
+async fn an_engine_that_hangs_holds_up_no_deletion() {
+    let engine = tempfile::tempdir().unwrap();
+    let socket = engine.path().join("docker.sock");
+    let silent = tokio::net::UnixListener::bind(&socket).unwrap();
+    let host = format!("unix://{}", socket.display());
+    let service = Service::new(&[("WARMPOOL_DOCKER_HOST", &host), ("WARMPOOL_DOCKER_TIMEOUT", "1h")]).await;
+    let key = service.key("ward").await;
+    service.worlds.lock().image = Some((std::time::Instant::now(), true));
+    let world = service.generate(&key, 0).await.unwrap();
+    service.worlds.lock().image = None;
+    let generating = tokio::spawn({
+        let (worlds, key, request) = (service.worlds.clone(), key.clone(), service.request(1));
+        async move { worlds.generate(&key, request, &mut RequestEntry::begin(), ()).await.map(drop) }
+    });
+    let _asked = silent.accept().await.unwrap();
+    let same = timeout(PATIENCE, service.generate(&key, 0)).await.unwrap().unwrap();
+    assert_eq!(same.world_id, world.world_id);
+    timeout(PATIENCE, service.worlds.delete(world.world_id.as_str(), &caller(&key))).await.unwrap().unwrap();
+    generating.abort();
+}
+
+#[tokio::test]
 async fn a_world_that_failed_keeps_nothing_that_was_uploaded() {
     let service = Service::new(&[]).await;
     let (key, revoked) = (service.key("ward").await, service.key("revoked").await);

@@ -46,7 +46,7 @@ async fn a_patient_goes_with_the_last_that_names_them() {
         world
     };
     let forget = async || {
-        service.worlds.forget_old().await.unwrap();
+        service.worlds.forget_old(warmpool_core::clock::unix_ms()).await.unwrap();
         let mut range = KeyRange::all();
         service.worlds.forget_unused(&mut range).await.unwrap();
         service.worlds.forget_unused(&mut range).await.unwrap();
