@@ -9,7 +9,7 @@ use warmpool_core::blocking::blocking;
 use warmpool_core::cipher::{Cipher, SealedFile};
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::ExtensionId;
-use warmpool_store::{Folder, Kept, OwnerFolders, is_whole, write_whole_with};
+use warmpool_store::{Folder, Kept, OwnerFolders, Unowned, is_whole, write_whole_with};
 
 /// The folder of all extensions, within the data directory.
 pub const FOLDER: Folder = Folder { name: "extensions", has: is_whole };
@@ -66,12 +66,12 @@ impl Files {
         self.folders.remove(id.as_str()).await
     }
 
-    /// Removes all but the archives of these extensions.
-    pub(crate) async fn keep_only(&self, kept: Vec<ExtensionId>) {
+    /// Removes all but the archives of these extensions, and what is set aside.
+    pub(crate) async fn keep_only(&self, unowned: Unowned, kept: Vec<ExtensionId>) {
         let archive = move |owner: &str| match kept.iter().any(|id| id.as_str() == owner) {
             true => Kept::Files(vec![ARCHIVE.to_owned()]),
             false => Kept::Nothing,
         };
-        self.folders.keep_only(ExtensionId::PREFIX, archive).await;
+        self.folders.keep_only(ExtensionId::PREFIX, unowned, archive).await;
     }
 }

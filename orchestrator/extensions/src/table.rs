@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use warmpool_protocol::extension::ExtensionLimits;
 
 use crate::Error;
-use crate::files::Files;
+use crate::files::{FOLDER, Files};
 use crate::record::Record;
 use crate::upload::Upload;
 use warmpool_api::extension::ExtensionView;
@@ -130,7 +130,7 @@ impl Extensions {
             }
         }
         if are_all_readable {
-            files.keep_only(kept).await;
+            files.keep_only(store.unowned(&FOLDER, Table::ExtensionKeys).await?, kept).await;
         } else {
             tracing::warn!("no files of extensions are removed while a record cannot be read");
         }

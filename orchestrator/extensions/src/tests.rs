@@ -265,6 +265,10 @@ async fn a_deleted_extension_comes_back_from_no_backup() {
     let copy = std::fs::read(archive.join("archive")).unwrap();
     store.backup().await.unwrap();
     extensions.delete(gone.extension_id.as_str(), |_| true).await.unwrap();
+    // Something that is lost with the database.
+    let mut batch = Batch::new();
+    batch.put(Table::Tasks, *b"task", *b"x");
+    store.commit(batch, Durability::Process).await.unwrap();
     store.close().await.unwrap();
     warmpool_store::fault::damage(folder.path());
     // Even where a copy of the file has survived.
@@ -272,8 +276,15 @@ async fn a_deleted_extension_comes_back_from_no_backup() {
     std::fs::write(archive.join("archive"), copy).unwrap();
     let recovered = Store::open(folder.path(), options).unwrap();
     assert!(recovered.recovery.is_some());
+    let lost = folder.path().join("extensions/ext_lost");
+    std::fs::create_dir(&lost).unwrap();
     let again = opened(&folder, &recovered.store, &[]).await;
     assert_eq!(again.list(|_| true), [kept]);
+    assert!(!archive.exists() && !lost.exists());
+    let mut left = std::fs::read_dir(folder.path().join("extensions")).unwrap().map(|entry| entry.unwrap().path());
+    let aside = left.find(|path| path.display().to_string().contains("/lost-")).unwrap();
+    let set_aside: Vec<_> = std::fs::read_dir(aside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(set_aside, ["ext_lost"], "a record may be lost where nobody deleted it");
     recovered.store.close().await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use warmpool_core::cipher::Cipher;
 use warmpool_core::clock::millis;
 use warmpool_core::error::ServiceError;
 use warmpool_core::ids::ProfileId;
-use warmpool_store::{Folder, Kept, OwnerFolders, is_whole, write_whole};
+use warmpool_store::{Folder, Kept, OwnerFolders, Unowned, is_whole, write_whole};
 
 /// The folder of all profiles, within the data directory.
 pub const FOLDER: Folder = Folder { name: "profiles", has: is_whole };
@@ -106,9 +106,9 @@ impl Files {
         }
     }
 
-    /// Removes what no record names: whole folders, and single files. `kept` says which files of a profile stay.
-    pub(crate) async fn keep_only(&self, kept: impl Fn(&str) -> Kept + Send + 'static) {
-        self.folders.keep_only(ProfileId::PREFIX, kept).await;
+    /// Removes what no record names: single files, and whole folders unless they are set aside. `kept` says which files of a profile stay.
+    pub(crate) async fn keep_only(&self, unowned: Unowned, kept: impl Fn(&str) -> Kept + Send + 'static) {
+        self.folders.keep_only(ProfileId::PREFIX, unowned, kept).await;
     }
 
     /// Removes a profile's folder.

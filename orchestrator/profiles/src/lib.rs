@@ -26,7 +26,7 @@
 //!   `warmpool_protocol::folder`. A profile without a version has no engine yet.
 //! - *A save is whole or did not happen.* The file comes first, durable against the loss of power, then the record that names it.
 //!   A file that no record names is removed at the start, but none of a profile whose record or key cannot be read: the right ones may
-//!   come back.
+//!   come back. Where the data went back to an older state, the folder of a profile without a record is set aside.
 //! - *One writer, any number of readers.* The right to write is a value ([`Writer`]) that gives itself back. It lives in memory,
 //!   because a session that outlives the daemon takes it again before anybody else can.
 //! - *Deleted is deleted.* Each profile has a key of its own, in a table that no backup holds with the rows. The deletion of that key

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::files::FOLDER;
 use crate::record::Record;
 use crate::table::Entry;
 use crate::writer::QualifiedName;
 use crate::{Error, Profiles};
 use warmpool_core::cipher::Cipher;
-use warmpool_store::{Kept, Table};
+use warmpool_store::{Kept, Table, Unowned};
 
 impl Profiles {
     /// Reads all profiles, and puts in order what an earlier process has left.
@@ -44,12 +45,13 @@ impl Profiles {
                 self.0.entries.lock().insert(qualified_name, Arc::new(entry));
             }
         }
-        self.tidy(are_all_known).await;
+        let unowned = self.0.store.unowned(&FOLDER, Table::ProfileKeys).await?;
+        self.tidy(are_all_known, unowned).await;
         Ok(())
     }
 
     /// Puts files and records in order: finds versions that only the files have, and removes what no record names.
-    async fn tidy(&self, are_all_known: bool) {
+    async fn tidy(&self, are_all_known: bool, unowned: Unowned) {
         let entries: Vec<Arc<Entry>> = self.0.entries.lock().values().cloned().collect();
         let mut kept: HashMap<String, Kept> = self.left_out_ids().map(|id| (id.to_string(), Kept::All)).collect();
         for entry in entries {
@@ -70,6 +72,6 @@ impl Profiles {
             );
             return;
         }
-        self.0.files.keep_only(move |profile| kept.get(profile).cloned().unwrap_or(Kept::Nothing)).await;
+        self.0.files.keep_only(unowned, move |profile| kept.get(profile).cloned().unwrap_or(Kept::Nothing)).await;
     }
 }

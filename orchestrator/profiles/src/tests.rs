@@ -220,6 +220,11 @@ async fn what_nobody_uses_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let profiles = opened(&folder, &Store::memory(), &[("KEEP_FOR", "1h")]).await;
     profiles.put(&owner(), "shop", &state("one")).await.unwrap();
-    profiles.forget_unused().await;
-    assert_eq!(profiles.list(|_| true).len(), 1);
+    let now = warmpool_core::clock::unix_ms();
+    for before in [0, now] {
+        profiles.forget_unused(before).await;
+        assert_eq!(profiles.list(|_| true).len(), 1);
+    }
+    profiles.forget_unused(now + 7_200_000).await;
+    assert_eq!(profiles.list(|_| true).len(), 0);
 }

@@ -107,7 +107,13 @@ fn sum_line(sha256: &str, name: &str) -> String {
 /// Checks all of a backup, then hands its content on in order. It may be a dump alone, too.
 pub(super) fn read(path: &Path, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
     // Two passes, so that nothing of a bad file is ever used and nothing large is held in memory.
-    pass(path, &mut dump::DiscardTarget)?;
+    pass(path, &mut dump::DiscardTarget).map_err(|error| match error {
+        // It only reads, so the file is to blame: a bad sector is damage, too.
+        StoreError::Io { source, .. } => {
+            StoreError::Backup { path: path.to_owned(), reason: format!("it cannot be read: {source}") }
+        }
+        error => error,
+    })?;
     pass(path, target)
 }
 

@@ -15,7 +15,7 @@ use super::ledger::is_ledger;
 use super::lock::DirLock;
 use super::request::Request;
 use super::unfinished::Room;
-use super::{Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build, dump, kept_log};
+use super::{Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build, dump, kept_log, wal};
 use warmpool_core::clock::unix_ms;
 
 /// Time between two looks at how long the log is.
@@ -116,6 +116,14 @@ impl Store {
         .await
     }
 
+    /// Removes the log that was set aside, if there is one: it may hold what is about to be deleted from all files.
+    pub(super) async fn forget_unread_log(&self) {
+        let dir = self.directory().to_owned();
+        if let Err(error) = off_thread(move || wal::forget_unread(&dir)).await {
+            tracing::warn!(%error, "a log that was set aside may hold keys that are deleted");
+        }
+    }
+
     /// Dumps into the store's directory of backups and removes old ones.
     /// Errors: those of [`Store::dump`].
     pub async fn backup(&self) -> Result<WrittenDump, StoreError> {
@@ -199,6 +207,13 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
         && let Err(error) = store.backup().await
     {
         tracing::error!(%error, "backups of an earlier release still hold patients' keys");
+    }
+    let within = dir.clone();
+    // A process that died amid a deletion has left the key there.
+    if off_thread(move || Ok(backup_folder::apart(&within).exists())).await.unwrap_or(false)
+        && let Err(error) = store.write_apart().await
+    {
+        tracing::warn!(%error, "the file of patients' keys may still hold deleted ones");
     }
     if store.options().backups_kept == 0 {
         return;

@@ -1,20 +1,20 @@
 //! Building databases: empty, or from a dump. One gets its real name only when it is complete.
 
-use std::fs;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use super::archive;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::dump::{DumpTarget, Restored};
-use super::folder::{DataPath, Folder, Staging};
+use super::folder::{DataPath, Folder, Staging, put_in_place};
 use super::journal::FileJournal;
 use super::kept_log::{self, LogFiles, Replayed};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
 use super::ledger::{CommitPoint, Ledger};
 use super::mark::Reached;
-use super::recovery_file::RecoveryFile;
+use super::recovery_file::{RecoveryFile, RecoveryNotes};
 use super::schema::{self, KEYS_APART, SCHEMA_VERSION};
 use super::sled::SledBackend;
 use super::{StoreError, backup_folder, dump, provenance, record};
@@ -34,26 +34,48 @@ pub(super) struct Built {
 
 /// Replaces a sound database, and those of the folders that a dump holds, by the dump.
 pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
-    let database = dir.join(DATABASE);
-    let unfinished = dir.join(UNFINISHED);
+    // What one that was killed had ready would be removed, and it may have begun to put that in place.
+    finish_replacing(dir)?;
     let mut staging = Staging::new(dir, folders)?;
     let built = fill(dir, Some(file), None, Some(&mut staging))?;
     if let Some(reason) = built.unusable {
         return Err(StoreError::Backup { path: backup_folder::apart(dir), reason });
     }
-    // Files first: with the old rows they are merely too many, new rows without them would be wrong.
-    staging.put_in_place()?;
-    if database.exists() {
-        let replaced = dir.join(format!("{DATABASE}.replaced-{}", unix_ms()));
-        fs::rename(&database, replaced).map_err(StoreError::io("rename", &database))?;
-    }
+    let nothing = || StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() };
+    let restored = built.restored.ok_or_else(nothing)?;
     // It goes on from backups of the old one.
     kept_log::forget_all(dir);
-    fs::rename(&unfinished, &database).map_err(StoreError::io("rename", &unfinished))?;
-    sync_parent(&database)?;
+    staging.leave()?;
+    let recovery_file = RecoveryFile::in_dir(dir);
+    let notes = RecoveryNotes { restoring: true, ..recovery_file.read() };
+    recovery_file.write(&notes)?;
+    if let Err(error) = finish_replacing(dir) {
+        // No start is to meet what the system refuses again and again.
+        recovery_file.write(&RecoveryNotes { restoring: false, ..notes })?;
+        return Err(error);
+    }
+    Ok(restored)
+}
+
+/// Puts a backup that was read by hand in place, if one is ready. A process that is killed meanwhile leaves the rest to the next start.
+pub(super) fn finish_replacing(dir: &Path) -> Result<(), StoreError> {
+    let recovery_file = RecoveryFile::in_dir(dir);
+    if !recovery_file.read().restoring {
+        return Ok(());
+    }
+    // Files first: with the old rows they are merely too many, new rows without them would be wrong.
+    put_in_place(dir)?;
+    let (database, unfinished) = (dir.join(DATABASE), dir.join(UNFINISHED));
+    if unfinished.exists() {
+        if database.exists() {
+            let replaced = dir.join(format!("{DATABASE}.replaced-{}", unix_ms()));
+            fs::rename(&database, replaced).map_err(StoreError::io("rename", &database))?;
+        }
+        fs::rename(&unfinished, &database).map_err(StoreError::io("rename", &unfinished))?;
+        sync_parent(&database)?;
+    }
     // Whatever was wrong with the old database is not wrong with this one.
-    RecoveryFile::in_dir(dir).clear()?;
-    built.restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
+    recovery_file.clear()
 }
 
 /// Builds a database from the rows of a dump and the log since then, or an empty one, and gives it its name once it is complete. Files
@@ -113,19 +135,25 @@ fn fill(
     let (mut built, mut apart) = (Built::default(), None);
     if let Some(file) = file {
         built.restored = Some(archive::read(file, &mut filling)?);
-        let path = backup_folder::apart(dir);
-        match archive::read(&path, &mut filling) {
+    }
+    // Also without a backup: the file is written anew from this database, and a backup that is restored later needs the keys.
+    let path = backup_folder::apart(dir);
+    match File::open(&path).map_err(|error| error.kind()) {
+        // One that comes from elsewhere may come without it, and earlier releases had none.
+        Err(ErrorKind::NotFound) => {
+            let schema = file.filter(|_| !by_hand).and_then(dump::schema_of);
+            let is_missing = schema.is_some_and(|schema| schema >= KEYS_APART);
+            built.unusable = is_missing.then(|| "it is missing".to_owned());
+        }
+        // Whoever put it there can let the daemon read it. Without it all keys would be gone for good.
+        Err(kind @ ErrorKind::PermissionDenied) => return Err(StoreError::io("open", &path)(kind.into())),
+        _ => match archive::read(&path, &mut filling) {
             Ok(read) => apart = read.commit_point,
             Err(StoreError::Backup { reason, .. }) => built.unusable = Some(reason),
-            // One that comes from elsewhere may come without it, and earlier releases had none.
-            Err(_) if !path.exists() => {
-                let is_missing = !by_hand && dump::schema_of(file).is_some_and(|schema| schema >= KEYS_APART);
-                built.unusable = is_missing.then(|| "it is missing".to_owned());
-            }
             Err(error) => return Err(error),
-        }
+        },
     }
-    let Build { mut backend, mut ledger, .. } = filling;
+    let Build { mut backend, mut ledger, staging } = filling;
     let mut journal = FileJournal::open(dir)?;
     let mut commit_point = built.restored.as_ref().and_then(|restored| restored.commit_point.clone());
     let is_ours = |point: &CommitPoint| point.history == journal.history();
@@ -138,7 +166,7 @@ fn fill(
     // No later commit may get the number of one that is lost.
     let known = [commit_point.map(|point| point.commits), Reached::read(dir).map(|reached| reached.highest())];
     ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));
-    let ops = if by_hand { provenance::restored() } else { Vec::new() };
+    let ops = staging.map_or_else(Vec::new, |staging| provenance::restored(&staging.names()));
     ledger.apply(&mut backend, ops).map_err(BackendError::writing)?;
     backend.checkpoint().map_err(BackendError::writing)?;
     Ok(built)

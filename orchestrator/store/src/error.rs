@@ -69,8 +69,8 @@ pub enum StoreError {
     /// The data is another instance's.
     #[error(
         "the data in {0} is of the instance {of}, and {0}/instance.json is that of {found}: put the file of {of} back. Profiles, \
-         extensions and the secrets of unfinished tasks are encrypted with it. To go on without them, run `warmpool backup FILE` and \
-         `warmpool restore FILE`, and start again", dir.display()
+         extensions, patients and the secrets of unfinished tasks need it, and viewers' URLs and the secrets of webhooks come from it. To go \
+         on without them, run `warmpool backup FILE` and `warmpool restore FILE`, and start again", dir.display()
     )]
     OtherInstance {
         /// The data directory.
@@ -83,7 +83,7 @@ pub enum StoreError {
     /// Opening the database took too long. The process must end: its database is still being opened.
     #[error(
         "opening {} took longer than store.open_timeout, {} s{}: raise it where the disk is slow or the data large. If it never opens, it \
-         is damaged: rename that folder, and the next start restores the newest backup",
+         is damaged: rename that folder to db.aside, and the next start restores the newest backup and takes what that folder's log has",
         database.display(), limit.as_secs(), in_a_row(*times)
     )]
     OpenTimedOut {

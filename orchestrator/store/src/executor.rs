@@ -157,6 +157,10 @@ impl Executor {
                 };
                 let _ = reply.send(answer);
             }
+            Request::Tidy => {
+                self.finish_group()?;
+                self.backend.tidy()?;
+            }
             Request::Close { reply } => {
                 self.finish_group()?;
                 return Ok(ControlFlow::Break(reply));

@@ -32,6 +32,8 @@ pub enum FaultPoint {
     Journal,
     /// Before a get or a scan.
     Read,
+    /// Before what keeps for a moment in which nobody waits.
+    Tidy,
     /// Before a look at the backend's threads.
     Threads,
 }
@@ -179,6 +181,7 @@ impl<B: Backend> Backend for FaultBackend<B> {
     }
 
     fn tidy(&mut self) -> Result<(), BackendError> {
+        self.faults.reach(FaultPoint::Tidy)?;
         self.inner.tidy()
     }
 

@@ -88,18 +88,22 @@ pub(super) fn each_file(
     Ok(())
 }
 
-/// Files of a dump on their way into a data directory. Dropped before [`Staging::put_in_place`], it leaves nothing.
+/// Files of a dump on their way into a data directory. Dropped before [`Staging::leave`], it leaves nothing.
 pub(super) struct Staging<'a> {
     data: &'a Path,
     folders: &'a [Folder],
     root: PathBuf,
     /// The folders that the dump holds.
     held: Vec<Folder>,
+    /// Whether the files stay when this is dropped.
+    is_whole: bool,
 }
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.root);
+        if !self.is_whole {
+            let _ = fs::remove_dir_all(&self.root);
+        }
     }
 }
 
@@ -108,7 +112,7 @@ impl<'a> Staging<'a> {
         let root = data.join(STAGING);
         match fs::remove_dir_all(&root) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &root)(error)),
-            _ => Ok(Self { data, folders, root, held: Vec::new() }),
+            _ => Ok(Self { data, folders, root, held: Vec::new(), is_whole: false }),
         }
     }
 
@@ -134,29 +138,45 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// Puts the folders where they belong. What was there is kept beside them as `<folder>.replaced-<unix ms>`.
-    pub(super) fn put_in_place(self) -> Result<(), StoreError> {
-        if self.held.is_empty() {
-            return Ok(());
+    /// The names of the folders that the dump holds.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.held.iter().map(|folder| folder.name).collect()
+    }
+
+    /// Makes all files durable, and leaves them to [`put_in_place`].
+    pub(super) fn leave(mut self) -> Result<(), StoreError> {
+        if !self.held.is_empty() {
+            // All files at once: there may be hundreds of thousands.
+            let synced = File::open(&self.root).and_then(|root| Ok(nix::unistd::syncfs(root)?));
+            synced.map_err(StoreError::io("sync", &self.root))?;
         }
-        // All files at once: there may be hundreds of thousands.
-        let synced = File::open(&self.root).and_then(|root| Ok(nix::unistd::syncfs(root)?));
-        synced.map_err(StoreError::io("sync", &self.root))?;
-        for folder in &self.held {
-            let path = self.data.join(folder.name);
-            if path.exists() {
-                let replaced = self.data.join(format!("{}.replaced-{}", folder.name, unix_ms()));
-                fs::rename(&path, replaced).map_err(StoreError::io("rename", &path))?;
-            }
-            let new = self.root.join(folder.name);
-            fs::rename(&new, &path).map_err(StoreError::io("rename", &new))?;
-        }
-        sync_parent(&self.root)
+        self.is_whole = true;
+        Ok(())
     }
 
     fn unknown_files(&self, what: &str) -> StoreError {
         let source = io::Error::new(io::ErrorKind::Unsupported, "this release knows no such files");
         StoreError::during(format!("restore {what} into {}", self.data.display()))(source)
+    }
+}
+
+/// Puts the folders of a dump, as far as that is not done, where they belong in the data directory. What was there is kept beside them as
+/// `<folder>.replaced-<unix ms>`.
+pub(super) fn put_in_place(data: &Path) -> Result<(), StoreError> {
+    let staged = data.join(STAGING);
+    for folder in entries(&staged)? {
+        let (name, new) = (folder.file_name(), folder.path());
+        let path = data.join(&name);
+        if path.exists() {
+            let replaced = data.join(format!("{}.replaced-{}", name.display(), unix_ms()));
+            fs::rename(&path, replaced).map_err(StoreError::io("rename", &path))?;
+        }
+        fs::rename(&new, &path).map_err(StoreError::io("rename", &new))?;
+    }
+    sync_parent(&staged)?;
+    match fs::remove_dir(&staged) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &staged)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use super::batch::{Batch, Durability, KeyRange, Row, Table};
 use super::carry_out::carry_out;
 use super::commit::Commit;
 use super::disk;
-use super::health::StoreHealth;
+use super::health::{StoreHealth, StoreState};
 use super::journal::{FileJournal, Journal};
 use super::ledger::{CommitPoint, Ledger};
 use super::lock::DirLock;
@@ -111,10 +111,20 @@ impl Store {
         options: StoreOptions,
         StoreLocation { dir, history, lock }: StoreLocation,
     ) -> Result<Self, StoreError> {
-        let check = backend.0.thread_check();
+        let mut check = backend.0.thread_check();
         let thread = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
         let database = dir.join(layout::DATABASE);
-        let _gauge = disk::watch(&context, move || disk::directory_bytes(&database), check)?;
+        let (waiting, seen) = (thread.downgrade(), context.clone());
+        let look = move || {
+            // What is put off after a commit is done also where no other commit comes, though not where the disk is nearly full.
+            if seen.monitor.state(seen.min_free_bytes) == StoreState::Ok
+                && let Some(thread) = waiting.upgrade()
+            {
+                let _ = thread.try_send(Request::Tidy);
+            }
+            check()
+        };
+        let _gauge = disk::watch(&context, move || disk::directory_bytes(&database), Box::new(look))?;
         let (dumping, writing_apart) = Default::default();
         let shared = Shared { options, dir, context, history, dumping, writing_apart, _gauge };
         Ok(Self { thread, shared: Arc::new(shared) })
@@ -131,6 +141,7 @@ impl Store {
         }
         let store = self.clone();
         carry_out(async move {
+            store.forget_unread_log().await;
             store.begin(batch, durability).await?.known().await?;
             if let Err(error) = store.write_apart().await {
                 // The journal keeps it deleted; the next backup writes the file anew, too.

@@ -16,6 +16,7 @@
 //! A journal that has grown, and once an hour one that has lines of these two kinds, is written anew beside itself, without the lines
 //! that `compaction` says are needed no more. Lines are kept as they are or not at all: those of another release, or damaged ones, stay.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::iter;
@@ -92,6 +93,29 @@ impl Line {
         let is_left_out = |change: &Change| Table::from_name(&change.t).is_some_and(Table::is_left_out);
         self.until.as_ref().is_some_and(|until| until.is_over(now)) || self.ops.iter().all(is_left_out)
     }
+}
+
+/// The keys of those rows of a table that were deleted for good. It may be asked for while the journal is in use.
+/// Errors: `Io`; `NewerTable`.
+pub(super) fn deleted(dir: &Path, table: Table) -> Result<HashSet<Vec<u8>>, StoreError> {
+    let (path, mut deleted) = (dir.join(JOURNAL), HashSet::new());
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(deleted),
+        opened => opened.map_err(StoreError::io("open", &path))?,
+    };
+    lines(&path, file, |_, bytes| {
+        let changes = parse::<Line>(bytes).into_iter().flat_map(|line| line.ops);
+        for change in changes.filter(|change| change.t == table.name()) {
+            let Op { key, value, .. } = change.into_op()?;
+            if value.is_none() {
+                deleted.insert(key)
+            } else {
+                deleted.remove(&key)
+            };
+        }
+        Ok(())
+    })?;
+    Ok(deleted)
 }
 
 /// The journal of a data directory.

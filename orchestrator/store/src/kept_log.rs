@@ -312,7 +312,9 @@ impl LogFiles {
         };
         for path in &self.apart {
             // The file of these rows has the earlier ones, and lacks what was deleted since.
-            for LoggedCommit { ops, .. } in read_commits(path)?.into_iter().filter(|it| (apart..last).contains(&it.after)) {
+            for LoggedCommit { ops, .. } in
+                read_commits(path)?.into_iter().filter(|it| (apart..last).contains(&it.after))
+            {
                 take(ops)?;
             }
         }

@@ -13,6 +13,8 @@ pub(super) const WAL: &str = "wal";
 pub(super) const UNREAD_WAL: &str = "wal.unread";
 /// What the log held since the newest backup.
 pub(super) const KEPT_LOG: &str = "db.log";
+/// A database that does not open, where the guide has the operator put it.
+pub(super) const ASIDE: &str = "db.aside";
 /// How many commits the database must have.
 pub(super) const MARK: &str = "db.mark";
 /// Changes that hold whatever becomes of the database.

@@ -22,6 +22,7 @@
 //! db.lock                held while a process uses the store
 //! db.trouble             what the next start must know about the last one, if anything
 //! db.corrupt-<unix ms>/  a damaged database, kept for a human
+//! db.aside/              one that does not open, put there by a human
 //! backups/               hourly dumps, `warmpool-<unix ms>.jsonl`, and `patient-keys.jsonl`, which is in none of them
 //! ```
 //!
@@ -152,7 +153,8 @@ pub use handle::{Opened, Store};
 pub use health::{FatalHook, StoreHealth, StoreState};
 pub use layout::create_private_dir;
 pub use options::StoreOptions;
-pub use owner_folders::{Kept, OwnerFolders};
+pub use owner_folders::{Kept, OwnerFolders, Unowned};
+pub use provenance::NAMES_KEY_CHECK;
 pub use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
 pub use whole_file::{UnfinishedFile, is_whole, write_whole, write_whole_with};

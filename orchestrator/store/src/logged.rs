@@ -20,7 +20,7 @@ use super::{KeyRange, Table};
 const SETTLE_FROM: usize = 256 * 1024;
 /// A log of so many bytes is emptied.
 const CHECKPOINT_FROM: u64 = 2 * 1024 * 1024;
-/// The first commit after so long empties a log that has something: damage to it must take little.
+/// So long after the last time, a log that has something is emptied: damage to it must take little.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 /// Bytes that a change takes beside its key and value.

@@ -1,12 +1,24 @@
 //! Files of rows: each row that has some owns a folder of them, below a [`Folder`] of the data directory.
+//!
+//! Where the data went back to an older state, folders of which no row tells are set aside in a folder beside them,
+//! `lost-<unix ms>`. No backup has what lies there.
 
+use std::collections::HashSet;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::folder::Folder;
+use super::layout::numbered;
 use warmpool_core::blocking::blocking;
+use warmpool_core::clock::{Now, millis};
 use warmpool_core::error::ServiceError;
+
+/// The name of a folder for what is set aside ends with when that was, in Unix milliseconds.
+const LOST: &str = "lost-";
+/// The first start after so long removes it.
+const KEEP_LOST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What stays of an owner's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +29,28 @@ pub enum Kept {
     Files(Vec<String>),
     /// Nothing: no row names the owner.
     Nothing,
+}
+
+/// What becomes of the folder of an owner whom no row names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unowned {
+    /// It is removed.
+    Removed,
+    /// It is set aside, since the row may be lost.
+    SetAside {
+        /// The owners who were deleted for good: their folders are removed.
+        deleted: HashSet<Vec<u8>>,
+    },
+}
+
+impl Unowned {
+    /// Whether the row of an owner whom no row names may be lost.
+    fn is_lost(&self, owner: &str) -> bool {
+        match self {
+            Self::Removed => false,
+            Self::SetAside { deleted } => !deleted.contains(owner.as_bytes()),
+        }
+    }
 }
 
 /// The owners' folders.
@@ -64,16 +98,25 @@ impl OwnerFolders {
         .await
     }
 
-    /// Removes what no row names: whole folders, and single files. Only folders whose names begin with `prefix`, as the owners' ids do,
-    /// are looked at: whatever else lies beside them, such as `lost+found`, is not the daemon's. What cannot be removed is logged, and
-    /// stays until the next start.
-    pub async fn keep_only(&self, prefix: &'static str, kept: impl Fn(&str) -> Kept + Send + 'static) {
+    /// Removes what no row names: single files, and whole folders unless they are set aside; and what was set aside long ago. Only folders
+    /// whose names begin with `prefix`, as the owners' ids do, are looked at: whatever else lies beside them, such as `lost+found`, is not
+    /// the daemon's. What cannot be removed is logged, and stays until the next start.
+    pub async fn keep_only(
+        &self,
+        prefix: &'static str,
+        unowned: Unowned,
+        kept: impl Fn(&str) -> Kept + Send + 'static,
+    ) {
         let root = self.root.clone();
         let tidy = move || {
+            let now = Now::read();
+            forget_lost(&root, now.unix_ms_for_ages());
+            let lost = root.join(format!("{LOST}{}", now.unix_ms()));
             for folder in entries(&root)? {
                 let name = folder.file_name().to_string_lossy().into_owned();
                 if name.starts_with(prefix) && folder.file_type()?.is_dir() {
-                    tidy(&folder.path(), &kept(&name));
+                    let set_aside = unowned.is_lost(&name).then_some(lost.as_path());
+                    tidy(&folder.path(), &kept(&name), set_aside);
                 }
             }
             Ok(())
@@ -84,15 +127,34 @@ impl OwnerFolders {
     }
 }
 
-/// Removes from an owner's folder all but what is kept.
-fn tidy(folder: &Path, kept: &Kept) {
-    let removed = match kept {
-        Kept::All => Ok(()),
-        Kept::Nothing => fs::remove_dir_all(folder),
-        Kept::Files(names) => remove_others(folder, names),
+/// Removes from an owner's folder all but what is kept. Where no row names the owner, the folder is moved to `lost`, if there is one.
+fn tidy(folder: &Path, kept: &Kept, lost: Option<&Path>) {
+    let removed = match (kept, lost) {
+        (Kept::All, _) => Ok(()),
+        (Kept::Files(names), _) => remove_others(folder, names),
+        (Kept::Nothing, None) => fs::remove_dir_all(folder),
+        (Kept::Nothing, Some(lost)) => set_aside(folder, lost),
     };
     if let Err(error) = removed {
         tracing::error!(folder = %folder.display(), %error, "what no row names could not be removed");
+    }
+}
+
+fn set_aside(folder: &Path, lost: &Path) -> io::Result<()> {
+    fs::create_dir_all(lost)?;
+    let to = lost.join(folder.file_name().unwrap_or_default());
+    fs::rename(folder, &to)?;
+    tracing::warn!(folder = %to.display(), "no row names it since the data went back to an older state; it is kept there for a time");
+    Ok(())
+}
+
+/// Removes what was set aside long before this time, in Unix milliseconds.
+fn forget_lost(root: &Path, now_ms: u64) {
+    let oldest = now_ms.saturating_sub(millis(KEEP_LOST));
+    for (_, lost) in numbered(root, LOST, "").into_iter().filter(|(set_aside, _)| *set_aside < oldest) {
+        if let Err(error) = fs::remove_dir_all(&lost) {
+            tracing::error!(folder = %lost.display(), %error, "what was set aside long ago could not be removed");
+        }
     }
 }
 
@@ -121,7 +183,7 @@ mod tests {
     async fn what_no_row_names_goes() {
         let data = tempfile::tempdir().unwrap();
         let folders = OwnerFolders::below(data.path(), &Folder { name: "things", has: |_| true });
-        folders.keep_only("thg_", |_| Kept::Nothing).await;
+        folders.keep_only("thg_", Unowned::Removed, |_| Kept::Nothing).await;
         assert!(folders.owners().await.unwrap().is_empty(), "there is no folder yet");
         for (owner, file) in [("thg_a", "kept"), ("thg_a", "half written"), ("thg_b", "whole"), ("thg_c", "unknown")] {
             fs::create_dir_all(folders.of(owner)).unwrap();
@@ -132,7 +194,7 @@ mod tests {
             "thg_c" => Kept::All,
             _ => Kept::Nothing,
         };
-        folders.keep_only("thg_", kept).await;
+        folders.keep_only("thg_", Unowned::Removed, kept).await;
         let mut owners = folders.owners().await.unwrap();
         owners.sort_unstable();
         assert_eq!(owners, ["thg_a", "thg_c"]);
@@ -157,10 +219,36 @@ mod tests {
             fs::write(folders.of(file), "").unwrap();
         }
         let kept = |owner: &str| if owner == "thg_a" { Kept::Files(Vec::new()) } else { Kept::Nothing };
-        folders.keep_only("thg_", kept).await;
+        folders.keep_only("thg_", Unowned::Removed, kept).await;
         for stays in ["notes.txt", "thg_file", "lost+found/block", "thg_a"] {
             assert!(folders.of(stays).exists(), "{stays}");
         }
         assert!(!folders.of("thg_b").exists(), "what comes after a failure is removed all the same");
+    }
+
+    #[tokio::test]
+    async fn what_may_be_lost_is_set_aside_for_a_time() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = OwnerFolders::below(data.path(), &Folder { name: "things", has: |_| true });
+        for folder in ["thg_kept", "thg_lost", "thg_deleted"] {
+            fs::create_dir_all(folders.of(folder)).unwrap();
+            fs::write(folders.of(folder).join("file"), "content").unwrap();
+        }
+        let kept = |owner: &str| if owner == "thg_kept" { Kept::All } else { Kept::Nothing };
+        let unowned = Unowned::SetAside { deleted: HashSet::from([b"thg_deleted".to_vec()]) };
+        for _ in 0..2 {
+            folders.keep_only("thg_", unowned.clone(), kept).await;
+            let mut left = folders.owners().await.unwrap();
+            left.sort_unstable();
+            assert!(left.len() == 2 && left[1] == "thg_kept", "{left:?}");
+            let lost = folders.of(&left[0]);
+            assert_eq!(fs::read_to_string(lost.join("thg_lost/file")).unwrap(), "content");
+            assert_eq!(entries(&lost).unwrap().len(), 1, "what was deleted for good is not kept");
+        }
+        let now = Now::read().unix_ms();
+        for (days, left) in [(29, 2), (31, 1)] {
+            forget_lost(&folders.root, now + days * 24 * 3_600_000);
+            assert_eq!(folders.owners().await.unwrap().len(), left, "after {days} days");
+        }
     }
 }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::backend::{Backend as _, BackendError};
-use super::build::{Built, build};
+use super::build::{Built, build, finish_replacing};
 use super::dump::{self, DiscardTarget, Restored};
 use super::journal::FileJournal;
 use super::kept_log::{self, LogFiles};
 use super::layout::{
-    DATABASE, MARK, STAGING, UNFINISHED, UNFINISHED_JOURNAL, create_private_dir, numbered, sync_parent,
+    ASIDE, DATABASE, MARK, STAGING, UNFINISHED, UNFINISHED_JOURNAL, create_private_dir, numbered, sync_parent,
 };
 use super::ledger::{CommitPoint, Ledger};
 use super::lock::DirLock;
@@ -105,6 +105,7 @@ pub(super) struct OpenedDatabase {
 pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase, DirLock), StoreError> {
     create_private_dir(dir)?;
     let lock = DirLock::take(dir)?;
+    finish_replacing(dir)?;
     remove_unfinished(dir);
     let recovery_file = RecoveryFile::in_dir(dir);
     let mut notes = recovery_file.read();
@@ -147,6 +148,10 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     {
         tracing::warn!(%error, "the recovered database has no backup yet");
         kept_log::forget_all(dir);
+    }
+    if recovery.unusable.is_empty() {
+        // A daemon whose database is damaged again and again must not fill the disk before its next hourly backup.
+        backup_folder::rotate(dir, options.backup_interval, options.backups_kept);
     }
     recovery_file.clear()?;
     let recovery = Some(recovery);
@@ -303,10 +308,11 @@ fn migrate(dir: &Path, backend: &mut Database, ledger: &mut Ledger) -> Result<()
 
 /// Puts the damaged database aside, if that is not done yet, and builds another from the newest good backup.
 fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Result<Recovery, StoreError> {
-    let database = dir.join(DATABASE);
-    if !quarantined.exists() && database.exists() {
-        fs::rename(&database, &quarantined).map_err(StoreError::io("rename", &database))?;
-        sync_parent(&database)?;
+    // An operator puts one aside that does not open. Its log is needed all the same.
+    let given_up = [DATABASE, ASIDE].map(|name| dir.join(name)).into_iter().find(|path| path.exists());
+    if let Some(given_up) = given_up.filter(|_| !quarantined.exists()) {
+        fs::rename(&given_up, &quarantined).map_err(StoreError::io("rename", &given_up))?;
+        sync_parent(&given_up)?;
         forget_oldest_corrupt(dir);
     }
     let log = match Reached::read(dir) {
@@ -357,7 +363,8 @@ pub(super) fn exists(dir: &Path) -> bool {
 /// Whether there is a backup or an earlier database: then one that is missing must not silently begin anew.
 fn had_database(dir: &Path) -> bool {
     let earlier = format!("{DATABASE}.");
-    let kept = |name: &str| ["corrupt-", "replaced-"].iter().any(|kind| name.starts_with(&format!("{earlier}{kind}")));
+    let kinds = ["corrupt-", "replaced-", "aside"];
+    let kept = |name: &str| kinds.iter().any(|kind| name.starts_with(&format!("{earlier}{kind}")));
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     dir.join(MARK).exists()
         || !backup_folder::list(dir).is_empty()

@@ -71,6 +71,8 @@ pub(super) struct RecoveryNotes {
     pub(super) failed: Option<String>,
     /// The database was given up, and its replacement is not complete.
     pub(super) replacing: Option<(RecoveryCause, PathBuf)>,
+    /// A backup was read by hand: `db.new` and `files.new` are whole, and are being put in place.
+    pub(super) restoring: bool,
 }
 
 impl RecoveryFile {

@@ -43,6 +43,8 @@ pub(super) enum Request {
     EndCapture {
         reply: Reply<(Vec<Op>, u64)>,
     },
+    /// Do what keeps for a moment in which nobody waits.
+    Tidy,
     /// Answer once everything is durable and the files are closed.
     Close {
         reply: Reply<()>,

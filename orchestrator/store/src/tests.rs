@@ -1,5 +1,6 @@
 //! Tests of the store as a whole.
 
+mod apart;
 mod conformance;
 mod crash;
 mod damage;
@@ -11,6 +12,7 @@ mod kill_points;
 mod log_gaps;
 mod model;
 mod opening;
+mod recoveries;
 
 use std::path::Path;
 use std::process::Command;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::backend::{BackendError, Barrier, FileBarrier};
 use super::batch::Op;
 use super::change::Change;
-use super::layout::{UNREAD_WAL, WAL, sync_parent};
+use super::layout::{DATABASE, UNREAD_WAL, WAL, sync_parent};
 use super::line::{line, lines, parse};
 use super::{StoreError, Table};
 
@@ -106,6 +106,16 @@ pub(super) fn split_apart(log: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok((others, apart))
 }
 
+/// Removes the log that was set aside in a data directory's database, if there is one.
+/// Errors: `Io`.
+pub(super) fn forget_unread(dir: &Path) -> Result<(), StoreError> {
+    let path = dir.join(DATABASE).join(UNREAD_WAL);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// The log of an open database.
 #[derive(Debug)]
 pub(super) struct Wal {
@@ -175,7 +185,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Begins anew, and keeps the present file beside it for a human: it holds what could not be made again.
+    /// Begins anew, and keeps the present file beside it for a human, until something is deleted that no backup may hold: it has what could
+    /// not be made again.
     pub(super) fn set_aside(&mut self) -> Result<(), BackendError> {
         let unread = self.path.with_file_name(UNREAD_WAL);
         tracing::warn!(path = %unread.display(), "the write-ahead log has what could not be made again; it is kept there");

@@ -59,6 +59,22 @@ async fn nothing_is_removed_while_a_record_cannot_be_read() {
 }
 
 #[tokio::test]
+async fn a_profile_whose_record_is_lost_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    opened(&folder, &store, &[]).await.put(&owner(), "shop", &state("one")).await.unwrap();
+    let root = folder.path().join("profiles");
+    std::fs::create_dir(root.join("prf_lost")).unwrap();
+    store.suppose_it_went_back().await;
+    let profiles = opened(&folder, &store, &[]).await;
+    assert_eq!(profiles.state(&owner(), "shop", None).await.unwrap(), state("one"));
+    assert!(!root.join("prf_lost").exists());
+    let mut left = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path());
+    let aside = left.find(|path| path.display().to_string().contains("/lost-")).unwrap();
+    assert!(aside.join("prf_lost").exists());
+}
+
+#[tokio::test]
 async fn a_recovery_without_the_file_of_keys_removes_no_profile() {
     let folder = tempfile::tempdir().unwrap();
     let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };

@@ -273,3 +273,13 @@ async fn the_guard_looks_at_the_real_disk() {
     assert!(matches!(store.backup().await, Err(StoreError::DiskNearlyFull { .. })));
     store.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_commit_after_which_none_comes_is_tidied_all_the_same() {
+    let faults = Faults::default();
+    let store = Store::faulty(&faults, options());
+    store.commit(one(b"a"), Durability::Process).await.unwrap();
+    let by_the_commit = faults.calls(FaultPoint::Tidy) + 1;
+    until("it is tidied while nobody waits", || faults.calls(FaultPoint::Tidy) > by_the_commit).await;
+    store.close().await.unwrap();
+}

@@ -322,6 +322,8 @@ async fn the_data_is_one_instances_until_it_is_restored_by_hand() {
     let store = open_sled(dir.path());
     store.claim("0123456789ab").await.unwrap();
     store.claim("0123456789ab").await.unwrap();
+    put(&store, Table::Meta, NAMES_KEY_CHECK.as_bytes(), b"check").await;
+    let names_key = async |store: &Store| store.get(Table::Meta, NAMES_KEY_CHECK.as_bytes()).await.unwrap();
     let refused = store.claim("ba9876543210").await.unwrap_err();
     let told = refused.to_string();
     for part in ["of the instance 0123456789ab", "that of ba9876543210", "put the file of 0123456789ab back"] {
@@ -336,10 +338,12 @@ async fn the_data_is_one_instances_until_it_is_restored_by_hand() {
     let opened = Store::open(dir.path(), options()).unwrap();
     assert!(opened.recovery.is_some());
     assert!(matches!(opened.store.claim("ba9876543210").await, Err(StoreError::OtherInstance { .. })));
+    assert!(names_key(&opened.store).await.is_some());
     opened.store.close().await.unwrap();
     // On another machine, or where the file is lost for good.
     restore(dir.path(), &file, &[]).unwrap();
     let store = open_sled(dir.path());
+    assert!(names_key(&store).await.is_none(), "nor does it hold anybody to a key of patients' names");
     store.claim("ba9876543210").await.unwrap();
     assert!(matches!(store.claim("0123456789ab").await, Err(StoreError::OtherInstance { .. })));
     store.close().await.unwrap();
