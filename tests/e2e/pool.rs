@@ -1,5 +1,6 @@
-//! The pool's kinds of workers: engines that are not installed or do not start, workers on demand, presets.
+//! The pool's kinds of workers: engines that are not installed or do not start, workers on demand, presets, newer images.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +12,7 @@ use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use warmpool_api::status::KindStatus;
-use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Docker, Group, Session, Settings, Stage, docker, eventually, group};
 
 const NOWHERE: &str = "warmpool-test/not-built:latest";
 
@@ -26,6 +27,7 @@ pub(crate) fn group() -> Group {
             a_caller_who_leaves_leaves_no_worker,
             presets_wait_with_their_settings,
             a_worker_with_a_clients_state_waits_for_nobody_else,
+            a_newer_image_replaces_who_waits_and_nobody_else,
         ],
     )
 }
@@ -216,4 +218,44 @@ async fn a_worker_with_a_clients_state_waits_for_nobody_else(_: Stage) -> Result
     let now = daemon.only_container().await?;
     ensure!(now != container, "the worker is another");
     daemon.assert_idle().await
+}
+
+async fn ids(daemon: &Daemon) -> Result<BTreeSet<String>> {
+    Ok(daemon.containers().await?.into_iter().map(|container| container.id).collect())
+}
+
+async fn a_newer_image_replaces_who_waits_and_nobody_else(_: Stage) -> Result<()> {
+    // A name of this run's own, so that nobody else's workers change.
+    let image = format!("warmpool-test/renewed:{}", std::process::id());
+    let (engine, chromium) = (Docker::default(), docker::image("chromium"));
+    engine.run(&["tag", &chromium, &image]).await?;
+    let renewed = async {
+        let settings = Settings::new().set("WORKER_CHROMIUM_IMAGE", &image).set("DOCKER_RECONCILE_INTERVAL", "1s");
+        let daemon = Daemon::start(settings).await?;
+        let taken = daemon.only_container().await?;
+        let session = daemon.session(json!({"keep_alive": true})).await?;
+        daemon.warm().await?;
+        let older = ids(&daemon).await?;
+        ensure!(older.len() == 2 && older.contains(&taken), "{older:?}");
+
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("Dockerfile"), format!("FROM {chromium}\nLABEL warmpool.test=renewed\n"))?;
+        let mut build = engine.command(&["build", "--tag", &image]);
+        let built = build.env("DOCKER_BUILDKIT", "0").arg(folder.path()).output().await?;
+        ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        eventually!("another worker waits beside the session's", 60, {
+            let now = ids(&daemon).await?;
+            now.len() == 2 && now.intersection(&older).eq([&taken])
+        })?;
+        daemon.warm().await?;
+        ensure!(session.evaluate("6 * 7").await? == 42, "the session keeps its browser");
+        session.delete().await?.ok()?;
+        daemon.assert_idle().await?;
+        let replaced = daemon.log_text().matches("replacing a warm worker of an older image").count();
+        ensure!(replaced == 1, "{replaced} were replaced");
+        anyhow::Ok(())
+    };
+    let renewed = renewed.await;
+    engine.run(&["rmi", "--no-prune", &image]).await?;
+    renewed
 }

@@ -4,12 +4,13 @@
 //! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
 //! runtime; `nodes` takes workers off nodes; `adopt` takes over
 //! what an earlier process left; `trusted` knows the authorities of each kind. `lease` is what callers hold, `presets` chooses the kind of
-//! worker that one gets, `rejections` counts those turned away, and `image_builds` knows how far the builds of missing images are. A worker goes one way: starting, ready, leased, removed. It is never given
+//! worker that one gets, `rejections` counts those turned away, `image_builds` knows how far the builds of missing images are, and `image_ids` which images are older ones. A worker goes one way: starting, ready, leased, removed. It is never given
 //! to a second owner.
 
 mod adopt;
 mod boot;
 mod image_builds;
+mod image_ids;
 mod images;
 mod lease;
 mod nodes;

@@ -193,6 +193,10 @@ impl Worker {
         *self.health.borrow() == Health::Alive
     }
 
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(*self.health.borrow(), Health::Lost(_))
+    }
+
     /// Waits until the worker is lost, and returns the reason. Also resolves when its watch was stopped.
     pub async fn lost(&self) -> LossReason {
         let mut health = self.health.clone();

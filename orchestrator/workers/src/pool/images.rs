@@ -25,6 +25,12 @@ impl Pool {
         };
         let news = {
             let mut state = self.lock();
+            // A cluster answers with the name itself while its nodes have different images of that name.
+            if let Ok(id) = &found
+                && id != name
+            {
+                state.images.record(engine, id.clone());
+            }
             let news = if there { state.absent.remove(&engine) } else { state.absent.insert(engine) };
             if news && there {
                 state.forget_failures_of(engine);

@@ -19,6 +19,7 @@ pub(super) use serving::ProgressBounds;
 
 use super::Lease;
 use super::image_builds::ImageBuilds;
+use super::image_ids::ImageIds;
 use crate::Error;
 use crate::worker::Worker;
 use warmpool_api::status::KindCounts;
@@ -127,6 +128,7 @@ pub(super) struct PoolState {
     /// Engines whose image is not on this host.
     pub(super) absent: HashSet<Engine>,
     pub(super) builds: ImageBuilds,
+    pub(super) images: ImageIds,
     targets: BTreeMap<PoolKey, Target>,
     backoffs: HashMap<PoolKey, Backoff>,
     refill_at: Option<Instant>,
@@ -158,6 +160,7 @@ impl PoolState {
             closed: false,
             absent: HashSet::new(),
             builds: ImageBuilds::default(),
+            images: ImageIds::default(),
             targets,
             backoffs: HashMap::new(),
             refill_at: None,
@@ -240,10 +243,11 @@ impl PoolState {
         stop
     }
 
-    /// Makes a started worker available. Returns `false` when it is not wanted any more.
+    /// Makes a started worker available. Returns `false` when it is not wanted any more, or lost: who follows its loss looks for it
+    /// once, and may have looked.
     pub(super) fn set_ready(&mut self, worker: Arc<Worker>) -> bool {
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, WorkerStage::Starting { .. }) && !self.closed => {
+            Some(entry) if matches!(entry.stage, WorkerStage::Starting { .. }) && !self.closed && !worker.is_lost() => {
                 self.backoffs.remove(&entry.key);
                 entry.since = Instant::now();
                 entry.stage = WorkerStage::Ready(worker);
@@ -255,10 +259,11 @@ impl PoolState {
         }
     }
 
-    /// Makes the worker of an unused lease available again. Returns `false` when its place is gone or the pool closed.
+    /// Makes the worker of an unused lease available again. Returns `false` when its place is gone, the pool closed, or it is lost.
     pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
         let is_leased = self.workers.get(&worker.id).is_some_and(PooledWorker::is_leased);
-        is_leased && !self.closed && self.put(&worker.id, WorkerStage::Ready(Arc::clone(worker))).is_some()
+        let is_wanted = is_leased && !self.closed && !worker.is_lost();
+        is_wanted && self.put(&worker.id, WorkerStage::Ready(Arc::clone(worker))).is_some()
     }
 
     /// Marks a worker for removal, and returns who has to remove it.
@@ -544,6 +549,18 @@ mod tests {
         reports.say(Health::Alive);
         assert!(state.set_ready(Arc::clone(&worker)));
         (worker, reports)
+    }
+
+    #[test]
+    fn a_worker_that_is_lost_does_not_become_warm() {
+        let mut state = state(false);
+        let (starting, reports) = found(state.add_starting(FIREFOX), FIREFOX, None);
+        reports.say(Health::Lost(LossReason::ContainerGone));
+        assert!(!state.set_ready(starting));
+        let (_warm, reports) = becomes_warm(&mut state, FIREFOX);
+        let unused = state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        reports.say(Health::Lost(LossReason::ContainerGone));
+        assert!(!state.return_unused(&unused));
     }
 
     #[test]

@@ -49,8 +49,10 @@ impl AgentStream {
         timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
+    /// A connection that is there already.
     #[cfg(any(test, feature = "testing"))]
-    pub(super) fn over(socket: UnixStream) -> Self {
+    #[must_use]
+    pub fn over(socket: UnixStream) -> Self {
         Self(Either::Left(socket))
     }
 
