@@ -30,6 +30,9 @@ pub enum KeyError {
     /// Only revoked keys can be removed.
     #[error("key {0} is active: revoke it before you remove it")]
     Active(KeyId),
+    /// Without this key nobody could manage keys in the console.
+    #[error("this is the last operator's key: make another before you revoke it")]
+    LastOperator,
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -123,7 +126,9 @@ impl From<KeyError> for Error {
                 Self::invalid("name", format!("`{name}` is another active key's: choose another name"))
             }
             KeyError::Unknown(id) => Self::UnknownKey { id: id.to_string() },
-            KeyError::Revoked(_) | KeyError::Active(_) => Self::Conflict { message: error.to_string() },
+            KeyError::Revoked(_) | KeyError::Active(_) | KeyError::LastOperator => {
+                Self::Conflict { message: error.to_string() }
+            }
             KeyError::Store(error) => error.into(),
             KeyError::File { .. } => Self::internal(error),
         }

@@ -220,8 +220,19 @@ impl<K: KeyKind> Registry<K> {
     /// Errors: when the key is unknown; when the store refuses: then it is revoked only until the daemon restarts, so try
     /// again.
     pub async fn revoke(&self, id: &K::Id) -> Result<Record<K>, K::Error> {
+        self.revoke_if(id, |_| Ok(())).await
+    }
+
+    /// As [`Registry::revoke`], where `check` allows it, which is asked while no other key changes.
+    /// Errors: as [`Registry::revoke`]; those of `check`.
+    pub(crate) async fn revoke_if(
+        &self,
+        id: &K::Id,
+        check: impl FnOnce(&Record<K>) -> Result<(), K::Error>,
+    ) -> Result<Record<K>, K::Error> {
         let change = self.change().await;
         let mut record = self.get(id).ok_or_else(|| K::unknown(id))?;
+        check(&record)?;
         record.revoke();
         self.apply(record.clone());
         Ok(change.put(record).await?)

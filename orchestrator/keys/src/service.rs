@@ -127,10 +127,35 @@ impl Keys {
         integrations: &IntegrationKeys,
         id: &KeyId,
     ) -> Result<(KeyRecord, Vec<IntegrationKey>), KeyError> {
+        self.revoke_with_if(integrations, id, |_| Ok(())).await
+    }
+
+    /// As [`Keys::revoke_with`], unless this is the only key left that manages keys in the console.
+    /// Errors: those of [`Keys::revoke_with`]; [`KeyError::LastOperator`].
+    pub async fn revoke_unless_last(
+        &self,
+        integrations: &IntegrationKeys,
+        id: &KeyId,
+    ) -> Result<(KeyRecord, Vec<IntegrationKey>), KeyError> {
+        let keys = self.clone();
+        let check = move |record: &KeyRecord| {
+            let operates = |key: &KeyRecord| key.details.role == KeyRole::Operator && key.is_active();
+            let is_last = operates(record) && !keys.list().iter().any(|key| key.id != record.id && operates(key));
+            if is_last { Err(KeyError::LastOperator) } else { Ok(()) }
+        };
+        self.revoke_with_if(integrations, id, check).await
+    }
+
+    async fn revoke_with_if(
+        &self,
+        integrations: &IntegrationKeys,
+        id: &KeyId,
+        check: impl FnOnce(&KeyRecord) -> Result<(), KeyError> + Send + 'static,
+    ) -> Result<(KeyRecord, Vec<IntegrationKey>), KeyError> {
         let (keys, integrations, id) = (self.clone(), integrations.clone(), id.clone());
         carry_out(async move {
-            let revoked = match keys.revoke(&id).await {
-                Err(KeyError::Unknown(id)) => return Err(KeyError::Unknown(id)),
+            let revoked = match keys.revoke_if(&id, check).await {
+                Err(refused) if !matches!(refused, KeyError::Store(_)) => return Err(refused),
                 revoked => revoked,
             };
             // Also where the store has refused: no key works on in memory.

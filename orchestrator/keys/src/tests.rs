@@ -256,6 +256,22 @@ async fn a_key_is_revoked_even_if_the_disk_is_full() {
 }
 
 #[tokio::test]
+async fn of_operators_who_revoke_each_other_one_is_left() {
+    let store = Store::memory();
+    let (keys, integrations) = (Keys::load(store.clone()).await.unwrap(), IntegrationKeys::load(store).await.unwrap());
+    let one = keys.create("one", KeyRole::Operator).await.unwrap().record.id;
+    let other = keys.create("other", KeyRole::Operator).await.unwrap().record.id;
+    keys.create("client", KeyRole::Client).await.unwrap();
+    let revoke = |id| keys.revoke_unless_last(&integrations, id);
+    let outcomes = <[_; 2]>::from(tokio::join!(revoke(&one), revoke(&other)));
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, Err(KeyError::LastOperator))).count();
+    let left = [&one, &other].into_iter().filter(|id| keys.is_active(id)).count();
+    assert_eq!((refused, left), (1, 1));
+    let gone = if keys.is_active(&one) { &other } else { &one };
+    assert!(!revoke(gone).await.unwrap().0.is_active(), "again changes nothing");
+}
+
+#[tokio::test]
 async fn a_failing_store_makes_no_key() {
     let faults = Faults::default();
     let store = Store::faulty(&faults, StoreOptions { on_fatal: FatalHook::new(|_| {}), ..StoreOptions::default() });

@@ -40,7 +40,7 @@ mod state;
 mod supervise;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod webhook;
 
 pub(crate) use active::DriverOpening;

@@ -188,6 +188,14 @@ impl Display {
     }
 }
 
+#[cfg(test)]
+impl Display {
+    /// A display of one pixel at the other end of this stream.
+    pub(super) fn at(stream: AgentStream) -> Self {
+        Self { stream, received: BytesMut::new(), width: 1, height: 1, asked: false }
+    }
+}
+
 /// Scales pixels down to a width, by averaging, and encodes them.
 fn encoded(pixels: &[u8], (width, height): (u32, u32), wanted: u32) -> Result<Bytes, DisplayError> {
     let new_width = wanted.clamp(1, width);

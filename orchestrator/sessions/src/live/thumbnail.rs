@@ -124,10 +124,7 @@ impl Thumbnails {
                     camera.last = Some(thumbnail);
                 }
                 Ok(None) => {}
-                Err(error) => {
-                    tracing::debug!(session = %session.id, %error, "no thumbnail");
-                    camera.source = None;
-                }
+                Err(error) => tracing::debug!(session = %session.id, %error, "no thumbnail"),
             }
             camera.taken = Some(Instant::now());
         }
@@ -172,22 +169,29 @@ impl Thumbnails {
 impl Camera {
     /// Takes a picture; none if nothing has changed since the last one.
     async fn take(&mut self, session: &Arc<Session>, width: u32) -> Result<Option<Bytes>, ThumbnailError> {
-        match &mut self.source {
-            Some(Source::Frames(frames)) => frames.next(width).await,
-            Some(Source::Display(display)) => Ok(display.thumbnail(width).await?),
+        // Whoever asked may leave in the middle of a message, behind which nobody can read on: only what has answered is kept.
+        let (source, picture) = match self.source.take() {
+            Some(Source::Frames(mut frames)) => {
+                let next = frames.next(width).await?;
+                (Source::Frames(frames), next)
+            }
+            Some(Source::Display(mut display)) => {
+                let next = display.thumbnail(width).await?;
+                (Source::Display(display), next)
+            }
             None if session.options.engine == Engine::Chromium && session.options.mode == Mode::Headless => {
                 let mut frames = FrontFrames::open(session, width).await?;
                 let first = frames.newest().await;
-                self.source = Some(Source::Frames(frames));
-                Ok(first)
+                (Source::Frames(frames), first)
             }
             None => {
                 let mut display = Box::new(Display::connect(session).await?);
                 let first = display.thumbnail(width).await?;
-                self.source = Some(Source::Display(display));
-                Ok(first)
+                (Source::Display(display), first)
             }
-        }
+        };
+        self.source = Some(source);
+        Ok(picture)
     }
 }
 
@@ -226,4 +230,37 @@ async fn front(devtools: &DevTools) -> Result<String, ThumbnailError> {
 fn pictures(devtools: &Arc<DevTools>, tab: &str, side: &watch::Sender<u32>) -> Pictures {
     let settings = ScreencastSettings { rate: 1, quality: QUALITY };
     Screencast::start(Arc::clone(devtools), tab.to_owned(), settings, side.subscribe()).pictures()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::session::tests::Bench;
+    use warmpool_workers::worker::AgentStream;
+
+    /// An update of the only pixel.
+    const UPDATE: [u8; 18] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 7, 7];
+
+    /// A camera whose display has sent this.
+    async fn camera(sent: &[u8]) -> (Camera, UnixStream) {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(sent).await.unwrap();
+        let display = Display::at(AgentStream::over(near));
+        (Camera { source: Some(Source::Display(Box::new(display))), ..Camera::default() }, far)
+    }
+
+    #[tokio::test]
+    async fn nobody_reads_on_where_another_left_half_way() {
+        let bench = Bench::new().await;
+        let session = bench.live("ses_a");
+        let (mut camera_of_all, _display) = camera(&UPDATE).await;
+        assert!(camera_of_all.take(&session, 1).await.unwrap().is_some());
+        assert!(camera_of_all.source.is_some(), "the next picture comes the same way");
+        let (mut camera_of_half, _display) = camera(&UPDATE[..9]).await;
+        let asked = timeout(Duration::from_millis(50), camera_of_half.take(&session, 1)).await;
+        assert!(asked.is_err() && camera_of_half.source.is_none());
+    }
 }

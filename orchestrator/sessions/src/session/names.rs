@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
 use super::{Options, Session, Sessions, UnconfirmedSession};
 use crate::Error;
@@ -39,7 +40,7 @@ impl Names {
 /// A session that a caller has joined or that was made for them. Until it is dropped, others who ask for its name wait.
 pub struct OpenedSession {
     origin: Origin,
-    _turn: Option<OwnedMutexGuard<()>>,
+    _turn: Option<NameTurn>,
 }
 
 enum Origin {
@@ -72,13 +73,16 @@ pub struct NameTurn(#[expect(dead_code, reason = "it is held")] OwnedMutexGuard<
 
 impl Sessions {
     /// Waits until nobody else with this key looks for a session of this name or makes it.
-    pub async fn name_turn(&self, owner: &KeyId, name: &str) -> NameTurn {
-        NameTurn(self.shared.names.turn(owner, name).lock_owned().await)
+    /// Errors: `NoWorker` after `session.queue_wait`: those before may wait for a worker, one after the other.
+    pub async fn name_turn(&self, owner: &KeyId, name: &str) -> Result<NameTurn, Error> {
+        let waited = self.shared.config.session.queue_wait;
+        let turn = timeout(waited, self.shared.names.turn(owner, name).lock_owned()).await;
+        turn.map(NameTurn).map_err(|_| warmpool_workers::Error::NoWorker { waited }.into())
     }
 
     /// Joins the live session of the name in `options`, or creates one: always where they have no name. `may_join` compares
     /// what the caller asks for with what the session was asked to be.
-    /// Errors: those of `may_join` and of [`Sessions::create`].
+    /// Errors: those of `may_join`, of [`Sessions::name_turn`] and of [`Sessions::create`].
     pub async fn join_or_create(
         &self,
         owner: KeyId,
@@ -86,7 +90,7 @@ impl Sessions {
         may_join: impl FnOnce(&Options, &Options) -> Result<(), Error>,
     ) -> Result<OpenedSession, Error> {
         let turn = match &options.name {
-            Some(name) => Some(self.shared.names.turn(&owner, name).lock_owned().await),
+            Some(name) => Some(self.name_turn(&owner, name).await?),
             None => None,
         };
         if turn.is_some() {

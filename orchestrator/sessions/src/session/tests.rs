@@ -1,6 +1,6 @@
 //! Sessions whose workers are nowhere, on a store that is slow, full or closed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::ServiceError;
-use warmpool_core::ids::SessionId;
+use warmpool_core::ids::{SessionId, WorkerId};
 use warmpool_core::instance::Instance;
 use warmpool_extensions::Extensions;
 use warmpool_keys::{KeyId, KeyRole, Keys};
@@ -39,7 +39,7 @@ const MIN_FREE: u64 = 1000;
 const SCARCE: u64 = 500;
 const MINUTE: Duration = Duration::from_secs(60);
 
-struct Bench {
+pub(crate) struct Bench {
     sessions: Sessions,
     pool: Pool,
     drain: Drain,
@@ -50,7 +50,12 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With these settings beside those that all tests need, as environment variables.
+    async fn with(settings: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().unwrap();
         let faults = Faults::default();
         let options = StoreOptions { min_free_bytes: MIN_FREE, ..StoreOptions::default() };
@@ -58,7 +63,7 @@ impl Bench {
         // In a store of their own, which does not fail.
         let keys = Keys::load(Store::memory()).await.unwrap();
         let owner = keys.create("owner", KeyRole::Client).await.unwrap().record.id;
-        let config = config(data.path());
+        let config = config(data.path(), settings);
         let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
         let drain = Drain::default();
         let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
@@ -81,7 +86,7 @@ impl Bench {
     }
 
     /// A session that lives.
-    fn live(&self, id: &str) -> Arc<Session> {
+    pub(crate) fn live(&self, id: &str) -> Arc<Session> {
         let mut lease = self.pool.lease_nowhere(self.owner.clone());
         let session = self.sessions.build(self.record(id), MINUTE, &mut lease, Vec::new(), None);
         self.sessions.admit(session, lease)
@@ -105,12 +110,13 @@ impl Bench {
     }
 }
 
-fn config(data: &Path) -> Arc<Config> {
+fn config(data: &Path, settings: &[(&str, &str)]) -> Arc<Config> {
     let env = [
         ("WARMPOOL_STORE_DATA_DIR", data.display().to_string()),
         ("WARMPOOL_DOCKER_HOST", format!("unix://{}", data.join(ENGINE).display())),
     ];
-    let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let settings = settings.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    let env = env.into_iter().chain(settings).map(|(name, value)| (name.to_owned(), value));
     let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
     Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap())
 }
@@ -239,6 +245,17 @@ async fn a_daemon_that_drains_leaves_what_it_has_not_found_to_the_next() {
     assert_eq!(bench.sessions.find("ses_a", &bench.owner).unwrap().0.session_id, SessionId::from("ses_a"));
 }
 
+#[tokio::test]
+async fn a_session_that_is_found_as_a_drain_begins_is_kept_where_sessions_are() {
+    for (keep, is_kept) in [("false", false), ("true", true)] {
+        let bench = Bench::with(&[("WARMPOOL_DRAIN_KEEP_SESSIONS", keep)]).await;
+        let session = bench.live("ses_a");
+        bench.drain.advance(Phase::Draining);
+        bench.sessions.end_if_drained(&session);
+        assert_eq!(session.ending().is_none(), is_kept);
+    }
+}
+
 impl Bench {
     fn create(&self) -> impl Future<Output = Result<UnconfirmedSession, Error>> + Send + use<> {
         let (sessions, owner, options) = (self.sessions.clone(), self.owner.clone(), self.record("ses_a").options);
@@ -267,6 +284,17 @@ async fn nobody_waits_for_a_worker_while_the_disk_is_nearly_full() {
     bench.fill_the_disk().await;
     let refused = timeout(MINUTE / 3, bench.create()).await.expect("it waits for a worker").map(drop);
     assert!(is_full(&refused), "{refused:?}");
+}
+
+#[tokio::test]
+async fn whoever_asks_by_a_name_waits_no_longer_than_for_a_worker() {
+    let bench = Bench::new().await;
+    let _first = bench.sessions.name_turn(&bench.owner, "work").await.unwrap();
+    let options = Options { name: Some("work".to_owned()), ..bench.record("ses_a").options };
+    tokio::time::pause();
+    let second = bench.sessions.join_or_create(bench.owner.clone(), options, |_, _| Ok(()));
+    let refused = timeout(2 * MINUTE, second).await.expect("it waits for the first").map(drop);
+    assert!(matches!(refused, Err(Error::Pool(warmpool_workers::Error::NoWorker { .. }))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -301,6 +329,54 @@ async fn a_person_is_told_who_waits_although_the_disk_is_nearly_full() {
         brief: &told,
     };
     bench.sessions.webhooks().announce(&event).await.unwrap();
+}
+
+#[tokio::test]
+async fn workers_of_ended_sessions_are_known_after_a_restart() {
+    let bench = Bench::new().await;
+    let mut batch = Batch::new();
+    for (id, ended) in [("ses_ended", Some(Ended::new(&Ending::Deleted, 9))), ("ses_open", None)] {
+        let record = Record { worker: WorkerId::from(id), ended, ..bench.record(id) };
+        batch.put_json(Table::Sessions, record.store_key(), &record).unwrap();
+    }
+    bench.store.commit(batch, Durability::Process).await.unwrap();
+    bench.sessions.load().await.unwrap();
+    assert_eq!(bench.sessions.lock().ended_workers(), HashSet::from([WorkerId::from("ses_ended")]));
+    bench.end("ses_open").await.unwrap();
+    let both = HashSet::from(["ses_ended", "ses_open"].map(WorkerId::from));
+    assert_eq!(bench.sessions.lock().ended_workers(), both, "its removal is still to come");
+}
+
+#[tokio::test]
+async fn challenges_that_are_listed_no_more_count_after_a_restart() {
+    let bench = Bench::new().await;
+    let mut record = bench.record("ses_a");
+    record.options.launch.captchas = Some(warmpool_protocol::CaptchaSolver::Person);
+    record.captcha_count = 100;
+    let record: Record = serde_json::from_value(serde_json::to_value(record).unwrap()).unwrap();
+    let mut lease = bench.pool.lease_nowhere(bench.owner.clone());
+    let session = bench.sessions.build(record, MINUTE, &mut lease, Vec::new(), None);
+    assert_eq!(session.record().captcha_count, 100);
+}
+
+#[tokio::test]
+async fn no_key_pushes_out_the_records_of_another() {
+    let bench = Bench::new().await;
+    let keep = bench.sessions.shared.config.session.keep_records;
+    let small: KeyId = "00000000000b".parse().unwrap();
+    let put = |id: &str, owner: &KeyId, created_ms: u64| {
+        let ended = Some(Ended::new(&Ending::Deleted, created_ms));
+        let record = Record { owner: owner.clone(), created_ms, ended, ..bench.record(id) };
+        bench.sessions.lock().put(SessionEntry::Past(Arc::new(record)));
+    };
+    put("ses_small", &small, 1);
+    for (created_ms, number) in (2..).zip(0..keep) {
+        put(&format!("ses_{number}"), &bench.owner, created_ms);
+    }
+    bench.sessions.forget_old(2).await.unwrap();
+    let is_known = |id: &str| bench.sessions.owner(id).is_some();
+    assert!(is_known("ses_small") && !is_known("ses_0") && is_known("ses_1"));
+    assert_eq!(bench.sessions.lock().count(None), keep);
 }
 
 #[tokio::test]

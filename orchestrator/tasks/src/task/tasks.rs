@@ -53,7 +53,7 @@ pub(super) struct Components {
 pub enum Task {
     /// It has not ended.
     Active(Arc<ActiveTask>),
-    /// It has ended, and its record is as it will stay.
+    /// It has ended, and its record is as it will stay, or the drain has left it to the next process.
     Ended(Box<Record>),
 }
 
@@ -156,7 +156,8 @@ impl Tasks {
                     Err(_) => Err(Error::TaskStopping { task: id.to_string(), waited: limit }),
                 }
             }
-            Task::Ended(record) => Ok((*record, true)),
+            Task::Ended(record) if record.status.is_end() => Ok((*record, true)),
+            Task::Ended(_) => Err(ServiceError::Draining.into()),
         }
     }
 

@@ -38,6 +38,7 @@ use super::route::{Policy, Segment, Traffic};
 use super::sign_in;
 use super::site::not_found;
 use events::EventTopics;
+use keys::KeyRemoval;
 pub(super) use requests::RequestLine;
 pub(super) use sampling::run as take_samples;
 pub(crate) use state::Console;
@@ -123,7 +124,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         ("/console/api/doctor", get(doctor::show), api),
         ("/console/api/worlds", get(worlds), api),
         ("/console/api/keys", get(keys::list).post(keys::create), api),
-        ("/console/api/keys/{id}", delete(keys::revoke), api),
+        ("/console/api/keys/{id}", delete(keys::revoke), api.takes::<KeyRemoval>()),
         ("/console/api/keys/{id}/rotate", post(keys::rotate), api),
         ("/console/{file}", get(file).layer(CompressionLayer::new()), PAGE),
     ];

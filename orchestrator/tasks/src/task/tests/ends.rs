@@ -136,6 +136,18 @@ async fn no_end_is_acknowledged_that_a_closed_store_did_not_take() {
 }
 
 #[tokio::test]
+async fn the_cancellation_of_a_task_that_is_left_to_the_next_process_is_refused() {
+    let bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let id = bench.accepted("a").await.id;
+    bench.drain.advance(Phase::Draining);
+    until("it is left", || bench.tasks.inner.table.active(id).is_none()).await;
+    let cancelled = bench.tasks.cancel(id, &bench.owner).await;
+    assert!(matches!(cancelled, Err(Error::Service(ServiceError::Draining))), "{cancelled:?}");
+    assert_eq!(bench.on_disk(id).await.status, Status::Queued);
+}
+
+#[tokio::test]
 async fn items_that_waited_do_not_begin_once_as_many_have_failed_as_may() {
     let bench = Bench::new().await;
     let mut turns = bench.hold_turns().await;

@@ -6,12 +6,14 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::App;
 use super::super::auth::Scope;
 use super::super::body;
+use super::super::query::Query;
 use super::super::reply::json_reply;
 use super::super::rotation::Rotation;
 use super::super::sign_in::{Operator, SignedIn};
@@ -125,21 +127,27 @@ pub(super) async fn rotate(
     Ok(with_secret(&app, &made))
 }
 
-/// `DELETE /console/api/keys/<id>`: revokes an active key, and removes a revoked one from the list.
-pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<String>) -> Result<Response, Error> {
+/// How a key is taken away.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct KeyRemoval {
+    /// Removes a revoked key from the list, instead of revoking one.
+    forget: bool,
+}
+
+/// `DELETE /console/api/keys/<id>`: revokes a key, or with `forget=true` removes a revoked one from the list.
+pub(super) async fn revoke(
+    State(app): State<App>,
+    _: Operator,
+    Path(id): Path<String>,
+    Query(KeyRemoval { forget }): Query<KeyRemoval>,
+) -> Result<Response, Error> {
     let id = known(&id)?;
-    let record = app.keys.get(&id).ok_or_else(|| warmpool_keys::Error::UnknownKey { id: id.to_string() })?;
-    if !record.is_active() {
+    if forget {
         app.keys.remove(&id).await.map_err(warmpool_keys::Error::from)?;
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let others = app.keys.list();
-    let operates = |key: &&KeyRecord| key.details.role == KeyRole::Operator && key.is_active() && key.id != id;
-    if record.details.role == KeyRole::Operator && !others.iter().any(|key| operates(&key)) {
-        let message = "this is the last operator's key: make another before you revoke it".to_owned();
-        return Err(Error::Conflict { message });
-    }
-    let revoked = app.keys.revoke_with(app.worlds.keys(), &id).await;
+    let revoked = app.keys.revoke_unless_last(app.worlds.keys(), &id).await;
     let (record, ended) = revoked.map_err(warmpool_keys::Error::from)?;
     tracing::info!(key = %record.id, integration_keys = ended.len(), "a key was revoked in the console");
     Ok(json_reply(StatusCode::OK, &view(&app, &record, None)))

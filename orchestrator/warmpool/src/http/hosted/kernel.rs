@@ -166,7 +166,7 @@ async fn create(
     let _kept = text.kept();
     // A session has its name when it runs. Until then nobody else may look whether there is one.
     let _turn = match &name {
-        Some(name) => Some(app.sessions.name_turn(&key, name).await),
+        Some(name) => Some(app.sessions.name_turn(&key, name).await?),
         None => None,
     };
     if let Some(id) = name.and_then(|name| id_of_name(&app, &key, &name)) {

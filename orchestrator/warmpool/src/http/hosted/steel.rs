@@ -1,5 +1,6 @@
-//! The calls of Steel's SDKs. `shapes` has what they send and read.
+//! The calls of Steel's SDKs. `shapes` has what they send and read, and `empty_profile` the profile that is made with a session.
 
+mod empty_profile;
 mod shapes;
 
 use axum::body::Body;
@@ -25,18 +26,15 @@ use super::{EXTENSION, ID, LIVE, REST, listed, missing, profile_id, time, upload
 use crate::dropin::hosted::Service;
 use crate::dropin::hosted::steel::{ContextReply, CreateSession};
 use crate::http::error::Error;
+use empty_profile::EmptyProfile;
 use shapes::{
     FileList, FileReply, ListQuery, LiveDetails, LivePage, ProfileReplies, ProfileReply, ProjectQuery, Release,
     Released, SessionList, SessionReply, profile_reply, reply, state,
 };
-use warmpool_api::profile::ProfileKind;
 use warmpool_api::session::SessionView;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Code;
-use warmpool_keys::KeyId;
-use warmpool_profiles::Profiles;
 use warmpool_sessions::session::SessionKind;
-use warmpool_store::carry_out;
 
 const PROFILE: Segment = Segment::new("profile", "The profile's id, which is its name.");
 const FILE: Segment = Segment::new("path", "The file's name, or the path that its upload answered.");
@@ -159,43 +157,6 @@ pub(super) fn routes() -> Routes {
 
 async fn other(parts: Parts) -> Error {
     missing(Service::Steel, &parts.method, &parts.uri)
-}
-
-/// A profile that was made for a session, and is deleted when that is not made, also because its client has left.
-struct EmptyProfile {
-    profiles: Profiles,
-    owner: KeyId,
-    name: String,
-}
-
-impl EmptyProfile {
-    /// Makes it. A client that leaves while it is written leaves none behind: that is part of the work, which goes on.
-    /// Errors: those of [`Profiles::create`].
-    async fn make(profiles: Profiles, owner: KeyId, name: String) -> Result<Self, Error> {
-        let made = carry_out(async move {
-            profiles.create(&owner, &name, ProfileKind::State, None).await.map(|_| Self { profiles, owner, name })
-        });
-        Ok(made.await?)
-    }
-
-    /// The session has begun with it.
-    fn keep(mut self) {
-        self.name.clear();
-    }
-}
-
-impl Drop for EmptyProfile {
-    fn drop(&mut self) {
-        if self.name.is_empty() {
-            return;
-        }
-        let (profiles, owner, name) = (self.profiles.clone(), self.owner.clone(), std::mem::take(&mut self.name));
-        tokio::spawn(async move {
-            if let Err(error) = profiles.delete(&owner, &name).await {
-                tracing::warn!(%error, profile = name, "the profile of a session that was not made stays");
-            }
-        });
-    }
 }
 
 async fn create(
@@ -394,35 +355,4 @@ async fn show_profile(
     Path(name): Path<String>,
 ) -> Result<Response, Error> {
     Ok(json_reply(StatusCode::OK, &profile_reply(app.profiles.get(&key, &name)?)))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use futures_util::poll;
-
-    use super::*;
-    use warmpool_config::{Config, Flags, Host};
-    use warmpool_store::Store;
-    use warmpool_store::fault::until;
-
-    #[tokio::test]
-    async fn a_client_that_leaves_while_its_profile_is_made_leaves_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
-        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
-        let limits = config.profiles.clone();
-        let profiles = Profiles::open(limits, folder.path(), 0, [7; 32], Store::memory()).await.unwrap();
-        let owner: KeyId = "0123456789ab".parse().unwrap();
-        {
-            let mut making = pin!(EmptyProfile::make(profiles.clone(), owner.clone(), "left".to_owned()));
-            assert!(poll!(making.as_mut()).is_pending());
-            until("it is made", || profiles.list(|_| true).len() == 1).await;
-        }
-        until("it is gone", || profiles.list(|_| true).is_empty()).await;
-        // Whose session begins keeps it.
-        EmptyProfile::make(profiles.clone(), owner, "kept".to_owned()).await.unwrap().keep();
-        assert_eq!(profiles.list(|_| true)[0].name, "kept");
-    }
 }
