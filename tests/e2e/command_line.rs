@@ -54,6 +54,7 @@ async fn on_terminal(
 async fn in_pipe(daemon: &Daemon, arguments: &[&str]) -> Result<(Option<i32>, Value, String)> {
     let mut command = daemon.command(arguments);
     command.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key());
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
     let output = tokio::process::Command::from(command).kill_on_drop(true).output().await?;
     let problem = String::from_utf8_lossy(&output.stderr).into_owned();
     Ok((output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), problem))
@@ -180,7 +181,9 @@ async fn a_session_is_one_command(stage: Stage) -> Result<()> {
     let (code, _, problem) = in_pipe(daemon, &["sessions", "watch", &id]).await?;
     ensure!(code == Some(65) && problem.contains("has ended"), "{code:?} {problem}");
 
-    let webdriver = ["sessions", "create", "--webdriver", "--session-timeout", "1m", "--metadata", "team=search"];
+    // JSON has the address of the live view, so nothing but JSON is printed.
+    let webdriver =
+        ["sessions", "create", "--webdriver", "--session-timeout", "1m", "--metadata", "team=search", "--watch"];
     let (code, made, problem) = in_pipe(daemon, &webdriver).await?;
     ensure!(code == Some(0) && made["connect_url"].is_string(), "{made} {problem}");
     let (_, listed, _) = in_pipe(daemon, &["sessions", "list", "--metadata", "team=search"]).await?;
@@ -193,7 +196,9 @@ async fn a_session_is_one_command(stage: Stage) -> Result<()> {
         code == Some(64) && problem.contains("--metadata") && problem.contains("team=search"),
         "{code:?} {problem}"
     );
-    in_pipe(daemon, &["sessions", "end", made["session_id"].as_str().unwrap_or_default()]).await?;
+    let id = made["session_id"].as_str().context("an id")?;
+    let (code, ended, problem) = in_pipe(daemon, &["sessions", "end", "ses_unknown", id]).await?;
+    ensure!(code == Some(65) && problem.contains("ses_unknown") && ended["session_id"] == id, "{ended} {problem}");
     Ok(())
 }
 
@@ -203,6 +208,7 @@ async fn results_are_short_on_a_terminal(stage: Stage) -> Result<()> {
     let (code, said) = on_terminal(daemon, 80, &["run", &hello, "--input", "name=Ada"], &[]).await?;
     ensure!(code == Some(0) && said.contains("success: run Say hello in "), "{code:?} {said}");
     ensure!(said.contains("Hello, Ada!") && said.contains("warmpool tasks show tsk_"), "{said}");
+    ensure!(said.contains("task tsk_") && said.contains(": Ctrl-C leaves it running"), "{said}");
     ensure!(!said.contains("executionType"), "{said}");
 
     let folder = tempfile::tempdir()?;

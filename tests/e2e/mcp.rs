@@ -4,8 +4,15 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::timeout;
 use warmpool_tests::api::{Api, Reply};
 use warmpool_tests::daemon::Daemon;
 use warmpool_tests::programs::Program;
@@ -27,6 +34,7 @@ pub(crate) fn group() -> Group {
             an_agent_framework_uses_the_tools,
             the_inspector_finds_no_fault,
             a_program_starts_it,
+            a_program_outlasts_its_session,
             sessions_are_their_keys_own,
             a_cancelled_tool_leaves_the_chosen_tab_chosen,
         ],
@@ -134,6 +142,67 @@ async fn a_program_starts_it(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+/// `warmpool mcp`, as programs start it: each line is a message.
+struct Bridge {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Bridge {
+    fn start(daemon: &Daemon) -> Result<Self> {
+        let mut command = daemon.command(&["mcp"]);
+        command.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
+        let input = process.stdin.take().context("its input")?;
+        let output = BufReader::new(process.stdout.take().context("its output")?).lines();
+        Ok(Self { process, input, output })
+    }
+
+    async fn send(&mut self, message: Value) -> Result<()> {
+        Ok(self.input.write_all(format!("{message}\n").as_bytes()).await?)
+    }
+
+    /// The result of a request, which is the next line.
+    async fn ask(&mut self, id: u64, method: &str, params: Value) -> Result<Value> {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
+        let line = timeout(Duration::from_secs(60), self.output.next_line()).await.context("no answer")??;
+        let answer: Value = serde_json::from_str(&line.context("it has ended")?)?;
+        ensure!(answer["id"] == id && answer["result"].is_object(), "{answer}");
+        Ok(answer["result"].clone())
+    }
+}
+
+async fn a_program_outlasts_its_session(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let sessions = async || anyhow::Ok(daemon.metrics().await?.sum("warmpool_mcp_sessions", &[]));
+    let mut bridge = Bridge::start(daemon)?;
+    bridge.ask(0, "initialize", opening()).await?;
+    bridge.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+    eventually!("the daemon has forgotten its session", 20, sessions().await? == Some(0.0))?;
+    let page = json!({"name": "browser_navigate", "arguments": {"url": format!("{site}/agent")}});
+    let shown = bridge.ask(1, "tools/call", page).await?;
+    ensure!(shown["isError"] == false && shown.to_string().contains("Tea house"), "{shown}");
+
+    // Its program is closed while a tool is at work.
+    let wait = json!({"name": "browser_wait_for", "arguments": {"time": 30}});
+    bridge.send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": wait})).await?;
+    for _ in 0..20 {
+        poll().await;
+    }
+    let Bridge { mut process, input, .. } = bridge;
+    drop(input);
+    kill(Pid::from_raw(process.id().context("it has ended")?.try_into()?), Signal::SIGTERM)?;
+    let ended = timeout(Duration::from_secs(30), process.wait()).await.context("it goes on")??;
+    ensure!(ended.success(), "{ended}");
+    eventually!("its session has ended", 20, sessions().await? == Some(0.0))?;
+    let live = async || anyhow::Ok(daemon.api().get("/status").await?.ok()?["sessions"]["live"].clone());
+    eventually!("its browser has ended", 20, live().await? == 0)?;
+    daemon.assert_idle().await
+}
+
 /// One MCP session, message by message.
 struct Agent {
     api: Api,
@@ -149,10 +218,13 @@ fn headers(key: &str) -> Result<HeaderMap> {
     ]))
 }
 
+/// The parameters of `initialize`.
+fn opening() -> Value {
+    json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}})
+}
+
 async fn initialize(daemon: &Daemon, key: &str, query: &str) -> Result<Reply> {
-    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
-    }});
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening()});
     let path = format!("/mcp{query}");
     daemon.api().without_key().send(Method::POST, &path, headers(key)?, Bytes::from(body.to_string())).await
 }

@@ -163,8 +163,20 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
     eventually!("the health check passes", 60, {
         docker.run(&["inspect", "--format", "{{.State.Health.Status}}", &container]).await? == "healthy"
     })?;
+    let logs = docker.run(&["inspect", "--format", "{{json .HostConfig.LogConfig}}", &container]).await?;
+    ensure!(logs.contains("max-size") && logs.contains("max-file"), "its log may grow for ever: {logs}");
     let user = call(&["exec", "-T", "warmpool", "id", "--user"]).await?;
     ensure!(user != "0", "the daemon is root in its container");
+
+    // The steps of the guide, but for the copy outside.
+    let file = "/var/lib/warmpool/backup.tar";
+    call(&["exec", "-T", "warmpool", "warmpool", "backup", file]).await?;
+    call(&["stop"]).await?;
+    let restore = format!("warmpool restore {file} && rm {file}");
+    call(&["run", "--rm", "-T", "--entrypoint", "sh", "warmpool", "-c", &restore]).await?;
+    call(&["up", "--detach"]).await?;
+    ready().await?;
+    ensure!(session.status().await? == "running", "{}", session.record().await?);
 
     session.delete().await?.ok()?;
     call(&["down", "--volumes"]).await?;
@@ -326,6 +338,7 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     let record = api.get(&format!("/sessions/{}", session.id)).await?.ok()?;
     ensure!(record["status"] == "running", "{record}");
     api.delete(&format!("/sessions/{}", session.id)).await?.ok()?;
+    a_backup_is_restored(&machine, &key).await?;
 
     machine.run(&["dpkg", "--remove", "warmpool"]).await?;
     ensure!(machine.run(&["systemctl", "is-active", "warmpool"]).await.is_err(), "it runs without its package");
@@ -333,6 +346,27 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     operators_choices_are_kept(&machine).await?;
     drop(machine);
     clear().await
+}
+
+/// The steps of the guide. Where the service cannot see what root means, or could not open what root makes, the commands say so.
+async fn a_backup_is_restored(machine: &Machine, key: &str) -> Result<()> {
+    let refused = async |command: &[&str], remedy: &str| -> Result<()> {
+        let error = machine.run(command).await.err().with_context(|| format!("{command:?} succeeds"))?;
+        ensure!(error.to_string().contains(remedy), "{command:?}: {error}");
+        Ok(())
+    };
+    let (data, file) = ("/var/lib/warmpool", "/var/lib/warmpool/kept.tar");
+    refused(&["warmpool", "backup", "/tmp/lost.tar"], "data directory").await?;
+    machine.run(&["warmpool", "backup", file]).await?;
+    machine.run(&["systemctl", "stop", "warmpool"]).await?;
+    refused(&["warmpool", "restore", file], "runuser -u warmpool -- ").await?;
+    refused(&["warmpool", "key", "rotate", "nobody"], "runuser -u warmpool -- ").await?;
+    let as_service = ["runuser", "-u", "warmpool", "--", "warmpool", "restore", "--store-data-dir", data, file];
+    machine.run(&as_service).await?;
+    machine.run(&["systemctl", "start", "warmpool"]).await?;
+    let api = Api::new(machine.address().await?).with_key(key);
+    ensure!(api.get("/sessions").await?.status == 200, "the restored daemon does not know its key");
+    Ok(())
 }
 
 /// A package that was removed comes back as it was, and starts no service that an operator has disabled or masked.

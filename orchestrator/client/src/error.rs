@@ -52,6 +52,20 @@ impl ClientError {
         Self::Refused { status: StatusCode::GONE, message, field: None }
     }
 
+    /// The same error, which also says what to do now.
+    #[must_use]
+    pub(crate) fn with_hint(self, hint: &str) -> Self {
+        match self {
+            Self::Usage(problem) => Self::Usage(format!("{problem}; {hint}")),
+            Self::Unreachable(problem) => Self::Unreachable(format!("{problem}; {hint}")),
+            Self::Refused { status, message, field } => {
+                Self::Refused { status, message: format!("{message}; {hint}"), field }
+            }
+            // They say what to do.
+            Self::Key(_) | Self::NoIntegrationKey => self,
+        }
+    }
+
     /// Whether the same request may succeed a moment later: the daemon is away, is busy, or gave up for now.
     #[must_use]
     pub(crate) fn may_pass(&self) -> bool {

@@ -1,15 +1,26 @@
 //! Server-sent events, read from an answer as they come, and those of a task.
 
+use std::time::Duration;
+
 use bytes::BytesMut;
-use http::Response;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 use warmpool_api::task::{ItemView, ProgressEvent, TaskView};
 
 use super::error::ClientError;
-use super::http::broken;
+use super::http::{Caller, broken};
+
+/// What a request accepts that wants events.
+pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// How long a stream that broke is taken up again.
+const RESUME_FOR: Duration = Duration::from_secs(60);
+/// The pause between two attempts at that.
+pub(super) const RESUME_EVERY: Duration = Duration::from_millis(500);
 
 /// The longest event, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -48,6 +59,20 @@ pub(super) struct Events {
 impl Events {
     pub(super) fn new(response: Response<Incoming>) -> Self {
         Self { body: response.into_body(), text: BytesMut::new() }
+    }
+
+    /// Asks for the stream at a path, and again while the daemon is away or busy, until `RESUME_FOR` has passed since `broken`.
+    /// Errors: those of a request, when they are for good or that time is over.
+    pub(super) async fn resume(caller: &Caller, path: &str, broken: Instant) -> Result<Self, ClientError> {
+        loop {
+            let headers = HeaderMap::from_iter([(ACCEPT, EVENT_STREAM)]);
+            match caller.send(Method::GET, path, headers, None).await {
+                Ok(reply) => return Ok(Self::new(reply)),
+                // A key that was revoked would count as a failed sign-in each time, for everybody at this address.
+                Err(error) if !error.may_pass() || broken.elapsed() > RESUME_FOR => return Err(error),
+                Err(_) => sleep(RESUME_EVERY).await,
+            }
+        }
     }
 
     /// Returns the next event of a task; none when the stream is over or broke off.

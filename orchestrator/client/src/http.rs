@@ -5,7 +5,7 @@ use std::io::Write;
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::stream::MapOk;
-use http::header::{CONTENT_TYPE, HOST};
+use http::header::{CONTENT_TYPE, HOST, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Either, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -127,6 +127,11 @@ impl Caller {
             return Ok(response);
         }
         let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("another address");
+            let problem = format!("{} leads on to {to}: name the daemon's address by --service", self.base);
+            return Err(ClientError::Unreachable(problem));
+        }
         let (message, field) = match read_json::<ErrorBody>(response).await {
             Ok(ErrorBody { error }) if error.code == Code::InvalidKey.as_str() => {
                 return Err(ClientError::Key(format!("the daemon at {} does not know this key", self.base)));
@@ -201,7 +206,15 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, ClientError> {
 
 /// Reads an answer that is JSON.
 pub(super) async fn read_json<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ClientError> {
-    serde_json::from_slice(&read(response).await?).map_err(|error| broken(&error))
+    let answer = read(response).await?;
+    serde_json::from_slice(&answer).map_err(|error| {
+        if error.is_syntax() {
+            let problem = "no Warmpool answers there, since the answer is not JSON: name its address by --service";
+            ClientError::Unreachable(problem.to_owned())
+        } else {
+            broken(&error)
+        }
+    })
 }
 
 /// Reads an answer that has a JSON object a line, and passes over what is none.
@@ -223,4 +236,41 @@ pub(super) async fn save(response: Response<Incoming>, to: &mut impl Write) -> R
         }
     }
     to.flush().map_err(unwritten)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_daemon::{TestDaemon, answer};
+
+    async fn got(answer: &str) -> Result<Value, ClientError> {
+        let daemon = TestDaemon::with_answers(vec![answer.to_owned()]).await;
+        daemon.caller().get("/status").await
+    }
+
+    #[tokio::test]
+    async fn what_is_no_warmpool_is_called_so() {
+        let page = answer("200 OK", "<!doctype html><title>Sign in</title>");
+        let told = got(&page).await.unwrap_err();
+        assert!(matches!(&told, ClientError::Unreachable(why) if why.starts_with("no Warmpool")), "{told}");
+        // What is cut off was an answer.
+        for cut in
+            [answer("200 OK", "{\"a\":"), answer("200 OK", ""), page.replace("Content-Length: ", "Content-Length: 1")]
+        {
+            let told = got(&cut).await.unwrap_err().to_string();
+            assert!(told.starts_with("the answer broke off: "), "{cut}: {told}");
+        }
+        assert_eq!(got(&answer("200 OK", "{}")).await.unwrap(), serde_json::json!({}));
+    }
+
+    #[tokio::test]
+    async fn a_redirection_names_where_it_leads() {
+        let daemon =
+            TestDaemon::with_answers(vec![answer("301 Moved\r\nLocation: https://pool.example/status", "")]).await;
+        let told = daemon.caller().get::<Value>("/status").await.unwrap_err();
+        assert!(matches!(told, ClientError::Unreachable(_)), "{told}");
+        let told = told.to_string();
+        assert!(told.contains("leads on to https://pool.example/status") && told.contains("--service"), "{told}");
+        assert_eq!(daemon.asked().len(), 1, "a key goes nowhere else");
+    }
 }

@@ -51,6 +51,8 @@ mod submit;
 mod summary;
 mod table;
 mod tasks;
+#[cfg(test)]
+mod test_daemon;
 mod tunnel;
 mod values;
 mod worlds;

@@ -11,7 +11,8 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::arguments::Service;
@@ -26,6 +27,8 @@ use warmpool_core::clock::millis;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The method of the message that begins an MCP session.
+const INITIALIZE: &str = "initialize";
 /// So many messages may wait for their answers at once.
 const UNDER_WAY: usize = 16;
 /// The longest message, in bytes.
@@ -57,12 +60,23 @@ struct Bridge {
     path: String,
     /// The headers by which the daemon knows it again.
     session: Mutex<HeaderMap>,
+    /// The message that began it. Whoever holds it may begin another one.
+    opening: AsyncMutex<Option<Value>>,
 }
 
+/// Where answers go.
+type Answers<'a> = &'a (dyn Fn(&Value) + Sync);
+
 pub(super) async fn carry_out(arguments: McpArguments) -> Result<Exit, ClientError> {
-    let path = path(&arguments);
-    let bridge = Arc::new(Bridge { caller: Caller::new(&arguments.service)?, path, session: Mutex::default() });
-    let served = serve(&bridge).await;
+    let bridge = Arc::new(Bridge::new(Caller::new(&arguments.service)?, path(&arguments)));
+    let unhandled = |error| ClientError::Usage(format!("cannot wait for signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(unhandled)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(unhandled)?;
+    let served = tokio::select! {
+        served = serve(&bridge) => served,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    };
     bridge.end().await;
     served.map(|()| Exit::Success)
 }
@@ -97,7 +111,7 @@ async fn serve(bridge: &Arc<Bridge>) -> Result<(), ClientError> {
             continue;
         };
         // The session is known once this has its answer.
-        if message["method"] == "initialize" {
+        if message["method"] == INITIALIZE {
             bridge.pass(&message).await;
             continue;
         }
@@ -109,6 +123,7 @@ async fn serve(bridge: &Arc<Bridge>) -> Result<(), ClientError> {
         });
         while answers.try_join_next().is_some() {}
     }
+    // A script that pipes its messages in waits for all answers. An editor that is closed sends SIGTERM after some seconds.
     while answers.join_next().await.is_some() {}
     Ok(())
 }
@@ -132,9 +147,13 @@ fn read_lines(lines: &mpsc::Sender<io::Result<Vec<u8>>>) {
 }
 
 impl Bridge {
+    fn new(caller: Caller, path: String) -> Self {
+        Self { caller, path, session: Mutex::default(), opening: AsyncMutex::default() }
+    }
+
     /// Sends a message, and writes what comes back.
     async fn pass(&self, message: &Value) {
-        if let Err(error) = self.try_pass(message).await {
+        if let Err(error) = self.try_pass(message, &|answer| write(&answer.to_string())).await {
             // Who sent a notification waits for nothing.
             if message.get("id").is_some() {
                 tell(&message["id"], &error.to_string());
@@ -143,28 +162,63 @@ impl Bridge {
         }
     }
 
-    async fn try_pass(&self, message: &Value) -> Result<(), ClientError> {
-        let mut headers = self.session.lock().clone();
+    /// Sends a message. A request begins another session where the daemon has forgotten this one: clients on standard input never
+    /// hear of that, and say `initialize` once.
+    async fn try_pass(&self, message: &Value, answers: Answers<'_>) -> Result<(), ClientError> {
+        let is_opening = message["method"] == INITIALIZE;
+        if is_opening {
+            *self.opening.lock().await = Some(message.clone());
+        }
+        let session = self.session.lock().clone();
+        match self.send(message, &session, answers).await {
+            Err(ClientError::Refused { status, .. })
+                if status == StatusCode::NOT_FOUND && !is_opening && message.get("id").is_some() =>
+            {
+                self.begin_anew(&session).await?;
+                let session = self.session.lock().clone();
+                self.send(message, &session, answers).await
+            }
+            sent => sent,
+        }
+    }
+
+    /// Begins another session in place of one that the daemon has forgotten, unless another message has done so.
+    async fn begin_anew(&self, forgotten: &HeaderMap) -> Result<(), ClientError> {
+        let opening = self.opening.lock().await;
+        if *self.session.lock() != *forgotten {
+            return Ok(());
+        }
+        let Some(opening) = &*opening else { return Ok(()) };
+        note("warmpool mcp: the daemon has forgotten the session, so another one begins, with a fresh browser");
+        self.send(opening, &HeaderMap::new(), &|_| {}).await?;
+        let session = self.session.lock().clone();
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}), &session, &|_| {}).await
+    }
+
+    /// Sends a message with the headers of a session, and hands on what comes back.
+    async fn send(&self, message: &Value, session: &HeaderMap, answers: Answers<'_>) -> Result<(), ClientError> {
+        let mut headers = session.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let response = self.caller.send(Method::POST, &self.path, headers, Some(message)).await?;
-        let session = response.headers().get(SESSION).cloned();
+        // A late answer of a session that is forgotten does not bring it back.
+        let begun = response.headers().get(SESSION).filter(|_| message["method"] == INITIALIZE).cloned();
         if response.status() == StatusCode::ACCEPTED {
             return Ok(());
         }
         let is_json =
             response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
         if is_json {
-            write(&read_json::<Value>(response).await?.to_string());
+            answers(&read_json::<Value>(response).await?);
             return Ok(());
         }
         let mut events = Events::new(response);
         let mut is_answered = message.get("id").is_none();
         while let Some((_, answer)) = events.next_of_any_kind().await {
-            if let Some(session) = &session {
+            if let Some(session) = &begun {
                 self.begin(session, &answer);
             }
             is_answered |= answer["id"] == message["id"];
-            write(&answer.to_string());
+            answers(&answer);
         }
         if is_answered { Ok(()) } else { Err(ClientError::Unreachable("the answer broke off".to_owned())) }
     }
@@ -200,6 +254,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::test_daemon::{TestDaemon, answer, refusal};
 
     #[derive(Parser)]
     struct Line {
@@ -221,5 +276,81 @@ mod tests {
         for refused in [["--session-timeout", "soon"], ["--browser-type", "chrome"]] {
             assert!(Line::try_parse_from(["mcp"].into_iter().chain(refused)).is_err(), "{refused:?}");
         }
+    }
+
+    /// The MCP sessions of a daemon. They are called s1, s2 and so on.
+    #[derive(Default)]
+    struct Sessions {
+        begun: usize,
+        /// Whether the daemon knows the latest.
+        is_known: bool,
+    }
+
+    /// A bridge to a daemon with such sessions.
+    async fn bridge(sessions: &Arc<Mutex<Sessions>>) -> (TestDaemon, Bridge) {
+        let sessions = Arc::clone(sessions);
+        let daemon = TestDaemon::start(move |asked| {
+            let mut sessions = sessions.lock();
+            let message: Value = serde_json::from_str(&asked.body).unwrap();
+            let result = json!({"id": message["id"], "result": {"protocolVersion": "2025-06-18"}});
+            if message["method"] == INITIALIZE {
+                sessions.begun += 1;
+                sessions.is_known = true;
+                let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream";
+                return format!("{head}\r\nMcp-Session-Id: s{}\r\n\r\ndata: {result}\n\n", sessions.begun);
+            }
+            let latest = format!("s{}", sessions.begun);
+            if !sessions.is_known || asked.header("mcp-session-id") != Some(latest.as_str()) {
+                return refusal("404 Not Found");
+            }
+            assert_eq!(asked.header("mcp-protocol-version"), Some("2025-06-18"));
+            if message["id"].is_null() {
+                return refusal("202 Accepted");
+            }
+            answer("200 OK\r\nContent-Type: application/json", &result.to_string())
+        })
+        .await;
+        let bridge = Bridge::new(daemon.caller(), "/mcp".to_owned());
+        (daemon, bridge)
+    }
+
+    fn request(id: u64, method: &str) -> Value {
+        json!({"jsonrpc": "2.0", "id": id, "method": method})
+    }
+
+    #[tokio::test]
+    async fn requests_that_find_their_session_forgotten_begin_one_more() {
+        let sessions = Arc::default();
+        let (daemon, bridge) = bridge(&sessions).await;
+        let answered = Mutex::new(Vec::new());
+        let hear = |answer: &Value| answered.lock().push(answer["id"].as_u64());
+        bridge.try_pass(&request(0, INITIALIZE), &hear).await.unwrap();
+        bridge.try_pass(&request(1, "tools/list"), &hear).await.unwrap();
+        sessions.lock().is_known = false;
+        let (two, three) = (request(2, "tools/call"), request(3, "tools/call"));
+        let (two, three) = tokio::join!(bridge.try_pass(&two, &hear), bridge.try_pass(&three, &hear));
+        two.and(three).unwrap();
+        answered.lock().sort_unstable();
+        // The client has said `initialize` once, and hears one answer.
+        assert_eq!(*answered.lock(), [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(sessions.lock().begun, 2);
+        let asked = daemon.asked();
+        let initialized = asked.iter().filter(|asked| asked.body.contains("notifications/initialized"));
+        assert_eq!(initialized.filter_map(|asked| asked.header("mcp-session-id")).collect::<Vec<_>>(), ["s2"]);
+    }
+
+    #[tokio::test]
+    async fn nothing_else_begins_a_session() {
+        let sessions = Arc::default();
+        let (daemon, bridge) = bridge(&sessions).await;
+        let unheard = |answer: &Value| assert!(answer.is_null(), "{answer}");
+        assert!(bridge.try_pass(&request(1, "tools/list"), &unheard).await.is_err());
+        assert_eq!(sessions.lock().begun, 0, "no client has begun one");
+        bridge.try_pass(&request(0, INITIALIZE), &|_| {}).await.unwrap();
+        sessions.lock().is_known = false;
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled"});
+        assert!(bridge.try_pass(&cancelled, &unheard).await.is_err());
+        assert_eq!(sessions.lock().begun, 1);
+        assert_eq!(daemon.asked().len(), 4);
     }
 }

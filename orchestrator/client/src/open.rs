@@ -1,4 +1,4 @@
-//! Addresses that people look at: opened in their browser where there is one, and printed in any case.
+//! Addresses that people look at: opened in their browser where there is one.
 
 use std::io::IsTerminal as _;
 
@@ -7,7 +7,14 @@ use super::output::{note, write};
 /// Prints an address. On a terminal of a desktop, the default browser opens it as well.
 pub(super) fn show(url: &str) {
     write(url);
-    if std::io::stdout().is_terminal() && has_desktop() && open::that_detached(url).is_err() {
+    if std::io::stdout().is_terminal() {
+        in_browser(url);
+    }
+}
+
+/// Opens an address in the default browser of a desktop.
+pub(super) fn in_browser(url: &str) {
+    if has_desktop() && open::that_detached(url).is_err() {
         note("no browser could be opened; open the address yourself");
     }
 }

@@ -18,7 +18,7 @@ use super::error::ClientError;
 use super::http::{Caller, broken};
 use super::list::ListArguments;
 use super::naming::SetBy;
-use super::output::{for_people, print, tell, write};
+use super::output::{for_people, note, print, tell, write};
 use super::{open, show, values};
 use crate::exit::Exit;
 use create::CreateArguments;
@@ -148,14 +148,17 @@ pub(super) async fn carry_out(command: SessionsCommand) -> Result<Exit, ClientEr
         SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get::<Value>(&path(&id, "")).await?),
         SessionsCommand::End { ids, json, service } => {
             let caller = Caller::new(&service)?;
+            let mut all = Ok(());
             for id in ids {
-                let ended: Value = caller.json(Method::DELETE, &path(&id, ""), None).await?;
-                if for_people(json) {
-                    write(&show::ended(&SessionView::deserialize(&ended).map_err(|error| broken(&error))?));
-                } else {
-                    print(&ended);
+                // The others are to end, whatever is wrong with this one.
+                if let Err(error) = end(&caller, &id, json).await {
+                    match all {
+                        Ok(()) => all = Err(error),
+                        Err(_) => note(format_args!("warmpool: {error}")),
+                    }
                 }
             }
+            all?;
         }
     }
     Ok(Exit::Success)
@@ -166,6 +169,17 @@ async fn newest(caller: &Caller) -> Result<String, ClientError> {
     let page: SessionPage = caller.get("/sessions?status=running&limit=1").await?;
     let newest = page.sessions.into_iter().next().map(|session| session.session_id.to_string());
     newest.ok_or_else(|| ClientError::gone("no session runs: take one by `warmpool sessions create`".to_owned()))
+}
+
+/// Ends a session, and tells what it came to.
+async fn end(caller: &Caller, id: &str, json: bool) -> Result<(), ClientError> {
+    let ended: Value = caller.json(Method::DELETE, &path(id, ""), None).await?;
+    if for_people(json) {
+        write(&show::ended(&SessionView::deserialize(&ended).map_err(|error| broken(&error))?));
+    } else {
+        print(&ended);
+    }
+    Ok(())
 }
 
 /// Shows the live view of a session.

@@ -33,6 +33,11 @@ impl Progress {
         Self { bar, counts: None }
     }
 
+    /// Names what goes on at the daemon, also for whoever leaves before it has ended.
+    pub(super) fn name(&self, what: &str, id: &str) {
+        self.bar.println(format!("{what} {id}: Ctrl-C leaves it running"));
+    }
+
     pub(super) fn event(&mut self, event: &Event) {
         use task::Progress::{Rows, StepFinished, StepStarted, Warning};
 
@@ -138,7 +143,7 @@ pub(super) fn tasks(list: &TaskPage) -> String {
     });
     let columns = [
         Column::new("TASK"),
-        Column::new("BEGUN (UTC)").optional(3),
+        Column::new("ACCEPTED (UTC)").optional(3),
         Column::new("TYPE").optional(4),
         Column::new("STATUS"),
         Column::new("TOOK").right().optional(2),
@@ -273,7 +278,7 @@ mod tests {
         assert_eq!(lines.len(), 4, "{text}");
         let whole = "2026-11-21 05:20:59  run    failure  5.04 s  chromium  0123456789ab  Log in  no_match";
         assert!(lines[1].ends_with(whole), "{text}");
-        assert_eq!(lines[0].find("BEGUN"), lines[1].find("2026"), "{text}");
+        assert_eq!(lines[0].find("ACCEPTED"), lines[1].find("2026"), "{text}");
         assert!(lines[2].contains("  0.01 s  ") && lines[2].ends_with("  [2Jx"), "{text}");
         assert_eq!(lines[3], "page 1 of 1, 2 tasks");
         assert!(!text.contains('\u{1b}'));

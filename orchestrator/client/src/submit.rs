@@ -1,17 +1,17 @@
 //! `warmpool run`, `extract` and `fleet`: sends a task and follows it.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use ::http::header::ACCEPT;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 use warmpool_api::task::TaskView;
 use warmpool_core::address::path_segment;
 
 use super::arguments::{ExtractArguments, FleetArguments, ResultArguments, RunArguments, TaskArguments, put};
 use super::error::ClientError;
-use super::events::{Event, Events};
+use super::events::{EVENT_STREAM, Event, Events, RESUME_EVERY};
 use super::http::{self, Caller};
 use super::inputs;
 use super::naming::{SentFile, SetBy};
@@ -21,10 +21,6 @@ use super::show::{self, Progress};
 use super::summary::summary;
 use super::tasks::{exit_of, path};
 use crate::exit::Exit;
-
-/// How long a stream that broke is taken up again.
-const RESUME_FOR: Duration = Duration::from_secs(60);
-const RESUME_EVERY: Duration = Duration::from_millis(500);
 
 /// A request on its way: its body, and where its members come from.
 struct Order {
@@ -142,37 +138,43 @@ pub(super) async fn follow(
         print(&http::read_json::<Value>(reply).await?);
         return Ok(Exit::Success);
     }
-    let stream = (ACCEPT, HeaderValue::from_static("text/event-stream"));
-    headers.extend([stream.clone()]);
-    let mut events = Events::new(caller.send(Method::POST, to, headers, Some(body)).await?);
+    headers.insert(ACCEPT, EVENT_STREAM);
+    let events = Events::new(caller.send(Method::POST, to, headers, Some(body)).await?);
+    let mut id = None;
+    let ended = follow_events(caller, events, result, &mut id).await;
+    ended.map_err(|error| match id {
+        Some(id) => error.with_hint(&format!("`warmpool tasks show {id}` shows what becomes of the task")),
+        None => error,
+    })
+}
+
+/// Follows a task to its end. `id` is the task's once that is known, also after an error.
+async fn follow_events(
+    caller: &Caller,
+    mut events: Events,
+    result: &ResultArguments,
+    id: &mut Option<String>,
+) -> Result<Exit, ClientError> {
     let mut shown = Progress::new();
-    let mut here = None;
-    let mut broken: Option<Instant> = None;
+    let mut broken = None;
     loop {
         while let Some(event) = events.next().await? {
             broken = None;
             match &event {
                 Event::End(task, answer) => {
+                    id.get_or_insert_with(|| task.task_id.to_string());
                     shown.end();
                     report(caller, task, answer, result).await?;
                     return Ok(exit_of(task.status));
                 }
-                Event::Task(task) => here = Some(path(&task.task_id.to_string(), "")),
-                Event::Item(_) | Event::Progress(_) => {}
+                Event::Task(task) if id.is_none() => shown.name("task", id.insert(task.task_id.to_string())),
+                Event::Task(_) | Event::Item(_) | Event::Progress(_) => {}
             }
             shown.event(&event);
         }
-        let Some(here) = &here else { return Err(ClientError::Unreachable("the stream broke off".to_owned())) };
-        let since = *broken.get_or_insert_with(Instant::now);
-        events = loop {
-            match caller.send(Method::GET, here, HeaderMap::from_iter([stream.clone()]), None).await {
-                Ok(reply) => break Events::new(reply),
-                // A key that was revoked would count as a failed sign-in each time, for everybody at this address.
-                Err(error) if !error.may_pass() || since.elapsed() > RESUME_FOR => return Err(error),
-                Err(_) => tokio::time::sleep(RESUME_EVERY).await,
-            }
-        };
-        tokio::time::sleep(RESUME_EVERY).await;
+        let Some(id) = &*id else { return Err(ClientError::Unreachable("the stream broke off".to_owned())) };
+        events = Events::resume(caller, &path(id, ""), *broken.get_or_insert_with(Instant::now)).await?;
+        sleep(RESUME_EVERY).await;
     }
 }
 
@@ -198,59 +200,28 @@ async fn report(caller: &Caller, task: &TaskView, answer: &Value, result: &Resul
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
-
-    use super::super::arguments::Service;
     use super::*;
+    use crate::test_daemon::{TestDaemon, refusal, stream};
 
-    /// What is sent.
-    const BODY: &str = "{}";
+    const ID: &str = "tsk_01KAJ6H2TT0000000000000000";
 
     /// What a daemon writes that has taken a task on, and then restarts.
     fn begun() -> String {
         let task = json!({
-            "taskId": "tsk_01KAJ6H2TT0000000000000000", "executionType": "run", "executionTime": 0, "inputs": {},
+            "taskId": ID, "executionType": "run", "executionTime": 0, "inputs": {},
             "timestamp": 0, "status": "running", "browserType": "chromium", "headless": true,
             "keyId": "0123456789ab", "output": [],
         });
-        format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nevent: task\ndata: {task}\n\n")
-    }
-
-    fn refusal(status: &str) -> String {
-        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        stream("task", &task)
     }
 
     /// Follows a task on a daemon that answers its requests so, the last answer for good. Returns what came of it, and
     /// the number of requests.
     async fn followed(answers: Vec<String>) -> (Result<Exit, ClientError>, usize) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = std::sync::Arc::new(AtomicUsize::new(0));
-        let counted = std::sync::Arc::clone(&asked);
-        let serving = tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let number = counted.fetch_add(1, Ordering::Relaxed);
-                let mut head = Vec::new();
-                while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
-                if head.starts_with(b"POST ") {
-                    stream.read_exact(&mut [0; BODY.len()]).await.unwrap();
-                }
-                let answer = answers.get(number).or(answers.last()).unwrap();
-                // The client may have gone already.
-                let _ = stream.write_all(answer.as_bytes()).await;
-            }
-        });
-        let caller = Caller::of_anybody(&Service { url, key_file: None }).unwrap();
+        let daemon = TestDaemon::with_answers(answers).await;
         let result = ResultArguments { output: None, json: true };
-        let came = follow(&caller, "/lam/run", &json!({}), false, HeaderMap::new(), &result).await;
-        serving.abort();
-        (came, asked.load(Ordering::Relaxed))
+        let came = follow(&daemon.caller(), "/lam/run", &json!({}), false, HeaderMap::new(), &result).await;
+        (came, daemon.asked().len())
     }
 
     #[tokio::test(start_paused = true)]
@@ -271,5 +242,14 @@ mod tests {
         let (came, asked) = followed(answers.collect()).await;
         assert!(matches!(&came, Err(ClientError::Refused { status, .. }) if status.as_u16() == 404), "{came:?}");
         assert_eq!(asked, 2 + waits.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_is_told_which_task_goes_on() {
+        let (came, _) = followed(vec![begun(), refusal("503 Service Unavailable")]).await;
+        let told = came.unwrap_err().to_string();
+        assert!(told.contains("503") && told.contains(&format!("; `warmpool tasks show {ID}` shows")), "{told}");
+        let (came, _) = followed(vec![refusal("503 Service Unavailable")]).await;
+        assert_eq!(came.unwrap_err().to_string(), "the daemon answered 503 Service Unavailable");
     }
 }

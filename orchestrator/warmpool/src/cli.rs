@@ -100,8 +100,8 @@ enum Command {
     },
     #[command(flatten)]
     Client(ClientCommand),
-    /// Write everything the daemon remembers, and the files of tasks, into a file; works while the daemon runs and
-    /// while it does not.
+    /// Write everything the daemon remembers, and the files of tasks, worlds, profiles and extensions, into a file; works
+    /// while the daemon runs and while it does not.
     Backup {
         /// The file to write.
         file: PathBuf,
@@ -312,6 +312,7 @@ async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Res
     let file = std::path::absolute(file)?;
     match order(ControlRequest::Backup { file: file.clone(), recordings }, config).await? {
         ControlReply::BackedUp { rows, files, bytes } => {
+            check_written(&file, bytes)?;
             note(format_args!("{rows} rows and {files} files written to {}, {bytes} bytes", file.display()));
         }
         _ => bail!("the daemon answered something else"),
@@ -319,11 +320,23 @@ async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Res
     Ok(Exit::Success)
 }
 
+/// Checks that a backup is where it was wanted: a daemon in a container, or of a service manager, may have a `/tmp` of its own.
+/// Errors: [`ClientError::Usage`], with what to do.
+fn check_written(file: &Path, bytes: u64) -> Result<(), ClientError> {
+    if file.metadata().is_ok_and(|found| found.len() == bytes) {
+        return Ok(());
+    }
+    let problem = "is not there: the daemon has folders of its own, and wrote the backup into one of them. Name a file in its data \
+                   directory";
+    Err(ClientError::Usage(format!("{} {problem}", file.display())))
+}
+
 fn restore(file: &Path, config: &Config) -> anyhow::Result<Exit> {
     std::fs::File::open(file)
         .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", file.display())))?;
     // Into the directory that the settings mean, whatever daemon runs elsewhere.
     let data_dir = &config.store.data_dir;
+    control::check_owner(data_dir)?;
     // It has read a part of what is there, and does not use the store yet.
     if Starting::is_shown(data_dir) {
         return Err(ControlRequestError::Starting(data_dir.clone()).into());
@@ -350,6 +363,18 @@ mod tests {
         assert!(format!("{error:#}").matches("disk on fire").count() > 1, "the case is no longer one");
         let text = with_causes(&anyhow::Error::from(io()).context("cannot listen"));
         assert_eq!(text, "cannot listen: disk on fire");
+    }
+
+    #[test]
+    fn a_backup_that_is_not_where_it_was_wanted_is_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("backup.tar");
+        let told = check_written(&file, 3).unwrap_err().to_string();
+        assert!(told.starts_with(&file.display().to_string()) && told.contains("data directory"), "{told}");
+        std::fs::write(&file, "old one").unwrap();
+        assert!(check_written(&file, 3).is_err(), "another one, which was to be replaced");
+        std::fs::write(&file, "new").unwrap();
+        check_written(&file, 3).unwrap();
     }
 
     #[test]

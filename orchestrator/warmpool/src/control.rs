@@ -4,6 +4,7 @@
 //! work on the store itself where none does. While a daemon is starting nobody does it: see [`Starting`].
 
 mod lookup;
+mod owner;
 mod perform;
 mod starting;
 
@@ -30,6 +31,7 @@ use warmpool_store::{Folder, Store};
 use warmpool_tasks::task;
 use warmpool_workers::pool::{NodeStatus, Pool};
 
+pub(crate) use owner::check_owner;
 pub(crate) use perform::{
     ControlRequestError, DaemonHealth, ask_daemon, check_daemon, perform, store_directory, store_options,
 };

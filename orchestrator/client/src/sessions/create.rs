@@ -9,14 +9,13 @@ use serde_json::{Map, Value, json};
 use warmpool_core::browser::Engine;
 use warmpool_core::metadata::Label;
 
-use super::watch;
 use crate::arguments::{Service, labels, put};
 use crate::error::ClientError;
 use crate::http::Caller;
 use crate::naming::{SentFile, SetBy, given};
-use crate::output::{note, tell};
+use crate::output::{for_people, note, tell};
 use crate::submit::read;
-use crate::{show, values};
+use crate::{open, show, values};
 
 /// The session that is wanted.
 #[derive(Debug, Clone, Args)]
@@ -136,8 +135,11 @@ pub(super) async fn carry_out(arguments: CreateArguments) -> Result<(), ClientEr
     for warning in made["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         note(format_args!("warning: {}", show::plain(warning)));
     }
-    if arguments.watch {
-        watch(&caller, made["session_id"].as_str().unwrap_or_default(), false).await?;
+    if arguments.watch
+        && let Some(url) = made["livestream_url"].as_str()
+    {
+        // JSON has the address, and whoever reads it expects no line behind it.
+        if for_people(arguments.json) { open::show(url) } else { open::in_browser(url) }
     }
     Ok(())
 }

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use ::http::header::ACCEPT;
-use ::http::{HeaderMap, HeaderValue, Method};
+use ::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
 use warmpool_api::world::{Environment, Status, World};
 
 use super::{Integration, path};
 use crate::arguments::{Service, put};
 use crate::error::ClientError;
-use crate::events::Events;
+use crate::events::{Events, RESUME_EVERY};
 use crate::exit::Exit;
 use crate::http::{Caller, broken};
 use crate::naming::{SentFile, SetBy, given};
@@ -121,29 +121,47 @@ pub(super) async fn carry_out(arguments: GenerateArguments) -> Result<Exit, Clie
     let caller = Caller::of_integration(&arguments.service, &key)?;
     let answer = caller.json::<Value>(Method::POST, "/v1/world/generate", Some(&Value::Object(body))).await;
     let file = arguments.file.as_deref().map(SentFile::new);
-    let mut answer = answer.map_err(|error| error.named(&arguments.given(), file.as_ref()))?;
-    let mut world = view(&answer)?;
+    let accepted = answer.map_err(|error| error.named(&arguments.given(), file.as_ref()))?;
+    let world = view(&accepted)?;
     if arguments.detach {
-        print(&answer);
+        print(&accepted);
         return Ok(Exit::Success);
     }
-    let progress = Progress::new();
-    let stream = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
-    let id = world.world_id.to_string();
-    let mut events = Events::new(caller.send(Method::GET, &path(&id), stream, None).await?);
-    while !world.status.is_end() {
-        let broke_off =
-            || ClientError::Unreachable(format!("the stream broke off; `warmpool worlds open {id}` shows the world"));
-        let (name, data) = events.next_of_any_kind().await.ok_or_else(broke_off)?;
-        if name == "world" {
-            world = view(&data)?;
-            answer = data;
-            progress.of_whole(world.progress, if world.status == Status::Queued { "queued" } else { "rendering" });
-        }
-    }
-    progress.end();
+    let (world, answer) = follow(&caller, world, accepted).await?;
     tell(&answer, arguments.json, || text(&world));
     Ok(if world.status == Status::Failed { Exit::Failure } else { Exit::Success })
+}
+
+/// Follows a world to its end; also over a restart of the daemon. Returns it with the answer that holds it.
+async fn follow(caller: &Caller, world: World, accepted: Value) -> Result<(World, Value), ClientError> {
+    if world.status.is_end() {
+        return Ok((world, accepted));
+    }
+    let id = world.world_id.as_str();
+    let ended = follow_events(caller, id).await;
+    ended.map_err(|error| error.with_hint(&format!("`warmpool worlds open {id}` shows the world")))
+}
+
+async fn follow_events(caller: &Caller, id: &str) -> Result<(World, Value), ClientError> {
+    let (here, progress) = (path(id), Progress::new());
+    progress.name("world", id);
+    let mut broken = None;
+    loop {
+        let mut events = Events::resume(caller, &here, *broken.get_or_insert_with(Instant::now)).await?;
+        while let Some((name, data)) = events.next_of_any_kind().await {
+            if name != "world" {
+                continue;
+            }
+            broken = None;
+            let world = view(&data)?;
+            if world.status.is_end() {
+                progress.end();
+                return Ok((world, data));
+            }
+            progress.of_whole(world.progress, if world.status == Status::Queued { "queued" } else { "rendering" });
+        }
+        sleep(RESUME_EVERY).await;
+    }
 }
 
 fn view(answer: &Value) -> Result<World, ClientError> {
@@ -164,4 +182,52 @@ fn text(world: &World) -> String {
     lines.extend(world.viewer_url.as_ref().map(|url| format!("viewer  {url}")));
     lines.extend(world.assets.panorama_url.as_ref().map(|url| format!("picture {url}")));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_daemon::{TestDaemon, refusal, stream};
+
+    const ID: &str = "wld_0000000000000000000000";
+
+    fn world(status: &str) -> Value {
+        json!({
+            "world_id": ID, "status": status, "progress": 0.5, "environment_type": "garden", "variation": "", "test": true,
+            "cached": false, "created_at": 0, "width": 512, "height": 256, "assets": {}, "items": [],
+        })
+    }
+
+    /// Follows a world on a daemon that answers its requests so, the last answer for good. Returns what came of it, and the number of
+    /// requests.
+    async fn followed(answers: Vec<String>) -> (Result<(World, Value), ClientError>, usize) {
+        let daemon = TestDaemon::with_answers(answers).await;
+        let accepted = world("queued");
+        let came = follow(&daemon.caller(), view(&accepted).unwrap(), accepted).await;
+        let asked = daemon.asked();
+        assert!(asked.iter().all(|asked| asked.head.starts_with(&format!("GET /v1/worlds/{ID} "))), "{asked:?}");
+        (came, asked.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_breaks_off_is_taken_up_again() {
+        let event = |status: &str| stream("world", &world(status));
+        let away = refusal("503 Service Unavailable");
+        let (came, asked) = followed(vec![away.clone(), event("rendering"), away, event("ready")]).await;
+        let (made, answer) = came.unwrap();
+        assert_eq!((made.status, answer, asked), (Status::Ready, world("ready"), 4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_is_told_which_world_it_is() {
+        for status in ["503 Service Unavailable", "404 Not Found"] {
+            let (came, asked) = followed(vec![refusal(status)]).await;
+            let told = came.unwrap_err().to_string();
+            assert!(
+                told.contains(status) && told.ends_with(&format!("; `warmpool worlds open {ID}` shows the world")),
+                "{told}"
+            );
+            assert_eq!(asked == 1, status.starts_with("404"), "{asked}");
+        }
+    }
 }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
 use warmpool_client::exit::Exit;
-use warmpool_client::{Column, note};
+use warmpool_client::{ClientError, Column, note};
 use warmpool_config::{CaCertificates, Config, EgressRule, EgressRules, check_certificates_of_key};
 use warmpool_keys::{KeyRecord, KeyRole};
 
@@ -61,15 +61,16 @@ pub(super) struct EgressArguments {
 
 impl EgressArguments {
     /// The rules, with the certificates themselves in place of the files, which the daemon might not find.
-    fn rules(self) -> anyhow::Result<EgressRules> {
-        let read = |file: PathBuf| -> anyhow::Result<CaCertificates> {
-            let text = fs::read_to_string(&file);
-            let text = text.with_context(|| format!("--egress-ca-certificates: {} cannot be read", file.display()))?;
-            let parsed = text.parse();
-            parsed.map_err(|error| anyhow!("--egress-ca-certificates: {}: {error}", file.display()))
+    /// Errors: [`ClientError::Usage`] for a file that cannot be read or has no certificates, and for too many of them.
+    fn rules(self) -> Result<EgressRules, ClientError> {
+        let wrong = |problem: String| ClientError::Usage(format!("--egress-ca-certificates: {problem}"));
+        let read = |file: PathBuf| -> Result<CaCertificates, ClientError> {
+            let shown = file.display();
+            let text = fs::read_to_string(&file).map_err(|error| wrong(format!("{shown} cannot be read: {error}")))?;
+            text.parse().map_err(|error| wrong(format!("{shown}: {error}")))
         };
         let ca_certificates = self.egress_ca_certificates.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        check_certificates_of_key(&ca_certificates).map_err(|error| anyhow!("--egress-ca-certificates: {error}"))?;
+        check_certificates_of_key(&ca_certificates).map_err(wrong)?;
         Ok(EgressRules { allow: self.egress_allow, deny: self.egress_deny, ca_certificates })
     }
 }

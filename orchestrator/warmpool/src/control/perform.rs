@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{ControlReply, ControlRequest, Starting, carry_out, socket};
+use super::{ControlReply, ControlRequest, Starting, carry_out, check_owner, owner, socket};
 use crate::telemetry::flush_log;
 use warmpool_client::exit::Exit;
 use warmpool_client::note;
@@ -36,6 +36,17 @@ pub(crate) enum ControlRequestError {
          WARMPOOL_STORE_DATA_DIR, or by the same --config as the daemon's", .0.display(), others(.1)
     )]
     NoStore(PathBuf, Vec<SeenDaemon>),
+    /// The data directory is another user's.
+    #[error(
+        "{} belongs to {owner}, whose daemon could not open what another user makes there: run the command as that user, which \
+         root does by `{run} warmpool … --store-data-dir {}`", .data_dir.display(), .data_dir.display()
+    )]
+    OtherOwner {
+        data_dir: PathBuf,
+        owner: String,
+        /// What runs a command as that user.
+        run: String,
+    },
     /// There will be a daemon.
     #[error(
         "the daemon on {} is starting, and takes no orders yet: it waits for its workers or opens its store, as its log says; \
@@ -61,7 +72,7 @@ impl ControlRequestError {
     #[must_use]
     pub(crate) const fn exit(&self) -> Exit {
         match self {
-            Self::SeveralDaemons(_) => Exit::Usage,
+            Self::SeveralDaemons(_) | Self::OtherOwner { .. } => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
             Self::NoStore(..) | Self::Starting(_) | Self::NoDaemon(..) | Self::Connection(_) | Self::Store(_) => {
                 Exit::Unavailable
@@ -103,10 +114,7 @@ impl SeenDaemon {
     fn at(data_dir: PathBuf) -> Self {
         let of = match std::fs::metadata(socket(&data_dir)) {
             Ok(file) if file.uid() == nix::unistd::geteuid().as_raw() => None,
-            Ok(file) => {
-                let user = nix::unistd::User::from_uid(file.uid().into()).ok().flatten();
-                Some(Owner::User(user.map_or_else(|| format!("user {}", file.uid()), |user| user.name)))
-            }
+            Ok(file) => Some(Owner::User(owner::user(file.uid()))),
             Err(_) => Some(Owner::Unseen),
         };
         Self { data_dir, of }
@@ -205,6 +213,7 @@ pub(crate) async fn perform(
         note(format_args!("data directory: {shown}, of the running daemon"));
         reply
     } else {
+        check_owner(data_dir)?;
         let makes = matches!(order, ControlRequest::CreateKey { .. });
         match Store::exists(data_dir) {
             true => note(format_args!("data directory: {shown}; no daemon runs on it")),
@@ -303,6 +312,17 @@ mod tests {
         assert_eq!(ended.status.signal(), Some(nix::libc::SIGABRT), "{ended:?}");
         let log = String::from_utf8_lossy(&ended.stderr);
         assert!(log.contains("the store has failed"), "{log}");
+    }
+
+    #[tokio::test]
+    async fn another_users_store_is_left_alone() {
+        let data = tempfile::tempdir().unwrap();
+        // Root alone can give a directory away.
+        let Ok(()) = std::os::unix::fs::chown(data.path(), Some(12_345), None) else { return };
+        let host = Host { memory: 16 << 30, cores: 8, root: true, ..Host::default() };
+        let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
+        let refused = perform(ControlRequest::ListKeys, data.path(), &config).await;
+        assert!(matches!(refused, Err(ControlRequestError::OtherOwner { .. })), "{refused:?}");
     }
 
     #[test]
