@@ -83,6 +83,8 @@ const SHARING_RUNTIMES: [&str; 3] = ["runc", "crun", "io.containerd.runc.v2"];
 pub struct Config {
     sections: Sections,
     origins: BTreeMap<&'static str, Source>,
+    /// The path of the file that was read.
+    file: Option<String>,
 }
 
 impl Deref for Config {
@@ -104,11 +106,12 @@ impl Config {
         flags: &Flags,
         host: &Host,
     ) -> Result<Self, ConfigErrors> {
+        let path = file.map(|(path, _)| path.to_owned());
         let mut layers = sources::collect_layers(file, env.into_iter(), flags, host);
         let sections = Sections::fill(&mut layers);
         check::check(&sections, &mut layers);
         match layers.finish() {
-            (origins, faults) if faults.is_empty() => Ok(Self { sections, origins }),
+            (origins, faults) if faults.is_empty() => Ok(Self { sections, origins, file: path }),
             (_, faults) => Err(ConfigErrors(faults)),
         }
     }
@@ -141,6 +144,16 @@ impl Config {
     /// Where a setting's value came from; `name` is such as `server.listen`.
     pub fn source(&self, name: &str) -> Option<&Source> {
         self.origins.get(name)
+    }
+
+    /// What was read, in words and without values: the file, and the variables and flags that name a setting.
+    pub fn inputs(&self) -> String {
+        let set = |by: Source| table::all().filter(move |setting| self.source(setting.name) == Some(&by));
+        let variables = set(Source::Env).map(|setting| setting.env());
+        let named: Vec<String> =
+            variables.chain(set(Source::Flag).map(|setting| format!("--{}", setting.flag()))).collect();
+        let named = if named.is_empty() { "no variables or flags".to_owned() } else { named.join(", ") };
+        format!("{}; {named}", self.file.as_deref().unwrap_or("no file"))
     }
 
     /// Whether the operator named this setting, in a file, the environment or by a flag. Defaults alone do not count.

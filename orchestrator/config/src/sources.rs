@@ -63,6 +63,9 @@ fn read_env(env: &HashMap<String, String>) -> (HashMap<&'static str, (String, So
                 key: String::new(),
                 what: "no such setting".to_owned(),
                 remedy: match suggestion(&name[PREFIX.len()..]) {
+                    _ if is_of_a_service(name, env) => {
+                        "Kubernetes sets it for a Service: set enableServiceLinks: false in the Pod".to_owned()
+                    }
                     Some(meant) => format!("did you mean {PREFIX}{meant}?"),
                     None => "unset it; `warmpool serve --help` lists the settings".to_owned(),
                 },
@@ -70,6 +73,11 @@ fn read_env(env: &HashMap<String, String>) -> (HashMap<&'static str, (String, So
         }
     }
     (named, faults)
+}
+
+/// Whether Kubernetes sets a variable of this name, for one of its Services.
+fn is_of_a_service(name: &str, env: &HashMap<String, String>) -> bool {
+    env.contains_key("KUBERNETES_SERVICE_HOST") && (name.ends_with("_SERVICE_HOST") || name.contains("_PORT"))
 }
 
 /// The variable that may have been meant by an unknown one, both without our prefix: its section may be left out,

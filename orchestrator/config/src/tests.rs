@@ -71,6 +71,8 @@ fn flags_win_over_the_environment_and_both_over_the_file() {
     assert_eq!(config.source("drain.timeout"), Some(&Source::File { path: "w.toml".to_owned(), line: 6 }));
     assert_eq!(config.source("server.listen"), Some(&Source::Default));
     assert_eq!(config.source("session.max_sessions"), Some(&Source::Computed("pool.max_workers")));
+    assert_eq!(config.inputs(), "w.toml; WARMPOOL_RELAY_MAX_SOCKETS, --log-filter");
+    assert_eq!(with(&[]).unwrap().inputs(), "no file; no variables or flags");
 }
 
 #[test]
@@ -105,6 +107,25 @@ fn every_fault_of_every_source_is_reported_at_once() {
     ]) {
         assert!(line.starts_with(start), "{line}\n{start}");
     }
+}
+
+#[test]
+fn variables_of_a_clusters_services_have_a_remedy_of_their_own() {
+    let remedies = |more: &[(&str, &str)]| -> Vec<String> {
+        let of_service = [
+            ("WARMPOOL_PORT", "tcp://10.0.0.7:4444"),
+            ("WARMPOOL_PORT_4444_TCP_ADDR", "10.0.0.7"),
+            ("WARMPOOL_SERVICE_HOST", "10.0.0.7"),
+        ];
+        let vars = env(&[&of_service[..], more].concat());
+        let faults = Config::resolve(None, vars, &Flags::default(), &HOST).expect_err("faults");
+        faults.0.into_iter().map(|fault| fault.remedy).collect()
+    };
+    let of_pod = |remedy: &String| remedy.contains("set enableServiceLinks: false in the Pod");
+    let in_a_pod = remedies(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
+    assert!(in_a_pod.len() == 3 && in_a_pod.iter().all(of_pod), "{in_a_pod:?}");
+    let elsewhere = remedies(&[]);
+    assert!(!elsewhere.iter().any(of_pod), "{elsewhere:?}");
 }
 
 #[test]

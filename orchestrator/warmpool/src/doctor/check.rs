@@ -8,6 +8,8 @@ mod tests;
 
 use super::{DockerFacts, Facts, Finding, Level, Needs};
 
+const SETTINGS: &str = "Settings";
+
 /// Judges the facts: one finding for each thing looked at, in the order in which they are best mended.
 pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     // The engine of this host, and its kernel, matter where workers run on it.
@@ -16,6 +18,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
         findings.extend([host::data_dir(&facts.data_dir, &facts.needs), host::port(facts), host::open_files(facts)]);
         findings.extend(facts.tls.as_ref().map(host::certificate));
         findings.extend(host::authorities(&facts.authorities));
+        findings.push(ok(SETTINGS, facts.settings.as_str()));
         return findings;
     }
     let mut findings = vec![engine::engine(facts)];
@@ -36,6 +39,7 @@ pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     findings.extend([host::data_dir(&facts.data_dir, &facts.needs), host::port(facts), host::open_files(facts)]);
     findings.extend(facts.tls.as_ref().map(host::certificate));
     findings.extend(host::authorities(&facts.authorities));
+    findings.push(ok(SETTINGS, facts.settings.as_str()));
     findings
 }
 

@@ -23,6 +23,8 @@ use warmpool_runtime::{ClusterFacts, DockerFacts, Runtime, may_page_out};
 /// Everything the checks judge.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
+    /// Which file, variables and flags the settings were read of.
+    pub settings: String,
     /// What the configuration needs.
     pub needs: Needs,
     /// The engine's socket file.
@@ -104,7 +106,7 @@ pub(crate) struct HostFacts {
     pub unprivileged_userns_clone: Option<u64>,
     /// `kernel.apparmor_restrict_unprivileged_userns`, which Ubuntu's kernels have.
     pub apparmor_restrict_userns: Option<u64>,
-    /// Files this process may open.
+    /// Files that a process may open which raises its limit as the daemon does.
     pub open_files: Option<u64>,
     /// Memory in bytes.
     pub memory: Option<u64>,
@@ -130,6 +132,7 @@ impl Facts {
     pub(crate) fn gather(config: &Config, said: RuntimeFacts) -> Self {
         let RuntimeFacts { docker, cluster } = said;
         Self {
+            settings: config.inputs(),
             socket: Socket::look(config.docker.host.socket()),
             docker_root: docker.as_ref().ok().map(|docker| Directory::look(&docker.root_dir)),
             docker,
@@ -218,10 +221,10 @@ impl Socket {
 impl HostFacts {
     fn look(proc: &Path, sys: &Path) -> Self {
         let number = |path: &str| fs::read_to_string(proc.join(path)).ok()?.trim().parse().ok();
-        let field = |path: &str, name: &str| -> Option<u64> {
+        let field = |path: &str, name: &str, column: usize| -> Option<u64> {
             let text = fs::read_to_string(proc.join(path)).ok()?;
             let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-            match rest.split_whitespace().next()? {
+            match rest.split_whitespace().nth(column)? {
                 "unlimited" => Some(u64::MAX),
                 number => number.parse().ok(),
             }
@@ -231,9 +234,10 @@ impl HostFacts {
             max_user_namespaces: number("sys/user/max_user_namespaces"),
             unprivileged_userns_clone: number("sys/kernel/unprivileged_userns_clone"),
             apparmor_restrict_userns: number("sys/kernel/apparmor_restrict_unprivileged_userns"),
-            open_files: field("self/limits", "Max open files"),
-            memory: field("meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024)),
-            swap: field("meminfo", "SwapTotal:").map(|kib| kib.saturating_mul(1024)),
+            // The soft limit stands before the hard one.
+            open_files: field("self/limits", "Max open files", 1),
+            memory: field("meminfo", "MemTotal:", 0).map(|kib| kib.saturating_mul(1024)),
+            swap: field("meminfo", "SwapTotal:", 0).map(|kib| kib.saturating_mul(1024)),
             selinux_enforces: fs::read_to_string(sys.join("fs/selinux/enforce")).ok().map(|text| text.trim() == "1"),
         }
     }
@@ -297,7 +301,7 @@ mod tests {
             max_user_namespaces: Some(96),
             unprivileged_userns_clone: Some(1),
             apparmor_restrict_userns: Some(0),
-            open_files: Some(1024),
+            open_files: Some(4096),
             memory: Some(2 << 20),
             swap: Some(1 << 20),
             selinux_enforces: Some(true),

@@ -15,6 +15,7 @@ fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
 fn sound() -> Facts {
     let directory = |path: &str| Directory { path: path.into(), writable: Ok(()), free: Some(100 << 30) };
     Facts {
+        settings: "/etc/warmpool/warmpool.toml; no variables or flags".to_owned(),
         needs: Needs {
             listen: ([127, 0, 0, 1], 4444).into(),
             max_connections: 1000,
@@ -77,7 +78,9 @@ fn docker(facts: &mut Facts) -> &mut DockerFacts {
 fn a_sound_host_has_no_complaints() {
     let findings = check(&sound());
     assert!(findings.iter().all(|finding| finding.level == Level::Ok && finding.remedy.is_none()), "{findings:?}");
-    assert_eq!(findings.len(), 17);
+    assert_eq!(findings.len(), 18);
+    let settings = findings.last().map(|finding| (finding.title, finding.detail.as_str()));
+    assert_eq!(settings, Some(("Settings", "/etc/warmpool/warmpool.toml; no variables or flags")));
 }
 
 #[test]
