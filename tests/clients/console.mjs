@@ -83,10 +83,13 @@ async function sessions() {
   // A program's session appears and goes by itself.
   const other = await api('POST', '/sessions/create', { headless: true, keep_alive: true });
   await says(page, '#sessions-rows', 'running');
+  const steps = () => page.evaluate(() => history.length);
+  const before = await steps();
   await page.evaluate((id) => (location.hash = `#/sessions/${id}`), other.session_id);
   await page.frameLocator('#session-view').locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
   await api('DELETE', `/sessions/${other.session_id}`);
   await says(page, '#session-ended', 'has ended');
+  assert.equal(await steps(), before + 1, 'the live view is no step of its own for the Back button');
 
   assert.equal(await storage(page), '[{},{},"",[]]', 'the console leaves nothing behind');
   await page.click('#sign-out');
@@ -188,8 +191,14 @@ async function keys() {
   await page.setViewportSize({ width: 390, height: 600 });
   assert.ok(await page.locator('#secret-dialog [data-close]').evaluate((button) => button.getBoundingClientRect().bottom <= innerHeight), 'a low screen has the button');
   await accessible(page);
+  // Nothing takes it away but the button: neither Escape nor the way back to another page.
   await page.keyboard.press('Escape');
+  await page.evaluate(() => history.back());
+  await until('the page before', async () => (await text(page, 'heading')) === 'Overview');
+  assert.ok(await page.locator('#secret-dialog').isVisible());
+  assert.equal(await page.inputValue('#secret'), secret);
   await page.click('#secret-dialog [data-close]');
+  await page.evaluate(() => (location.hash = '#/keys'));
   await says(page, '#keys-rows', '<img src=x');
   const client = await signedIn(secret);
   assert.equal(await client.locator('#key-new').isVisible(), false);
@@ -197,6 +206,7 @@ async function keys() {
   await says(client, '#sessions-empty', 'There is no session yet');
   await look(page, 'keys');
   await rotatesOwn(page);
+  await handsOver(secret);
   // Where a proxy gives up a call, the page says that the daemon does not answer, until its stream has the next sign of life.
   await page.route(/\/sessions\?/, (route) => route.fulfill({ status: 504, body: 'Gateway Timeout' }));
   await visit(page, 'Sessions');
@@ -262,6 +272,35 @@ async function rotatesOwn(page) {
   await visit(own, 'Sessions');
   assert.deepEqual([...own.problems, ...elsewhere.problems], []);
 }
+
+/** Who signs in with another key finds nothing of the one before, in the same tab and in one that was in the background. */
+async function handsOver(secret) {
+  const page = await signedIn();
+  await page.evaluate(() => (location.hash = '#/tasks/new'));
+  await page.locator('summary', { hasText: 'Inputs and secrets' }).click();
+  await page.fill('#nt-secrets', '{"password": "sencha"}');
+  await Promise.all([page.waitForEvent('load'), page.click('#sign-out')]);
+  await page.fill('#key', secret);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#page-new-task', { state: 'visible' });
+  assert.equal(await page.inputValue('#nt-secrets'), '');
+  assert.equal(await text(page, 'account-role'), 'client');
+
+  await attends(page, false);
+  const signIn = (key) => fetch('sign-in', { method: 'POST', headers: { 'content-type': 'application/json', 'x-warmpool-console': '1' }, body: JSON.stringify({ key }) }).then(({ status }) => status);
+  assert.equal(await page.evaluate(signIn, env.WARMPOOL_SECRET_KEY), 204);
+  await Promise.all([page.waitForEvent('load'), attends(page, true)]);
+  await says(page, '#account-role', 'operator');
+  assert.deepEqual(page.problems, []);
+}
+
+/** Tells the page that it is in the foreground, or in the background, as it is while somebody looks at another tab. */
+const attends = (page, foreground) =>
+  page.evaluate((visible) => {
+    const states = { hidden: !visible, visibilityState: visible ? 'visible' : 'hidden' };
+    for (const [name, value] of Object.entries(states)) Object.defineProperty(document, name, { value, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, foreground);
 
 /** What is too long, too large or hostile. */
 async function extremes() {

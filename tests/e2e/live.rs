@@ -27,6 +27,7 @@ pub(crate) fn group() -> Group {
             a_viewer_may_choose_a_tab,
             the_page_shows_the_state,
             a_link_can_be_taken_back,
+            who_only_watches_gets_nothing_that_is_copied,
             a_page_comes_back_by_itself,
             a_stalled_viewer_affects_no_other,
             many_viewers_cost_little,
@@ -238,6 +239,51 @@ async fn a_link_can_be_taken_back(stage: Stage) -> Result<()> {
     Ok(())
 }
 
+/// Also by a viewer that never says what it understands: to such a one, a display sends all texts as they are.
+async fn who_only_watches_gets_nothing_that_is_copied(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api().with_key(crate::keys::create(daemon, "copies").await?);
+    // By Selenoid's address anybody can copy, and no page has to.
+    let wanted = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome"}}});
+    let created = api.post("/wd/hub/session", &wanted).await?.ok()?;
+    let driver = created["value"]["sessionId"].as_str().context("sessionId")?;
+    let listed = api.get("/sessions?status=running").await?.ok()?;
+    let id = listed["sessions"][0]["session_id"].as_str().context("session_id")?;
+    let share = api.post(&format!("/sessions/{id}/share"), &json!({"enable_actions": false})).await?.ok()?;
+    let url =
+        share["url"].as_str().context("url")?.replacen("http", "ws", 1).replacen("/stream?", "/stream/socket?", 1);
+    let mut viewer = wire::websocket(&url, &HeaderMap::new(), None).await?;
+    viewer.send(Message::binary(&b"RFB 003.008\n\x01\x01"[..])).await?;
+    let mut heard = Vec::new();
+    // The display has noted what this viewer may get.
+    hear(&mut viewer, &mut heard, &[3, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xF8]).await?;
+    let copied = api.post_bytes(&format!("/clipboard/{driver}"), "text/plain", "a password").await?;
+    ensure!(copied.status == 200, "{copied}");
+    // There is a text now.
+    hear(&mut viewer, &mut heard, &[3, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFC, 8, 0, 0, 1]).await?;
+    ensure!(!contains(&heard, b"a password"), "a text as it is");
+    ensure!(!contains(&heard, &[0x10, 0, 0, 1, 0x78]), "a text, compressed");
+    api.delete(&format!("/wd/hub/session/{driver}")).await?.ok()?;
+    Ok(())
+}
+
+/// Takes what a display sends until these bytes are in it.
+async fn hear(viewer: &mut Socket, heard: &mut Vec<u8>, awaited: &[u8]) -> Result<()> {
+    let wait = async {
+        while !contains(heard, awaited) {
+            if let Message::Binary(bytes) = next(viewer).await? {
+                heard.extend_from_slice(&bytes);
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.with_context(|| format!("no {awaited:?}"))?
+}
+
+fn contains(bytes: &[u8], piece: &[u8]) -> bool {
+    bytes.windows(piece.len()).any(|window| window == piece)
+}
+
 async fn nothing_is_shown_without_a_token(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = turning(&stage, daemon, true).await?;
@@ -356,6 +402,11 @@ async fn many_viewers_cost_little(stage: Stage) -> Result<()> {
         viewers.push(socket(&session, "").await?);
     }
     ensure!(wire::refusal(&address(&session, "")?, &HeaderMap::new()).await? == 429);
+    // A page cannot read why its websocket was refused, and asks here.
+    let path = format!("/sessions/{}/stream/state", session.id);
+    ensure!(daemon.api().get(&path).await?.fault(429)?.code == "socket_limit");
+    drop(viewers.pop());
+    eventually!("the place is free", 10, daemon.api().get(&path).await?.status == 200)?;
     session.delete().await?.ok()?;
     for viewer in &mut viewers {
         ensure!(message(viewer, "ended").await?["reason"] == "deleted");

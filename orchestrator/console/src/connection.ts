@@ -13,8 +13,8 @@ export interface End {
 export interface Listener {
   received(message: ServerMessage): void;
   picture(bytes: ArrayBuffer): void;
-  /** The connection is gone; another try follows. */
-  lost(): void;
+  /** The connection is gone, or the session is `full`: it has as many viewers as it may have. Another try follows. */
+  lost(full: boolean): void;
   over(end: End): void;
 }
 
@@ -26,6 +26,7 @@ const LOOK = 1000;
 export class Connection {
   #socket: WebSocket | undefined;
   #pause = FIRST_PAUSE;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #over = false;
   #heard = 0;
   /** Until the daemon has said how long it may be silent, a connection is given as long as it takes. */
@@ -74,11 +75,16 @@ export class Connection {
       socket.onmessage = socket.onclose = null;
       socket.close();
       this.#socket = undefined;
-      if (this.#over) return;
-      this.listener.lost();
-      setTimeout(() => void this.#again(), this.#pause);
-      this.#pause = Math.min(this.#pause * 1.6, LONGEST_PAUSE);
+      this.#retry(false);
     };
+  }
+
+  #retry(full: boolean): void {
+    if (this.#over) return;
+    this.listener.lost(full);
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#again(), this.#pause);
+    this.#pause = Math.min(this.#pause * 1.6, LONGEST_PAUSE);
   }
 
   send(message: ClientMessage): void {
@@ -96,6 +102,10 @@ export class Connection {
       const reply = await fetch(`stream/state?${this.#query}`, { cache: 'no-store' });
       // The page itself says how the session ended, or that its link did.
       if ([401, 403, 404].includes(reply.status)) return location.reload();
+      if (reply.status === 429) {
+        const { error } = (await reply.json()) as { error?: { code?: string } };
+        if (error?.code === 'socket_limit' && !this.#socket) return this.#retry(true);
+      }
     } catch {
       // Not reachable; the socket will not open either, and another try follows.
     }

@@ -81,6 +81,8 @@ export class FramesPicture implements Picture {
       } catch {
         // One picture that cannot be read: the next one will.
       }
+      await seen();
+      if (this.#closed) return;
       this.connection.send({ type: 'ack' });
     }
     this.#drawing = false;
@@ -216,6 +218,11 @@ export class FramesPicture implements Picture {
     clearTimeout(this.#timer);
     this.#resized.disconnect();
   }
+}
+
+/** Waits until somebody looks at the page: until then it wants no more pictures. */
+async function seen(): Promise<void> {
+  while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
 }
 
 function held(buttons: number): string {

@@ -109,12 +109,12 @@ function toast(text: string): void {
 const connection = new Connection(given['token'] ?? '', given['actions'] === 'true', {
   received,
   picture: (bytes) => picture?.take(bytes),
-  lost: () => {
+  lost: (full) => {
     drop();
-    setStatus('wait', 'Reconnecting');
+    setStatus('wait', full ? 'Waiting' : 'Reconnecting');
     stage.dataset['lost'] = 'true';
-    showCard('wait', 'The connection was lost. Trying again.');
-    find('card-title').textContent = 'Reconnecting';
+    showCard('wait', full ? 'As many people watch this session as may. Trying again.' : 'The connection was lost. Trying again.');
+    find('card-title').textContent = full ? 'No place is free' : 'Reconnecting';
   },
   over: finish,
 });

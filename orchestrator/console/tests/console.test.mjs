@@ -4,6 +4,7 @@ import { CLIENTS, fitting, linesFor, programFor } from '../src/console/client-li
 import { createBody } from '../src/console/create-body.ts';
 import { labelsOf, splitLabels, spreadLabels } from '../src/console/labels.ts';
 import { places, tone } from '../src/console/log-entry.ts';
+import { steady } from '../src/console/session-record.ts';
 import { ago, bytes, counted, duration, percent, shortened, statusTone } from '../src/shared/format.ts';
 
 const session = (browser_type, more) => ({ session_id: 'ses_1', browser_type, protocol: 'cdp', ...more });
@@ -67,6 +68,12 @@ test('a form becomes the body of a create call, without what was left as it is',
   const read = { 'profile.name': 'shop', 'profile.mode': '' };
   assert.deepEqual(of({ kind: 'devtools', ...read, metadata: 'team=search' }), { profile: { name: 'shop' }, metadata: { team: 'search' } });
   assert.deepEqual(of({ kind: 'devtools', 'profile.name': '', 'profile.mode': 'write' }), {}, 'a mode alone names no profile');
+});
+
+test('what a living session goes on counting is no change of it', () => {
+  const of = (status, count) => ({ session_id: 'ses_1', status, execution_time: count, egress: { bytes_in: count, bytes_out: 0 }, ads: { blocked: count } });
+  assert.deepEqual(steady(of('running', 1)), steady(of('running', 2)));
+  assert.deepEqual(steady(of('terminated', 1)), of('terminated', 1));
 });
 
 test('labels are read as people write them', () => {

@@ -27,6 +27,14 @@ test('what is not filled in stands out, and what is filled in is escaped', () =>
   assert.ok(example('python', get, 'http://h', full).includes('"http://h/sessions/ses_1/files/a%20b%2Fc?q=x%26y"'));
 });
 
+test('the slashes of a command are those of its path', () => {
+  const path = { id: 'a/b', command: 'element/A B/click' };
+  for (const language of ['curl', 'python', 'javascript']) {
+    const lines = example(language, call('POST', '/session/{id}/{command}'), 'http://h', { ...filled, path });
+    assert.ok(lines.includes('http://h/session/a%2Fb/element/A%20B/click'), lines);
+  }
+});
+
 test('a key is named only where it is needed', () => {
   for (const language of ['curl', 'python', 'javascript']) {
     assert.ok(example(language, call('GET', '/a'), 'http://h', filled).includes('WARMPOOL_SECRET_KEY'), language);

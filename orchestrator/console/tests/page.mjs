@@ -1,13 +1,27 @@
 // What the console's parts need of a browser, as far as their unit tests use them: elements by their ids, and a daemon that
 // answers when the test says so.
 
+/** Takes these from where they are. */
+function take(children, parent) {
+  for (const child of children) {
+    if (!(child instanceof Place)) continue;
+    child.remove();
+    child.parent = parent;
+    child.puts += 1;
+  }
+}
+
 class Place extends EventTarget {
   children = [];
+  parent = undefined;
+  /** How often it was put somewhere: what stays in its place keeps a selection, and a click that has begun. */
+  puts = 0;
   dataset = {};
   style = {};
   hidden = false;
   value = '';
   classList = { contains: () => false };
+  #attributes = new Set();
 
   get textContent() {
     return this.children.map((child) => (typeof child === 'string' ? child : child.textContent)).join('');
@@ -18,21 +32,35 @@ class Place extends EventTarget {
   }
 
   append(...children) {
+    take(children, this);
     this.children.push(...children);
   }
 
   prepend(...children) {
+    take(children, this);
     this.children.unshift(...children);
   }
 
+  insertBefore(child, before) {
+    take([child], this);
+    this.children.splice(before ? this.children.indexOf(before) : this.children.length, 0, child);
+  }
+
   replaceChildren(...children) {
+    take(children, this);
     this.children = children;
   }
 
-  setAttribute() {}
-  removeAttribute() {}
-  hasAttribute() {
-    return false;
+  setAttribute(name) {
+    this.#attributes.add(name);
+  }
+
+  removeAttribute(name) {
+    this.#attributes.delete(name);
+  }
+
+  hasAttribute(name) {
+    return this.#attributes.has(name);
   }
 
   querySelector() {
@@ -43,7 +71,18 @@ class Place extends EventTarget {
     return [];
   }
 
-  remove() {}
+  contains() {
+    return false;
+  }
+
+  isEqualNode(other) {
+    return this.textContent === other.textContent;
+  }
+
+  remove() {
+    if (this.parent) this.parent.children = this.parent.children.filter((child) => child !== this);
+    this.parent = undefined;
+  }
 }
 
 const places = new Map();
@@ -76,8 +115,8 @@ Object.assign(globalThis, {
 let waiting = [];
 let takes = [];
 
-globalThis.fetch = (url, { method, headers, signal }) => {
-  const { pathname, search } = new URL(url);
+globalThis.fetch = (url, { method = 'GET', headers, signal }) => {
+  const { pathname, search } = new URL(url, location.href);
   return new Promise((resolve, reject) => {
     const call = { what: `${method} ${pathname.slice(1)}${search}`, headers, answer: (body, init) => resolve(new Response(typeof body === 'string' || body instanceof ReadableStream ? body : JSON.stringify(body), init)), fail: () => reject(new TypeError('no connection')) };
     signal?.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));

@@ -86,6 +86,15 @@ impl Live {
         Ok(PendingViewer { viewer: Viewer::new(membership, rights, times), _watching: session.watch() })
     }
 
+    /// Checks that there is a place among the viewers of `session`.
+    /// Errors: `SocketLimit` when `live.max_viewers` watch it already.
+    pub fn check_place(&self, session: &Session) -> Result<(), Error> {
+        let limit = self.config.live.max_viewers;
+        // Nobody watches a session without a room.
+        let room = self.rooms.lock().get(&session.id).and_then(Weak::upgrade);
+        if room.is_some_and(|room| room.is_full(limit)) { Err(Error::SocketLimit { limit }) } else { Ok(()) }
+    }
+
     /// How many sessions are watched, or were until lately.
     pub fn rooms(&self) -> usize {
         self.rooms.lock().len()

@@ -102,7 +102,9 @@ function route(focus: boolean): void {
 function heard(event: ServerEvent): void {
   if (event.type === 'signed-out') return showSignIn('Your sign-in has ended. Sign in again to go on.');
   if (event.type === 'hello') {
-    const { started_at: started } = JSON.parse(event.data) as { started_at: number };
+    const { key_id: key, started_at: started } = JSON.parse(event.data) as { key_id: string; started_at: number };
+    // While the page was in the background and its stream closed, somebody else may have signed in, in another tab.
+    if (account && key !== account.key_id) return startOver();
     if (account && started !== account.started_at) {
       account.started_at = started;
       say('Warmpool was restarted. What you see is up to date again.');
@@ -142,13 +144,20 @@ function showSignIn(note: string): void {
   shown?.page.hide();
   shown = undefined;
   account = undefined;
-  closeDialogs();
+  closeDialogs('dialog[open]');
   for (const id of ['app', 'account', 'pages', 'offline', 'notice', 'loading']) find(id).hidden = true;
   find('sign-in').hidden = false;
   find('signed-out').textContent = note;
   find('heading').textContent = 'Sign in';
   document.title = 'Sign in – Warmpool';
   find<HTMLInputElement>('key').focus();
+}
+
+/** Forgets what somebody left in the page, since the next one may be another person. */
+function startOver(): void {
+  // Some browsers keep what is in forms when a page is loaded again.
+  for (const left of document.querySelectorAll('form')) left.reset();
+  location.reload();
 }
 
 let retry: ReturnType<typeof setTimeout> | undefined;
@@ -169,7 +178,9 @@ async function start(): Promise<void> {
     retry = setTimeout(() => void start(), 2000);
     return;
   }
-  if (before?.key_id === account.key_id && shown) return;
+  const last = document.body.dataset['key'];
+  if (last !== undefined && last !== account.key_id) return startOver();
+  if (before && shown) return;
   find('start-problem').textContent = '';
   for (const id of ['offline', 'sign-in', 'loading']) find(id).hidden = true;
   for (const id of ['app', 'account', 'pages']) find(id).hidden = false;
@@ -211,7 +222,7 @@ form.addEventListener('submit', (event) => {
 find('sign-out').addEventListener('click', async () => {
   try {
     await json<void>('DELETE', 'console/sign-in');
-    showSignIn('');
+    startOver();
   } catch (error) {
     failed(error);
   }
@@ -224,7 +235,10 @@ window.addEventListener('online', () => stream.hurry());
 document.addEventListener('visibilitychange', () => {
   if (!account || !shown) return;
   if (document.visibilityState === 'visible') stream.start(shown.page.topics);
-  else stream.stop();
+  else {
+    stream.stop();
+    shown.page.rest?.();
+  }
 });
 
 void start();

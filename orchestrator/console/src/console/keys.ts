@@ -81,7 +81,7 @@ export class KeysPage implements Page {
       });
     const remove = () =>
       confirmAct(`Remove “${key.name}” from the list?`, 'The key is revoked already. Its sessions and tasks stay in the history.', 'Remove', async () => {
-        await json('DELETE', `console/api/keys/${segment(key.key_id)}`);
+        await json('DELETE', `console/api/keys/${segment(key.key_id)}?forget=true`);
         await this.#load();
       });
     const actions = active ? [button('rotate', 'Rotate', rotate), button('revoke', 'Revoke', revoke)] : [button('remove', 'Remove', remove)];

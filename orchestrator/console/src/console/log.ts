@@ -1,6 +1,6 @@
 // The last requests and events, followed as they come.
 
-import { find, make, tell } from '../shared/dom';
+import { arrange, find, make, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { duration, exactMoment, shortMoment, shortened } from '../shared/format';
 import { write } from '../shared/list';
@@ -46,6 +46,7 @@ export class LogPage implements Page {
   /** For each load that has no answer yet, the earliest first, what was heard since it began: its answer may be older. */
   #loads: Entry[][] = [];
   #kept = 2000;
+  #drawn = new Map<Entry, HTMLElement>();
   #drawing = 0;
 
   constructor(private readonly failed: Failed) {
@@ -65,6 +66,7 @@ export class LogPage implements Page {
   hide(): void {
     this.#loads = [];
     this.#entries = [];
+    this.#drawn.clear();
     find('log-rows').replaceChildren();
     this.#state(false);
   }
@@ -127,7 +129,8 @@ export class LogPage implements Page {
     const found = this.#entries.filter(
       (entry) => (!kind || entry.kind === kind) && (!outcome || entry.tone === outcome) && (!text || entry.text.includes(text)),
     );
-    find('log-rows').replaceChildren(...found.slice(0, MOST_ROWS).map(draw));
+    this.#drawn = new Map(found.slice(0, MOST_ROWS).map((entry) => [entry, this.#drawn.get(entry) ?? draw(entry)]));
+    arrange(find('log-rows'), [...this.#drawn.values()]);
     find('log-table').hidden = found.length === 0;
     find('log-empty').hidden = found.length > 0;
     find('log-empty').textContent = this.#entries.length ? 'Nothing matches these filters.' : 'Nothing here yet. Requests appear as they come.';

@@ -4,7 +4,7 @@ import { submit } from '../shared/dialogs';
 import { find } from '../shared/dom';
 import { json, segment } from '../shared/request';
 import { createBody } from './create-body';
-import type { Failed, Page, Topic } from './page';
+import { type Failed, fromHere, type Page, type Topic } from './page';
 import { keeps, type Profile } from './profile-record';
 
 export class NewProfilePage implements Page {
@@ -23,6 +23,7 @@ export class NewProfilePage implements Page {
       event.preventDefault();
       void submit(this.#form, async () => {
         const values = new Map([...new FormData(this.#form)].map(([name, value]) => [name, String(value)]));
+        const go = fromHere();
         try {
           // What a profile keeps stays so.
           if (this.#again) values.delete('profile.kind');
@@ -31,7 +32,7 @@ export class NewProfilePage implements Page {
           // A person looks for a password: no client is there to stay connected.
           const body = { ...created, profile, keep_alive: true };
           const { session_id: id } = await json<{ session_id: string }>('POST', 'sessions/create', body);
-          location.hash = `#/sessions/${segment(id)}`;
+          go(`#/sessions/${segment(id)}`);
         } catch (error) {
           failed(error);
           throw error;

@@ -7,7 +7,7 @@ import { fitting, programFor } from './client-lines';
 import { codeBox } from './code';
 import { createBody } from './create-body';
 import { listExtensions } from './extensions';
-import type { Failed, Page, Topic } from './page';
+import { type Failed, fromHere, type Page, type Topic } from './page';
 import { isOwn, type Profile } from './profile-record';
 
 const EXTENSIONS = 'advanced.extension_ids';
@@ -24,9 +24,10 @@ export class NewSessionPage implements Page {
       void submit(this.#form, async () => {
         const values = this.#values();
         const path = values.get('kind') === 'webdriver' ? 'sessions/webdriver/create' : 'sessions/create';
+        const go = fromHere();
         try {
           const { session_id: id } = await json<{ session_id: string }>('POST', path, createBody(values));
-          location.hash = `#/sessions/${segment(id)}`;
+          go(`#/sessions/${segment(id)}`);
         } catch (error) {
           failed(error);
           throw error;

@@ -5,7 +5,7 @@ import { find, make } from '../shared/dom';
 import { bytes } from '../shared/format';
 import { json, Refusal, segment } from '../shared/request';
 import { outputTable } from './output';
-import type { Failed, Page, Topic } from './page';
+import { type Failed, fromHere, type Page, type Topic } from './page';
 import type { Task } from './task-record';
 
 type Type = 'run' | 'extract' | 'fleet';
@@ -27,8 +27,9 @@ export class NewTaskPage implements Page {
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault();
       void this.#submit(async () => {
+        const go = fromHere();
         const { taskId } = await json<Task>('POST', `lam/${this.#type()}`, this.#body());
-        location.hash = `#/tasks/${segment(taskId)}`;
+        go(`#/tasks/${segment(taskId)}`);
       });
     });
     find('nt-try').addEventListener('click', () => {

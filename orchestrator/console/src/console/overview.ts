@@ -1,6 +1,6 @@
 // The first page: the pool, the host, and the last hour.
 
-import { find, inline, make, tell } from '../shared/dom';
+import { find, inline, make, redraw, tell } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { ago, bytes, counted, duration, percent } from '../shared/format';
 import { write } from '../shared/list';
@@ -129,8 +129,9 @@ export class OverviewPage implements Page {
       ['Refused', String(hour.refused), `in the hour, ${hour.refused_last_minute} in the last minute`],
       ['Tasks', String(now.tasks.running), `running, ${now.tasks.queued} queued, ${now.tasks.kept.toLocaleString()} kept`],
     ];
-    find('overview-numbers').replaceChildren(
-      ...numbers.map(([label, value, note, unit]) =>
+    redraw(
+      find('overview-numbers'),
+      numbers.map(([label, value, note, unit]) =>
         make('li', {}, make('span', { class: 'label' }, label), make('b', {}, ...(unit ? [make('small', {}, unit), ' '] : []), value), make('span', { class: 'note' }, note)),
       ),
     );
@@ -146,8 +147,9 @@ export class OverviewPage implements Page {
   #pool(now: Overview): void {
     const kinds = now.pool.filter((kind) => kind.target + kind.ready + kind.starting + kind.leased + kind.waiting > 0 || kind.last_error || !kind.installed);
     const number = (value: number) => make('span', { class: 'number' }, String(value));
-    find('pool-rows').replaceChildren(
-      ...kinds.map((kind) => {
+    redraw(
+      find('pool-rows'),
+      kinds.map((kind) => {
         const name = `${engineName(kind.engine)}, ${kind.preset ?? kind.mode}`;
         const state = !kind.installed
           ? [badge('not installed', 'off')]
@@ -176,11 +178,11 @@ export class OverviewPage implements Page {
     const memory = host.memory_total && host.memory_used !== null ? host.memory_used / host.memory_total : null;
     const of = memory === null ? 'not known' : `${bytes(host.memory_used ?? 0)} of ${bytes(host.memory_total ?? 0)}`;
     const cores = host.cores === null ? '' : ` of ${counted(host.cores, 'core', 'cores')}`;
-    find('host-bars').replaceChildren(
+    redraw(find('host-bars'), [
       bar('Processors', host.cpu, host.cpu === null ? 'not known yet' : `${percent(host.cpu)}${cores}`),
       bar('Memory', memory, of),
       make('li', {}, make('span', { class: 'label' }, 'Disk'), make('span', { class: 'note' }, disk.free === null ? 'not known' : `${bytes(disk.free)} free; nothing new is accepted below ${bytes(disk.min_free)}`)),
-    );
+    ]);
   }
 
   #draw(): void {

@@ -12,6 +12,8 @@ export interface Page {
   show(id: string): void;
   /** It goes out of view: from here on it costs nothing. */
   hide(): void;
+  /** Nobody looks at the console: the page closes what it follows, and goes on with it after the next `hello`. */
+  rest?(): void;
   /** Called for each event of the daemon. After `hello`, the shown content may be stale. */
   heard(event: ServerEvent): void;
 }
@@ -27,3 +29,11 @@ export interface Account {
 
 /** What concerns the whole page: signed out, or the daemon does not answer. */
 export type Failed = (error: unknown) => void;
+
+/** Returns what goes from this page to another one, unless somebody has left this page by then. */
+export function fromHere(): (address: string) => void {
+  const { hash } = location;
+  return (address) => {
+    if (location.hash === hash) location.hash = address;
+  };
+}

@@ -3,6 +3,7 @@
 import { Answers } from '../shared/answers';
 import { find, make, tell } from '../shared/dom';
 import { bytes } from '../shared/format';
+import { write } from '../shared/list';
 import { download, json, Refusal, request, segment } from '../shared/request';
 import type { Failed } from './page';
 
@@ -16,6 +17,8 @@ interface SessionFile {
 export class SessionFiles {
   /** The session on the page. What was begun for another one goes on for that one, and shows nothing here. */
   #id = '';
+  /** The file that is on its way to each session. */
+  readonly #uploading = new Map<string, string>();
   readonly #answers = new Answers();
 
   constructor(private readonly failed: Failed) {
@@ -24,15 +27,14 @@ export class SessionFiles {
     upload.addEventListener('change', () => {
       const [id, files] = [this.#id, [...(upload.files ?? [])]];
       upload.value = '';
-      void this.#try(id, async () => {
-        for (const file of files) await request('PUT', path(id, file.name), { body: file });
-      });
+      void this.#try(id, () => this.#upload(id, files));
     });
   }
 
   async show(id: string, live: boolean): Promise<void> {
     this.clear();
     this.#id = id;
+    this.#progress();
     find('session-files').hidden = !live;
     if (live) await this.#try(id);
   }
@@ -41,6 +43,26 @@ export class SessionFiles {
     this.#id = '';
     find('session-file-list').replaceChildren();
     find('session-files-problem').textContent = '';
+  }
+
+  async #upload(id: string, files: readonly File[]): Promise<void> {
+    try {
+      for (const file of files) {
+        this.#uploading.set(id, file.name);
+        this.#progress();
+        await request('PUT', path(id, file.name), { body: file });
+      }
+    } finally {
+      this.#uploading.delete(id);
+      this.#progress();
+    }
+  }
+
+  /** Says which file is on its way to the session on the page. The next ones can be chosen once it has arrived. */
+  #progress(): void {
+    const name = this.#uploading.get(this.#id);
+    find<HTMLInputElement>('session-upload').disabled = name !== undefined;
+    write(find('session-uploading'), name === undefined ? '' : `${name}, uploading…`);
   }
 
   /** Does something with the files of a session, and shows what it has then. */

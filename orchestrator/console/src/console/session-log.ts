@@ -1,6 +1,6 @@
 // What the pages of a session said, asked for and saved, followed as it happens.
 
-import { find, make, tell } from '../shared/dom';
+import { arrange, find, make, tell } from '../shared/dom';
 import { follow } from '../shared/events';
 import { bytes, duration, exactMoment, shortMoment } from '../shared/format';
 import { write } from '../shared/list';
@@ -29,6 +29,7 @@ export class SessionLog {
   #path = '';
   #entries: LogEntry[] = [];
   #following: AbortController | undefined;
+  #drawn = new Map<LogEntry, HTMLElement>();
   #drawing = 0;
 
   constructor(private readonly failed: Failed) {
@@ -42,9 +43,20 @@ export class SessionLog {
   async show(session: SessionDetail, live: boolean): Promise<void> {
     this.clear();
     find('session-log').hidden = !session.logs;
-    if (!session.logs) return;
-    const { signal } = (this.#following = new AbortController());
     this.#path = `sessions/${segment(session.session_id)}`;
+    await this.resume(session, live);
+  }
+
+  /** Nobody looks at it. What it shows stays. */
+  rest(): void {
+    this.#following?.abort();
+    this.#following = undefined;
+  }
+
+  /** Reads and follows the log of the session that it shows, where it rests and somebody looks. */
+  async resume(session: SessionDetail, live: boolean): Promise<void> {
+    if (!session.logs || this.#following || document.hidden) return;
+    const { signal } = (this.#following = new AbortController());
     while (!signal.aborted) {
       const again = await this.#try(async () => {
         await this.#load(session, signal);
@@ -57,10 +69,10 @@ export class SessionLog {
   }
 
   clear(): void {
-    this.#following?.abort();
-    this.#following = undefined;
+    this.rest();
     this.#path = '';
     this.#entries = [];
+    this.#drawn.clear();
     find('session-log-rows').replaceChildren();
     write(find('session-log-problem'), '');
     write(find('session-log-note'), '');
@@ -105,7 +117,8 @@ export class SessionLog {
     const found = this.#entries.filter(
       (entry) => (!kind || entry.type === kind) && (!outcome || tone(entry) === outcome) && (!text || JSON.stringify(entry).toLowerCase().includes(text)),
     );
-    find('session-log-rows').replaceChildren(...found.slice(-MOST_ROWS).reverse().map(draw));
+    this.#drawn = new Map(found.slice(-MOST_ROWS).reverse().map((entry) => [entry, this.#drawn.get(entry) ?? draw(entry)]));
+    arrange(find('session-log-rows'), [...this.#drawn.values()]);
     find('session-log-table').hidden = found.length === 0;
     find('session-log-empty').hidden = found.length > 0;
     find('session-log-empty').textContent = this.#entries.length ? 'Nothing matches these filters.' : 'Nothing has happened yet.';

@@ -49,6 +49,13 @@ export interface SessionDetail extends Session {
 
 export const lives = ({ status }: { status: string }): boolean => ['starting', 'running', 'unknown'].includes(status);
 
+/** A session without what goes on changing while it lives. */
+export function steady(session: Session): Session {
+  if (!lives(session)) return session;
+  const { egress, ads, ...rest } = session;
+  return { ...rest, execution_time: 0 };
+}
+
 const NAMES: Record<string, string> = { chromium: 'Chromium', firefox: 'Firefox', webkit: 'WebKit' };
 
 /** An engine as people call it. */

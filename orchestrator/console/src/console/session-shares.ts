@@ -2,7 +2,7 @@
 
 import { Answers } from '../shared/answers';
 import { copy, submit } from '../shared/dialogs';
-import { find, make } from '../shared/dom';
+import { find, make, tell } from '../shared/dom';
 import { shortMoment } from '../shared/format';
 import { json, Refusal, segment } from '../shared/request';
 import type { Failed } from './page';
@@ -49,6 +49,7 @@ export class SessionShares {
   clear(): void {
     this.#id = '';
     find('session-shares').replaceChildren();
+    find('session-shares-problem').textContent = '';
   }
 
   async #load(id: string): Promise<void> {
@@ -59,24 +60,37 @@ export class SessionShares {
       const rows = shares.map((share) => this.#row(id, share));
       find('session-shares').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, 'No links yet. Create one to let somebody watch.')]));
     } catch (error) {
-      this.failed(error);
-      if (id === this.#id && error instanceof Refusal) find('session-shares').replaceChildren();
+      this.#refused(id, error);
     }
+  }
+
+  async #end(id: string, share: Share): Promise<void> {
+    find('session-shares-problem').textContent = '';
+    await json('DELETE', `${path(id)}/${segment(share.share_id)}`).catch((error) => this.#refused(id, error));
+    await this.#load(id);
+  }
+
+  #refused(id: string, error: unknown): void {
+    this.failed(error);
+    if (id === this.#id && error instanceof Refusal && error.code !== 'session_ended') tell(find('session-shares-problem'), error.message);
   }
 
   #row(id: string, share: Share): HTMLElement {
     const url = make('input', { readonly: '', value: share.url, 'aria-label': 'Link', class: 'link' });
-    const said = make('span', { class: 'note', role: 'status' }, `${share.enable_actions ? 'may take control' : 'may watch'} until ${shortMoment(share.expires_at)}`);
+    const rights = make('span', { class: 'note' }, `${share.enable_actions ? 'may take control' : 'may watch'} until ${shortMoment(share.expires_at)}`);
+    const said = make('span', { class: 'note', role: 'status' });
     const button = make('button', { type: 'button', class: 'small' }, 'Copy');
     button.addEventListener('click', async () => {
       said.textContent = (await copy(url)) ? 'Copied.' : 'Press Ctrl+C to copy it.';
     });
     const end = make('button', { type: 'button', class: 'small' }, 'End');
     end.addEventListener('click', async () => {
-      await json('DELETE', `${path(id)}/${segment(share.share_id)}`).catch((error) => this.failed(error));
-      await this.#load(id);
+      end.disabled = true;
+      await this.#end(id, share);
+      // A link that is still there has a row of its own by now, unless the list could not be read.
+      end.disabled = false;
     });
-    return make('li', {}, make('span', { class: 'name' }, url, said), button, end);
+    return make('li', {}, make('span', { class: 'name' }, url, rights, said), button, end);
   }
 }
 

@@ -73,6 +73,10 @@ export class SessionPage implements Page {
     this.#profile.clear();
   }
 
+  rest(): void {
+    this.#log.rest();
+  }
+
   heard({ type }: ServerEvent): void {
     if (type === 'sessions' || type === 'hello') void this.#load();
   }
@@ -94,7 +98,7 @@ export class SessionPage implements Page {
         void this.#log.show(session, lives(session));
         if (lives(session)) void keepPicture(id);
         else if (!before) void this.#showLast(id);
-      }
+      } else void this.#log.resume(session, lives(session));
     } catch (error) {
       if (id !== this.#id || !newest()) return;
       this.failed(error);
@@ -121,7 +125,7 @@ export class SessionPage implements Page {
     if (address !== this.#shown) {
       this.#shown = address;
       if (address) {
-        this.#view.src = address;
+        this.#go(address);
         this.#view.hidden = false;
         find<HTMLAnchorElement>('session-open').href = address;
         find('session-code').replaceChildren(...codeBox(fitting(session.browser_type, session.kind), (client) => linesFor(client, session)));
@@ -135,7 +139,12 @@ export class SessionPage implements Page {
 
   #closeView(): void {
     this.#view.hidden = true;
-    this.#view.src = 'about:blank';
+    this.#go('about:blank');
+  }
+
+  /** Goes to an address in the view. The browser's history has the pages of the console alone, so that its Back button leads to these. */
+  #go(address: string): void {
+    this.#view.contentWindow?.location.replace(address);
   }
 
   /** Shows the last picture of an ended session, if the daemon has one. */

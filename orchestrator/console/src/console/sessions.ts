@@ -10,7 +10,7 @@ import { confirmAct } from '../shared/confirm';
 import { keyCell } from './key-names';
 import { IN_LIST, labelList, spreadLabels } from './labels';
 import type { Failed, Page, Topic } from './page';
-import { browserName, lives, type Session } from './session-record';
+import { browserName, lives, type Session, steady } from './session-record';
 import { Thumbnails } from './thumbnails';
 
 /** How long a session's end waits for its last picture. */
@@ -32,8 +32,8 @@ export class SessionsPage implements Page {
       load: async (query) => {
         spreadLabels(query);
         const { sessions, meta } = await json<{ sessions: Session[]; meta: Meta }>('GET', `sessions?${query}`);
-        // Count a live session's duration here, because its row is redrawn only on a change.
-        return { rows: sessions.map((session) => (lives(session) ? { ...session, execution_time: 0 } : session)), meta };
+        // The page counts a live session's duration itself.
+        return { rows: sessions.map(steady), meta };
       },
       key: (session) => session.session_id,
       draw: (session) => this.#row(session),

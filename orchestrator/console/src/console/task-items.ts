@@ -1,6 +1,6 @@
 // The items of a fleet, a hundred at a time. Their numbers are those of the API, from 0.
 
-import { find, inline, make, tell } from '../shared/dom';
+import { find, inline, make, redraw, tell } from '../shared/dom';
 import { duration, shortened, statusTone } from '../shared/format';
 import { json, Refusal, segment } from '../shared/request';
 import { badge, failureCode, row } from '../shared/table';
@@ -31,9 +31,12 @@ export class TaskItems {
     });
     find('task-items-previous').addEventListener('click', () => this.#go(this.#before.pop()));
     find('task-items-next').addEventListener('click', () => {
-      if (this.#next === undefined) return;
-      this.#before.push(this.#after);
-      this.#go(this.#next);
+      if (this.#next !== undefined) {
+        this.#before.push(this.#after);
+        this.#go(this.#next);
+      }
+      // The page of the last click is still on its way, or did not come.
+      else void this.#load();
     });
   }
 
@@ -56,6 +59,7 @@ export class TaskItems {
 
   #go(after: number | undefined): void {
     this.#after = after;
+    this.#next = undefined;
     void this.#load();
   }
 
@@ -70,7 +74,7 @@ export class TaskItems {
       if (loading !== this.#loading) return;
       this.#next = page.next ?? undefined;
       find('task-items-problem').textContent = '';
-      find('task-items-rows').replaceChildren(...page.items.map((item) => this.#row(item)));
+      redraw(find('task-items-rows'), page.items.map((item) => this.#row(item)));
       find('task-items-table').hidden = page.items.length === 0;
       find('task-items-empty').hidden = page.items.length > 0;
       const last = page.items.at(-1);

@@ -1,6 +1,6 @@
 // The steps of a task: those of its recording, with their times, as they are done. Their numbers are those of the API, from 0.
 
-import { find, make } from '../shared/dom';
+import { find, make, redraw } from '../shared/dom';
 import { duration, shortened } from '../shared/format';
 import { runs, type Task } from './task-record';
 
@@ -83,8 +83,9 @@ export class TaskSteps {
   #draw(): void {
     const failed = this.#task?.error?.step;
     const fleet = this.#task?.items !== undefined;
-    find('task-steps').replaceChildren(
-      ...this.#steps.slice(0, MOST_STEPS).map((step, at) => {
+    redraw(
+      find('task-steps'),
+      this.#steps.slice(0, MOST_STEPS).map((step, at) => {
         const ms = this.#times.get(at);
         const state = failed === at ? 'bad' : ms !== undefined ? 'good' : this.#current === at ? 'accent' : 'off';
         const note = failed === at ? 'failed' : ms !== undefined ? duration(ms) : this.#current === at ? 'now' : '';

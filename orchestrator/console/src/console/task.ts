@@ -1,7 +1,7 @@
 // One task: its work, its progress and its results.
 
 import { Answers } from '../shared/answers';
-import { find, inline, make, tell } from '../shared/dom';
+import { find, inline, make, redraw, tell } from '../shared/dom';
 import { follow, type ServerEvent } from '../shared/events';
 import { duration, exactMoment, statusTone } from '../shared/format';
 import { download, json, Refusal, request, segment } from '../shared/request';
@@ -55,9 +55,13 @@ export class TaskPage implements Page {
 
   hide(): void {
     this.#id = '';
+    this.rest();
+    this.#artifacts.clear();
+  }
+
+  rest(): void {
     this.#live?.abort();
     this.#live = undefined;
-    this.#artifacts.clear();
   }
 
   heard({ type }: ServerEvent): void {
@@ -78,7 +82,7 @@ export class TaskPage implements Page {
       find('task-problem').textContent = '';
       find('task-body').hidden = false;
       this.#print(task);
-      if (runs(task) && !this.#live) void this.#follow();
+      if (runs(task) && !this.#live && !document.hidden) void this.#follow();
     } catch (error) {
       if (id !== this.#id || !newest()) return;
       this.failed(error);
@@ -131,10 +135,10 @@ export class TaskPage implements Page {
     shown.hidden = !problem;
     const step = problem?.step === undefined ? '' : ` at step ${problem.step}`;
     shown.dataset['tone'] = task.error ? 'bad' : 'wait';
-    if (problem) shown.replaceChildren(make('b', {}, `${task.error ? 'It failed' : 'It waits'}${step}: `), task.error ? failureCode(problem.code) : make('code', {}, problem.code), ' ', ...inline(sentence(problem.message)));
+    if (problem) redraw(shown, [make('span', {}, make('b', {}, `${task.error ? 'It failed' : 'It waits'}${step}: `), task.error ? failureCode(problem.code) : make('code', {}, problem.code), ' ', ...inline(sentence(problem.message)))]);
     const progress = find('task-progress');
     progress.hidden = !task.items;
-    if (task.items) progress.replaceChildren(progressBar(task.items));
+    if (task.items) redraw(progress, [progressBar(task.items)]);
     const facts: [string, Node | string | undefined][] = [
       ['Status', badge(task.status, statusTone(task.status))],
       ['Type', task.executionType],
@@ -152,13 +156,13 @@ export class TaskPage implements Page {
       ['Retries', task.retryOf ? make('a', { href: `#/tasks/${segment(task.retryOf)}`, class: 'id' }, task.retryOf) : undefined],
     ];
     const list = facts.filter((fact): fact is [string, Node | string] => fact[1] !== undefined);
-    find('task-facts').replaceChildren(...list.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]));
+    redraw(find('task-facts'), list.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]));
     this.#steps.print(task);
     this.#items.show(task);
     // Those of a fleet stand with its items.
     const rows = task.items ? [] : outputTable(task.output);
     const large = (task.outputBytes || task.items) && !rows.length;
-    find('task-output').replaceChildren(...(rows.length ? rows : [make('p', { class: 'none' }, large ? 'Download all of them here.' : runs(task) ? 'None yet.' : 'None.')]));
+    redraw(find('task-output'), rows.length ? rows : [make('p', { class: 'none' }, large ? 'Download all of them here.' : runs(task) ? 'None yet.' : 'None.')]);
     find('task-output-panel').hidden = task.items !== undefined && runs(task);
     this.#artifacts.show(task);
   }

@@ -33,6 +33,10 @@ export class WorldsPage implements Page {
     this.#log.clear();
   }
 
+  rest(): void {
+    this.#log.rest();
+  }
+
   /** Says what is missing where no world can be made. */
   async #lookForRenderer(): Promise<void> {
     try {

@@ -14,13 +14,16 @@ export interface Filled {
   body: string;
 }
 
+/** Parameters that are a path of their own: their slashes lead on. */
+const PATHS = new Set(['command', 'path', 'target']);
 const VARIABLES = { service: 'WARMPOOL_SECRET_KEY', integration: 'WARMPOOL_INTEGRATION_KEY' } as const;
 
 /** The path of a call: a segment that is not filled in has its name in capitals, which stands out. */
 export function pathOf(call: Call, filled: Filled): string {
   const path = call.path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = filled.path[name]?.trim();
-    return value ? encodeURIComponent(value) : name.toUpperCase();
+    if (!value) return name.toUpperCase();
+    return PATHS.has(name) ? value.split('/').map(encodeURIComponent).join('/') : encodeURIComponent(value);
   });
   const query = new URLSearchParams(filled.query.filter(([, value]) => value.trim() !== '')).toString();
   return query ? `${path}?${query}` : path;

@@ -15,8 +15,9 @@ export function openForm(id: string): void {
   if (problem) problem.textContent = '';
 }
 
-export function closeDialogs(): void {
-  for (const dialog of document.querySelectorAll<HTMLDialogElement>('dialog[open]')) dialog.close();
+/** Closes dialogs: without `which` all but a firm one, since what that shows is never shown again. */
+export function closeDialogs(which = 'dialog[open]:not([data-firm])'): void {
+  for (const dialog of document.querySelectorAll<HTMLDialogElement>(which)) dialog.close();
 }
 
 export function prepareDialogs(): void {
@@ -36,11 +37,12 @@ export function prepareDialogs(): void {
 
 /** Runs a form's action: the form is busy meanwhile, and shows a failure. */
 export async function submit(form: HTMLFormElement, act: () => Promise<void>): Promise<void> {
+  if (form.hasAttribute('aria-busy')) return;
   const problem = form.querySelector<HTMLElement>('.problem');
-  const button = form.querySelector<HTMLButtonElement>('button[type=submit]');
+  const buttons = form.querySelectorAll<HTMLButtonElement>('button:not([data-close])');
   if (problem) problem.textContent = '';
   for (const input of form.querySelectorAll('[aria-invalid]')) input.removeAttribute('aria-invalid');
-  if (button) button.disabled = true;
+  for (const button of buttons) button.disabled = true;
   form.setAttribute('aria-busy', 'true');
   try {
     await act();
@@ -54,7 +56,7 @@ export async function submit(form: HTMLFormElement, act: () => Promise<void>): P
       input.focus();
     }
   } finally {
-    if (button) button.disabled = false;
+    for (const button of buttons) button.disabled = false;
     form.removeAttribute('aria-busy');
   }
 }

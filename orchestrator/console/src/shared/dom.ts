@@ -20,6 +20,21 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Puts these elements into a parent. Those in their places already are not touched: a click that has begun on one goes on, and a selection stays. */
+export function arrange(parent: Element, elements: readonly Element[]): void {
+  const wanted = new Set(elements);
+  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
+  elements.forEach((element, at) => {
+    if (parent.children[at] !== element) parent.insertBefore(element, parent.children[at] ?? null);
+  });
+}
+
+/** The same for elements that are made anew each time and listen to nothing: what would look the same stays. */
+export function redraw(parent: Element, drawn: readonly Element[]): void {
+  const before = [...parent.children];
+  arrange(parent, drawn.map((element, at) => (before[at]?.isEqualNode(element) ? before[at] : element)));
+}
+
 let addressOf: (code: string) => string | undefined = () => undefined;
 
 /** Says where the codes of the daemon's messages lead to: a session's id to its page. */

@@ -1,6 +1,6 @@
 // A list from the API: filtered by a form, in pages, and redrawn without losing the focus.
 
-import { find, tell } from './dom';
+import { arrange, find, tell } from './dom';
 import { watchFilters } from './filters';
 import { counted } from './format';
 import { Refusal } from './request';
@@ -108,7 +108,8 @@ export class List<T> {
   }
 
   #turn(by: number): void {
-    this.#page += by;
+    // The buttons know the pages of the last answer, and a second click may come before the next one.
+    this.#page = Math.min(Math.max(1, this.#page + by), this.#pages);
     void this.load();
   }
 
@@ -132,10 +133,8 @@ export class List<T> {
       const before = this.#drawn.get(key);
       drawn.set(key, before?.text === text ? before : { text, element: this.options.draw(row) });
     }
-    const elements = [...drawn.values()].map(({ element }) => element);
-    const same = elements.length === this.#rows.children.length && elements.every((element, at) => this.#rows.children[at] === element);
     this.#drawn = drawn;
-    if (!same) this.#rows.replaceChildren(...elements);
+    arrange(this.#rows, [...drawn.values()].map(({ element }) => element));
     if (inside && focused && !this.#rows.contains(document.activeElement)) {
       this.#rows.querySelector<HTMLElement>(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
     }

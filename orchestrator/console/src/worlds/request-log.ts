@@ -60,7 +60,7 @@ export class RequestLog {
     find('world-log').setAttribute('aria-busy', 'true');
     try {
       const limit = Number(find<HTMLSelectElement>('world-log-limit').value);
-      const live = this.#live.checked && this.#page === 1;
+      const live = this.#live.checked && this.#page === 1 && !document.hidden;
       // Opened first, so that no row is lost between the two.
       const early: LoggedRequest[] = [];
       const stream = live ? await this.#listen(early) : undefined;
@@ -91,9 +91,14 @@ export class RequestLog {
     this.#print();
   }
 
-  clear(): void {
+  /** Nobody looks at it: its stream is closed until it is loaded again. */
+  rest(): void {
     this.#loading += 1;
     this.#stop();
+  }
+
+  clear(): void {
+    this.rest();
     clearInterval(this.#looking);
     this.#looking = undefined;
     this.#pending.clear();
@@ -107,7 +112,8 @@ export class RequestLog {
   }
 
   #turn(by: number): void {
-    this.#page += by;
+    // The buttons know the pages of the last answer, and a second click may come before the next one.
+    this.#page = Math.min(Math.max(1, this.#page + by), this.#pages);
     void this.load();
   }
 

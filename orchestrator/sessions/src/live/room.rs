@@ -103,6 +103,11 @@ impl Room {
         Some(cast)
     }
 
+    /// Whether `limit` viewers watch already.
+    pub(super) fn is_full(&self, limit: usize) -> bool {
+        self.state.borrow().viewers >= limit
+    }
+
     /// Records how large a viewer shows the picture, or that the viewer has left. A large screen gets a picture in its own
     /// size, up to the page's. Small screens do not shrink the picture, because a recording may share it.
     pub(super) fn view(&self, viewer: u64, side: Option<u32>) {

@@ -98,7 +98,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/sessions/{id}/stream/state",
             state,
-            view("get_live_state", "Ask whether a live view can open", VIEW).writes::<LiveState>("The session, as far as a viewer sees it."),
+            view("get_live_state", "Ask whether a live view can open", VIEW)
+                .writes::<LiveState>("The session, as far as a viewer sees it.")
+                .fails(&[Code::SocketLimit]),
         )
         .get(
             "/sessions/{id}/stream/socket",
@@ -194,10 +196,14 @@ pub(super) async fn page(
 }
 
 /// `GET /sessions/<id>/stream/state`: what a page asks for when its websocket does not open.
-pub(super) async fn state(ViewAccess { session, rights, .. }: ViewAccess) -> Response {
+pub(super) async fn state(
+    State(app): State<App>,
+    ViewAccess { session, rights, .. }: ViewAccess,
+) -> Result<Response, Error> {
+    app.live.check_place(&session)?;
     let left = u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX);
     let body = LiveState { status: session.status(), time_left: left, enable_actions: rights.may_act };
-    json_reply(StatusCode::OK, &body)
+    Ok(json_reply(StatusCode::OK, &body))
 }
 
 /// `GET /sessions/<id>/stream/socket`: the websocket. `live::message` says what goes over it.

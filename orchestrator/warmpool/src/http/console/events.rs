@@ -175,7 +175,12 @@ impl Source {
     fn new(app: App, follower: Follower, topics: Vec<Topic>, place: Place) -> Self {
         let wants = |topic| topics.contains(&topic);
         let started = app.console.started_ms();
-        let hello = json!({"started_at": started, "version": env!("CARGO_PKG_VERSION"), "phase": app.drain.phase()});
+        let hello = json!({
+            "key_id": follower.key,
+            "started_at": started,
+            "version": env!("CARGO_PKG_VERSION"),
+            "phase": app.drain.phase(),
+        });
         let hello = Event::default().event("hello").data(hello.to_string());
         // Only operators may read the daemon's log.
         let lines = (wants(Topic::Log) && follower.scope == Scope::All).then(|| telemetry::lines().follow());
