@@ -169,6 +169,10 @@ async fn the_chart_makes_what_the_values_say(_: Stage) -> Result<()> {
     ensure!(pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == "pool-warmpool", "{pod}");
     ensure!(plain.only("Deployment")?["spec"]["strategy"] == json!({"type": "Recreate"}));
     let variables = plain.variables()?;
+    // What is kept fits on the volume, which is half of the daemon's own limit for tasks alone.
+    ensure!(plain.only("PersistentVolumeClaim")?["spec"]["resources"]["requests"]["storage"] == "10Gi");
+    ensure!(variables["WARMPOOL_TASKS_KEEP_SIZE"] == "4GiB", "{variables:?}");
+    ensure!(variables["WARMPOOL_WORLD_MAX_TOTAL"] == "2GiB", "{variables:?}");
     ensure!(variables["WARMPOOL_KUBERNETES_OWNER"] == plain_name(plain.only("ConfigMap")?), "{variables:?}");
     ensure!(
         variables["WARMPOOL_SERVER_ALLOWED_HOSTS"].starts_with("pool-warmpool,pool-warmpool.browsers,"),
