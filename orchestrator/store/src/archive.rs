@@ -107,14 +107,19 @@ fn sum_line(sha256: &str, name: &str) -> String {
 /// Checks all of a backup, then hands its content on in order. It may be a dump alone, too.
 pub(super) fn read(path: &Path, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
     // Two passes, so that nothing of a bad file is ever used and nothing large is held in memory.
-    pass(path, &mut dump::DiscardTarget).map_err(|error| match error {
-        // It only reads, so the file is to blame: a bad sector is damage, too.
-        StoreError::Io { source, .. } => {
+    pass(path, &mut dump::DiscardTarget).map_err(|error| unreadable(path, error))?;
+    pass(path, target)
+}
+
+/// Why a backup could not be checked. That only reads, so the file is to blame, and a bad sector is damage, too. But whoever put a file
+/// there that the daemon may not read can mend it, and nothing older is to take its place meanwhile.
+fn unreadable(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Io { source, .. } if source.kind() != io::ErrorKind::PermissionDenied => {
             StoreError::Backup { path: path.to_owned(), reason: format!("it cannot be read: {source}") }
         }
         error => error,
-    })?;
-    pass(path, target)
+    }
 }
 
 fn pass(path: &Path, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
@@ -195,5 +200,19 @@ impl<R: Read> Read for HashingReader<R> {
         self.hash.update(&buffer[..read]);
         self.bytes += read as u64;
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_disk_does_not_read_is_damaged_and_what_may_not_be_read_is_not() {
+        let path = Path::new("backup");
+        let told = |error: io::Error| unreadable(path, StoreError::io("read", path)(error));
+        // EIO.
+        assert!(matches!(told(io::Error::from_raw_os_error(5)), StoreError::Backup { .. }));
+        assert!(matches!(told(io::ErrorKind::PermissionDenied.into()), StoreError::Io { .. }));
     }
 }

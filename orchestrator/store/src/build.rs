@@ -1,7 +1,7 @@
 //! Building databases: empty, or from a dump. One gets its real name only when it is complete.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use super::archive;
@@ -138,20 +138,16 @@ fn fill(
     }
     // Also without a backup: the file is written anew from this database, and a backup that is restored later needs the keys.
     let path = backup_folder::apart(dir);
-    match File::open(&path).map_err(|error| error.kind()) {
+    match archive::read(&path, &mut filling) {
+        Ok(read) => apart = read.commit_point,
         // One that comes from elsewhere may come without it, and earlier releases had none.
-        Err(ErrorKind::NotFound) => {
+        Err(_) if matches!(path.try_exists(), Ok(false)) => {
             let schema = file.filter(|_| !by_hand).and_then(dump::schema_of);
             let is_missing = schema.is_some_and(|schema| schema >= KEYS_APART);
             built.unusable = is_missing.then(|| "it is missing".to_owned());
         }
-        // Whoever put it there can let the daemon read it. Without it all keys would be gone for good.
-        Err(kind @ ErrorKind::PermissionDenied) => return Err(StoreError::io("open", &path)(kind.into())),
-        _ => match archive::read(&path, &mut filling) {
-            Ok(read) => apart = read.commit_point,
-            Err(StoreError::Backup { reason, .. }) => built.unusable = Some(reason),
-            Err(error) => return Err(error),
-        },
+        Err(StoreError::Backup { reason, .. }) => built.unusable = Some(reason),
+        Err(error) => return Err(error),
     }
     let Build { mut backend, mut ledger, staging } = filling;
     let mut journal = FileJournal::open(dir)?;

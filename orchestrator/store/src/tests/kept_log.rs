@@ -31,6 +31,17 @@ pub(super) async fn in_segments(dir: &Path, numbers: std::ops::Range<u8>) {
     }
 }
 
+/// A store whose process has died with the last of these rows in its log alone.
+pub(super) async fn killed_after(rows: u8) -> tempfile::TempDir {
+    let (dir, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    in_segments(dir.path(), 0..rows - 1).await;
+    let store = open_sled(dir.path());
+    put(&store, Table::Tasks, &[rows - 1], b"x").await;
+    copy_dir(dir.path(), killed.path());
+    store.close().await.unwrap();
+    killed
+}
+
 pub(super) async fn tasks(store: &Store) -> Vec<u8> {
     let rows = store.scan(Table::Tasks, KeyRange::all(), usize::MAX).await.unwrap();
     rows.into_iter().map(|row| row.key[0]).collect()

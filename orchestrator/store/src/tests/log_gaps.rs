@@ -9,7 +9,7 @@ use super::super::layout::{DATABASE, MARK, WAL};
 use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
 use super::super::{backup_folder, kept_log};
-use super::kept_log::{damage, in_segments, recovered, segments, tasks};
+use super::kept_log::{damage, in_segments, killed_after, recovered, segments, tasks};
 use super::*;
 
 /// A profile's key, which is in no backup.
@@ -76,13 +76,7 @@ async fn half_a_commit_at_its_end_takes_nothing_away() {
 
 #[tokio::test]
 async fn a_damaged_database_takes_no_log_away_for_which_there_is_no_room() {
-    let (dir, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    in_segments(dir.path(), 0..2).await;
-    let store = open_sled(dir.path());
-    put(&store, Table::Tasks, &[2], b"x").await;
-    // As the death of the process leaves it.
-    copy_dir(dir.path(), killed.path());
-    store.close().await.unwrap();
+    let killed = killed_after(3).await;
     let mut database = SledBackend::open(&killed.path().join(DATABASE)).unwrap();
     let wrong = Op { table: Table::Sessions, key: b"new".to_vec(), value: Some(b"not sealed".to_vec()) };
     database.apply(&[wrong]).unwrap();

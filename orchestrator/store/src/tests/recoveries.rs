@@ -6,7 +6,7 @@ use std::fs;
 use super::super::layout::{ASIDE, DATABASE, STAGING, UNFINISHED, WAL, numbered};
 use super::super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
 use super::super::{backup_folder, fault};
-use super::kept_log::{damage, in_segments, recovered, tasks};
+use super::kept_log::{damage, in_segments, killed_after, recovered, tasks};
 use super::*;
 
 const PICTURES: Folder = Folder { name: "pictures", has: |_| true };
@@ -26,13 +26,7 @@ async fn a_backup_that_cannot_be_read_is_passed_over_for_an_older_one() {
 
 #[tokio::test]
 async fn the_log_of_a_database_that_was_put_aside_is_taken() {
-    let (dir, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    in_segments(dir.path(), 0..2).await;
-    let store = open_sled(dir.path());
-    put(&store, Table::Tasks, &[2], b"x").await;
-    // As the death of the process leaves it.
-    copy_dir(dir.path(), killed.path());
-    store.close().await.unwrap();
+    let killed = killed_after(3).await;
     let (database, aside) = (killed.path().join(DATABASE), killed.path().join(ASIDE));
     assert!(fs::metadata(database.join(WAL)).unwrap().len() > 0);
     fs::rename(&database, &aside).unwrap();
