@@ -1,11 +1,13 @@
 //! The file `db.trouble`, in which one start of the store leaves notes for the next.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
+use super::whole_file::write_whole_with;
 
 const FILE: &str = "db.trouble";
 
@@ -92,11 +94,11 @@ impl RecoveryFile {
         fs::read(&self.path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
+    /// Writes the notes so that they are whole and durable: they decide what the next start does with the databases that it finds.
     pub(super) fn write(&self, notes: &RecoveryNotes) -> Result<(), StoreError> {
         let bytes = serde_json::to_vec(notes).map_err(StoreError::during("write a note"))?;
-        let unfinished = self.path.with_extension("trouble.tmp");
-        fs::write(&unfinished, bytes).map_err(StoreError::io("write", &unfinished))?;
-        fs::rename(&unfinished, &self.path).map_err(StoreError::io("rename", &unfinished))
+        // No free space is demanded: a start has to write them on a full disk, too, if the system lets it.
+        write_whole_with(&self.path, 0, |file| file.write_all(&bytes)).map_err(StoreError::io("write", &self.path))
     }
 
     pub(super) fn clear(&self) -> Result<(), StoreError> {
@@ -104,5 +106,35 @@ impl RecoveryFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &self.path)(error)),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn notes_are_whole_or_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RecoveryFile::in_dir(dir.path());
+        let notes = |unfinished_opens| RecoveryNotes { unfinished_opens, ..RecoveryNotes::default() };
+        file.write(&notes(1)).unwrap();
+        let mut before = fs::File::open(&file.path).unwrap();
+        file.write(&notes(2)).unwrap();
+        assert_eq!(file.read().unfinished_opens, 2);
+        let mut old = String::new();
+        before.read_to_string(&mut old).unwrap();
+        assert!(old.contains(r#""unfinished_opens":1"#), "another file takes the place of the old one: {old}");
+        // Whole files, which are synced before they get their names, are written here.
+        let unfinished = dir.path().join("db.trouble.new");
+        fs::create_dir(&unfinished).unwrap();
+        assert!(file.write(&notes(3)).is_err());
+        assert_eq!(file.read().unfinished_opens, 2, "nothing is written in place");
+        fs::remove_dir(&unfinished).unwrap();
+        file.clear().unwrap();
+        file.clear().unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }
