@@ -1,5 +1,5 @@
 //! Selenoid's own addresses beside WebDriver: downloads, the clipboard and the log of a session. The id in them opens the session,
-//! as a grid's ids do. `video` has its recordings.
+//! as a grid's ids do. `video` has its recordings. Its VNC is refused: a live view is in its place.
 
 mod video;
 
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{any, get};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use schemars::JsonSchema;
@@ -34,6 +34,10 @@ const ID: Segment =
     Segment::secret("id", "The session's id, as the answer to the new session has it. It opens the session.");
 /// Calls about a session.
 const POLICY: Policy = Policy::rest(Access::Grid, &[ID, FILE]);
+/// What is behind the address of a VNC: the session's id, which opens the session.
+const REST: Segment = Segment::secret("rest", "The session's id.");
+/// A path that is not served.
+const REFUSAL: Policy = Policy::rest(Access::Open, &[REST]).takes_anything();
 /// Lists of a session.
 const LIST: Policy = POLICY.takes::<ListQuery>();
 
@@ -105,6 +109,9 @@ pub(super) fn routes() -> Routes {
         .undescribed("/download/{id}/", get(list), LIST)
         .undescribed("/clipboard/{id}/", get(clipboard).post(set_clipboard), POLICY)
         .undescribed("/logs/{id}/", get(log), POLICY)
+        .undescribed("/vnc", any(vnc), REFUSAL)
+        .undescribed("/vnc/", any(vnc), REFUSAL)
+        .undescribed("/vnc/{*rest}", any(vnc), REFUSAL)
 }
 
 /// `GET /download/<id>`
@@ -179,6 +186,13 @@ async fn log(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Re
     Ok(text(log.read(0).entries.iter().map(line).collect::<String>()))
 }
 
+/// `GET /vnc/<id>`: a websocket in Selenoid and Moon.
+async fn vnc() -> Error {
+    let remedy = "open the live view of the session: its address is `livestream_url` of `warmpool:options` in the answer to the \
+                  new session, and of `GET /sessions/{session_id}`";
+    Error::not_supported("path", format!("leads to VNC, which is not served: {remedy}"))
+}
+
 fn text(body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -222,9 +236,17 @@ mod tests {
             assert!(serves && route.parameters.check("json").is_ok(), "{path}");
             assert!(route.parameters.check("xml").is_err(), "{path}");
         }
-        for path in ["/clipboard/{id}/", "/logs/{id}/", "/devtools/{kind}/"] {
+        for path in ["/clipboard/{id}/", "/logs/{id}/", "/devtools/{kind}/", "/vnc/", "/vnc/{*rest}"] {
             assert!(table.at(path, &Method::GET).is_some(), "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn who_looks_for_vnc_hears_of_the_live_view() {
+        let refusal = vnc().await.to_string();
+        assert!(refusal.contains("`livestream_url`") && refusal.contains("`GET /sessions/{session_id}`"), "{refusal}");
+        let table = super::super::routes().table();
+        assert_eq!(table.shown("/vnc/ID"), "/vnc", "the id opens the session");
     }
 
     #[test]
