@@ -15,7 +15,7 @@ use thiserror::Error;
 
 pub use items::List;
 use items::Lists;
-use names::{Form, class_of, form_of};
+use names::{Form, STANDING, class_of, form_of};
 
 /// How pages' connections find their way, and the way that every browser here has been given.
 const WEBRTC: &str = "force-webrtc-ip-handling-policy";
@@ -29,7 +29,7 @@ pub enum Class {
     Harmless,
     /// The same, and no browser is started for it: the worker has done the right thing already.
     Fulfilled,
-    /// The same, and a client never sets it: whether there is a sandbox is for the operator to say.
+    /// The same, and a client never sets it: whether there is a sandbox, and which processes it holds, is for the operator to say.
     Ours,
     /// It would reach around the worker's isolation: it takes the sandbox away, starts programs, names files of the
     /// container, or opens the browser to others.
@@ -96,6 +96,14 @@ impl<'a> Switch<'a> {
     #[must_use]
     pub fn class(&self) -> Class {
         class_of(&self.name)
+    }
+
+    /// Whether every browser that runs already is as this list would have it.
+    #[must_use]
+    pub fn is_standing(&self) -> bool {
+        let standing = STANDING.iter().find(|(name, _)| *name == self.name).map(|(_, items)| items);
+        let mut items = self.value.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty());
+        standing.is_some_and(|standing| items.all(|item| standing.contains(&item)))
     }
 
     fn written(&self) -> String {

@@ -48,7 +48,6 @@ const WEAKENING: &[&str] = &[
     "log-file=/x",
     "log-net-log=/x",
     "no-proxy-server",
-    "no-zygote",
     "no-zygote-sandbox",
     "ppapi-plugin-launcher=/bin/sh",
     "profile-directory=x",
@@ -61,7 +60,6 @@ const WEAKENING: &[&str] = &[
     "remote-debugging-pipe",
     "remote-debugging-port=1",
     "renderer-cmd-prefix=/bin/sh",
-    "single-process",
     "ssl-key-log-file=/x",
     "user-data-dir=/x",
     "utility-cmd-prefix=/bin/sh",
@@ -82,7 +80,7 @@ fn what_weakens_the_fence_is_refused_by_name_and_stays_refused() {
         }
         assert!(check_allowed(switch).is_err(), "{switch}");
     }
-    for ours in ["no-sandbox", "disable-setuid-sandbox"] {
+    for ours in ["no-sandbox", "disable-setuid-sandbox", "no-zygote", "single-process"] {
         assert!(check_allowed(ours).is_err() && judge(ours, &[ours.to_owned()]) == SwitchVerdict::Fulfilled, "{ours}");
     }
 }
@@ -133,6 +131,25 @@ fn a_browser_gets_what_was_judged_and_nothing_else() {
         "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     ] {
         assert_eq!(judge(fulfilled, &[]), SwitchVerdict::Fulfilled, "{fulfilled}");
+    }
+}
+
+#[test]
+fn a_list_is_standing_where_each_of_its_items_is() {
+    for (list, is_standing) in [
+        ("--disable-blink-features=AutomationControlled", true),
+        ("--disable-features=Translate, BackForwardCache,", true),
+        ("--enable-features=NetworkService,NetworkServiceInProcess", true),
+        ("--disable-features=", true),
+        ("--disable-features=Translate,PaintHolding", false),
+        ("--disable-blink-features=PrettyPrintJSONDocument", false),
+        ("--lang=de", false),
+    ] {
+        assert_eq!(Switch::read(list).unwrap().is_standing(), is_standing, "{list}");
+    }
+    // A browser that is started may be given each, or has it in any case.
+    for (name, _) in names::STANDING {
+        assert!(list(name).is_some(), "{name}");
     }
 }
 
@@ -226,6 +243,8 @@ fn spelling() -> impl Strategy<Value = String> {
                 [
                     "no-sandbox",
                     "disable-setuid-sandbox",
+                    "no-zygote",
+                    "single-process",
                     "unheard-of=1",
                     "enable-features=Unheard",
                     "lang=de",
