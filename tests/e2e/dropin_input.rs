@@ -11,7 +11,12 @@ use warmpool_tests::{Api, Cdp, Daemon, Group, Reply, Settings, Stage, eventually
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1").set("SESSION_MAX_SESSIONS", "2");
     group!(Some(settings),
-        quick: [a_grid_refuses_in_its_own_form, a_socket_refuses_by_name, status_is_that_of_a_grid],
+        quick: [
+            a_grid_refuses_in_its_own_form,
+            a_socket_refuses_by_name,
+            curl_reads_why_an_address_is_refused,
+            status_is_that_of_a_grid,
+        ],
         full: [
             a_key_opens_a_grid_session_and_another_does_not,
             options_of_selenoid_take_effect,
@@ -22,6 +27,7 @@ pub(crate) fn group() -> Group {
             no_session_says_what_devtools_are,
             pressure_tells_the_load,
             a_socket_session_is_a_session,
+            options_of_an_address_are_those_of_a_create_call,
             keep_alive_outlives_its_socket,
         ],
     )
@@ -221,7 +227,7 @@ async fn a_refused_session_costs_nothing(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let api = daemon.api();
     let before = api.get("/sessions").await?.ok()?["meta"]["totalRecords"].clone();
-    for capability in [json!({"browserVersion": "1.2"}), json!({"goog:chromeOptions": {"args": ["--single-process"]}})]
+    for capability in [json!({"browserVersion": "1.2"}), json!({"goog:chromeOptions": {"args": ["--in-process-gpu"]}})]
     {
         webdriver::fault(&api.post("/session", &always(capability)).await?, 500)?;
     }
@@ -302,6 +308,59 @@ async fn a_socket_refuses_by_name(stage: Stage) -> Result<()> {
         ensure!(fault.message.contains(helper), "{fault:?}");
     }
     no_session_lives(daemon).await
+}
+
+/// Clients of websockets show the status alone. A request that is no handshake gets the same error.
+async fn curl_reads_why_an_address_is_refused(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let (key, none, stranger) = (daemon.key(), HeaderMap::new(), daemon.api().without_key());
+    let proxy = encoded(&json!({"advanced": {"proxy": {"zip": "1"}}}));
+    let twice = encoded(&json!({"headless": true}));
+    for (path, status, field) in [
+        ("/chromium".to_owned(), 401, ""),
+        ("/?token=wp_0_x".to_owned(), 401, ""),
+        (format!("/?token={key}&colour=red"), 400, "colour"),
+        (format!("/?token={key}&launch=%7B%22args%22:%5B%22--load-extension=/x%22%5D%7D"), 400, "launch.args[0]"),
+        (format!("/chromium?token={key}&timeout=0"), 400, "timeout"),
+        (format!("/firefox?token={key}&--lang=not_a_locale"), 400, "--lang"),
+        (format!("/chromium?token={key}&options={proxy}"), 400, "options.advanced.proxy.zip"),
+        (format!("/chromium?token={key}&headless=false&options={twice}"), 400, "options.headless"),
+        (format!("/chromium?token={key}&sessionId=ses_none"), 404, ""),
+        (format!("/devtools/page/none?token={key}x"), 401, ""),
+    ] {
+        let read = stranger.get(&path).await?.fault(status)?;
+        ensure!(read.field == field, "{path}: {read:?}");
+        let refusal = refused(daemon, &path, &none).await?;
+        let told: Value = serde_json::from_str(&refusal.body)?;
+        let same = refusal.status == status && told["error"]["code"] == read.code;
+        ensure!(same && told["error"]["message"] == read.message, "{path}: {read:?} {refusal}");
+    }
+    // What tutorials write is accepted, and what has no effect is said.
+    let launch = json!({"args": ["--no-sandbox", "--no-zygote", "--disable-blink-features=AutomationControlled"]});
+    let habits = format!("?token={key}&launch={}", encoded(&launch));
+    for (path, example) in [
+        ("/", "chromium.connectOverCDP("),
+        ("/chromium", "puppeteer.connect("),
+        ("/firefox", "webDriverBiDi"),
+        ("/webkit", "webkit.connectOverCDP("),
+    ] {
+        let sound = stranger.get(&format!("{path}{habits}")).await?.fault(426)?;
+        ensure!(sound.code == "upgrade_required" && sound.message.contains(example), "{path}: {sound:?}");
+        ensure!(sound.message.contains("`--no-zygote` has no effect"), "{path}: {sound:?}");
+    }
+    // Where Selenoid and Moon have VNC.
+    for path in ["/vnc", "/vnc/0123456789abcdef", "/vnc/0123456789abcdef/"] {
+        let fault = stranger.get(path).await?.fault(400)?;
+        ensure!(fault.code == "not_supported" && fault.message.contains("`livestream_url`"), "{path}: {fault:?}");
+    }
+    let refusal = refused(daemon, &format!("/playwright/chromium/playwright-1.65.0?token={key}"), &none).await?;
+    ensure!(refusal.status == 400 && refusal.body.contains("`playwright.versions`"), "{refusal}");
+    no_session_lives(daemon).await
+}
+
+/// JSON in a query.
+fn encoded(value: &Value) -> String {
+    value.to_string().bytes().fold(String::new(), |encoded, byte| format!("{encoded}%{byte:02X}"))
 }
 
 async fn json_describes_the_browser(stage: Stage) -> Result<()> {
@@ -393,6 +452,25 @@ async fn a_socket_session_is_a_session(stage: Stage) -> Result<()> {
     let (code, _) = cdp.ended().await?.context("a Close frame")?;
     ensure!(code == 1001, "{code}");
     Ok(())
+}
+
+async fn options_of_an_address_are_those_of_a_create_call(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let options = json!({"recording": true, "metadata": {"team": "e2e"}, "settings": {"timezone": "Europe/Berlin"}});
+    let socket = daemon.url().replace("http:", "ws:");
+    let url = format!("{socket}/?token={}&--lang=de-DE&options={}", daemon.key(), encoded(&options));
+    let mut cdp = Cdp::connect(&url).await?;
+    let listed = api.get("/sessions?status=running").await?.ok()?;
+    let record = &listed["sessions"][0];
+    ensure!(record["recording"] == true && record["metadata"]["team"] == "e2e", "{listed}");
+    ensure!(record["headless"] == true, "defaults are those of the address: {listed}");
+    let page = cdp.first_page().await?;
+    let seen =
+        cdp.evaluate(&page, "navigator.language + ' ' + Intl.DateTimeFormat().resolvedOptions().timeZone").await?;
+    ensure!(seen == "de-DE Europe/Berlin", "{seen}");
+    cdp.disconnect().await?;
+    eventually!("it is over", 15, no_session_lives(daemon).await.is_ok())
 }
 
 async fn keep_alive_outlives_its_socket(stage: Stage) -> Result<()> {

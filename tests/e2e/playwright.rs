@@ -119,7 +119,15 @@ async fn what_cannot_be_served_is_said(stage: Stage) -> Result<()> {
     let described = api.get("/playwright/chromium/json").await?.ok()?;
     ensure!(described == json!({"wsEndpointPath": "ws"}), "{described}");
     let bare = api.get("/playwright/chromium").await?;
-    ensure!(bare.status == 426, "{bare}");
+    ensure!(bare.status == 401, "{bare}");
+    let sound = daemon.api().get("/playwright/chromium").await?;
+    ensure!(sound.status == 426 && sound.text().contains("`chromium.connect("), "{sound}");
+    // Moon's address has the client's version in its path.
+    let moon = daemon.api().get("/playwright/chromium/playwright-1.65.0").await?;
+    ensure!(moon.status == 426, "{moon}");
+    for unknown in ["/playwright/chromium/playwright-latest", "/playwright/chromium/1.65.0"] {
+        ensure!(daemon.api().get(unknown).await?.status == 404, "{unknown}");
+    }
     headers.insert(
         HeaderName::from_static("x-playwright-launch-options"),
         HeaderValue::from_static("{\"env\":{\"A\":\"b\"}}"),

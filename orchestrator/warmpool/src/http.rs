@@ -22,7 +22,8 @@
 //! Sessions are in `create`, `sessions`, `devtools`, `webdriver`, `live`, `shares`, `thumbnail`, `recording`, `logs`, `files` and `state`;
 //! tasks in `submit`, `tasks`, `task_reply` and `export`; worlds in `worlds`, `viewer` and `integration`. `profiles`, `extensions` and
 //! `webhooks` are what their names say. `health` and `status` are for operators. `app` is what the routes work with, `error` what can go
-//! wrong before them; `revocation` asks again what admitted a request; `sign_ins` and `attempts` are the console's sign-ins and the failed ones.
+//! wrong before them; `load` is how busy the host is; `revocation` asks again what admitted a request; `sign_ins` and `attempts` are the
+//! console's sign-ins and the failed ones.
 
 mod addresses;
 mod answer;
@@ -57,6 +58,7 @@ mod inspect;
 mod integration;
 mod json;
 mod live;
+mod load;
 mod logs;
 mod mcp;
 mod openapi;

@@ -1,11 +1,12 @@
-//! The query of a browserless URL: `ws://host/?token=…&timeout=60000&launch={"headless":false}`.
+//! The query of a browserless URL: `ws://host/?token=…&timeout=60000&launch={"headless":false}`. Beside what browserless has it
+//! takes `options`, the body of a create call.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use super::{CreateBody, switches};
+use super::{CreateBody, OPTIONS, switches};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::FieldFault as _;
@@ -61,11 +62,21 @@ impl Query {
             ("settings.locales", ours.locales == theirs.locales),
             ("settings.user_agent", ours.user_agent == theirs.user_agent),
             ("settings.viewport", ours.viewport == theirs.viewport),
+            ("settings.timezone", ours.timezone == theirs.timezone),
+            ("settings.color_scheme", ours.color_scheme == theirs.color_scheme),
+            ("settings.reduced_motion", ours.reduced_motion == theirs.reduced_motion),
+            ("settings.geolocation", ours.geolocation == theirs.geolocation),
+            ("settings.permissions", ours.permissions == theirs.permissions),
             ("advanced.block_ads", wanted.launch.block_ads == has.launch.block_ads),
+            ("advanced.solve_captchas", wanted.launch.captchas == has.launch.captchas),
+            ("advanced.proxy", wanted.proxy == has.proxy),
+            ("advanced.extension_ids", wanted.extensions == has.extensions),
+            ("kiosk", wanted.launch.kiosk == has.launch.kiosk),
+            ("recording", wanted.recording == has.recording),
             ("profile", profile(wanted) == profile(has)),
         ] {
             if let Some(given) = self.create_body.given(field).filter(|_| !same) {
-                return Err(differs(given));
+                return Err(differs(&given));
             }
         }
         Ok(())
@@ -75,7 +86,21 @@ impl Query {
 /// Reads the query of a URL for a browser of `engine`.
 /// Errors: `Field`, with the parameter's name.
 pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
-    let mut read = Query::default();
+    let (mut query, options) = parameters(query, engine)?;
+    query.create_body.take_options(options)?;
+    if query.session_id.is_some()
+        && let Some(given) = query.session.as_ref().map(|_| "session").or_else(|| query.create_body.any_given())
+    {
+        let problem = format!("names a session that is there already: leave `{given}` out");
+        return Err(Error::invalid("sessionId", problem));
+    }
+    Ok(query)
+}
+
+/// Reads the parameters, and leaves those in `options` to be taken once everything else is read.
+/// Errors: `Field`, with the parameter's name.
+pub(super) fn parameters(query: &str, engine: Engine) -> Result<(Query, Map<String, Value>), Error> {
+    let (mut read, mut options) = (Query::default(), Map::new());
     let create_body = &mut read.create_body;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let name = name.as_ref();
@@ -93,6 +118,14 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
                 read.session = Some(value.into_owned());
             }
             "launch" => launch(create_body, &value)?,
+            OPTIONS => {
+                options = object(name, &value)?;
+                let named = options.get("browser_type").filter(|named| !named.is_null());
+                if named.is_some_and(|named| *named != json!(engine)) {
+                    let problem = format!("must be the browser that the address leads to, which is {engine}");
+                    return Err(Error::invalid("options.browser_type", problem));
+                }
+            }
             "userDataDir" => profile(create_body, name, &json!(value), "write")?,
             "profile" => profile(create_body, name, &json!(value), "read")?,
             "timeout" => {
@@ -135,36 +168,34 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
                 let switch = if value.is_empty() { name.to_owned() } else { format!("{name}={value}") };
                 switches::read(create_body, name, &switch)?;
             }
-            "proxy"
-            | "proxyCountry"
-            | "proxySticky"
-            | "solveCaptchas"
-            | "record"
-            | "replay"
-            | "externalProxyServer"
-            | "humanlike"
-            | "blockConsentModals" => {
+            "proxy" | "proxyCountry" | "proxySticky" | "externalProxyServer" => {
+                let problem = format!("is not served here: leave it out, or {}", switches::PROXY);
+                return Err(Error::not_supported(name, problem));
+            }
+            "solveCaptchas" => {
+                let problem =
+                    r#"is not served here: send `options={"advanced": {"solve_captchas": true}}`, URL-encoded"#;
+                return Err(Error::not_supported(name, problem));
+            }
+            "record" | "replay" => {
+                let problem = r#"is not served here: send `options={"recording": true}`, URL-encoded"#;
+                return Err(Error::not_supported(name, problem));
+            }
+            "humanlike" | "blockConsentModals" => {
                 return Err(Error::not_supported(name, "is not served here: leave it out"));
             }
             _ => {
-                let known = "expected token, session, timeout, launch, headless, trackingId, blockAds, slowMo, \
+                let known = "expected token, session, timeout, launch, options, headless, trackingId, blockAds, slowMo, \
                              idle_timeout, keep_alive, logs, userDataDir, profile, sessionId, or a browser's switch \
                              such as --lang";
                 return Err(Error::unknown(name, known));
             }
         }
     }
-    if read.session_id.is_some()
-        && let Some(given) = read.session.as_ref().map(|_| "session").or_else(|| create_body.any_given())
-    {
-        let problem = format!("names a session that is there already: leave `{given}` out");
-        return Err(Error::invalid("sessionId", problem));
-    }
-    let create_body = &mut read.create_body;
     create_body.set_default("headless", json!(true));
     create_body.set_default("url", json!("about:blank"));
     create_body.set_default("browser_type", json!(engine));
-    Ok(read)
+    Ok((read, options))
 }
 
 const fn is_plain(byte: u8) -> bool {
@@ -179,8 +210,8 @@ fn flag(name: &str, value: &str) -> Result<bool, Error> {
     }
 }
 
-/// `launch`: an object as JSON, or that in base64.
-fn launch(create_body: &mut CreateBody, text: &str) -> Result<(), Error> {
+/// An object as JSON, or that in base64.
+fn object(name: &str, text: &str) -> Result<Map<String, Value>, Error> {
     let parsed = serde_json::from_str(text).ok().or_else(|| {
         let engines = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD];
         // A plus sign in a query reads as a space.
@@ -188,11 +219,14 @@ fn launch(create_body: &mut CreateBody, text: &str) -> Result<(), Error> {
         let bytes = engines.iter().find_map(|engine| engine.decode(&text).ok())?;
         serde_json::from_slice(&bytes).ok()
     });
-    let options: Map<String, Value> = match parsed {
-        Some(Value::Object(options)) => options,
-        _ => return Err(Error::invalid("launch", "must be a JSON object, as it is or in base64")),
-    };
-    for (name, value) in options {
+    match parsed {
+        Some(Value::Object(members)) => Ok(members),
+        _ => Err(Error::invalid(name, "must be a JSON object, URL-encoded or in base64")),
+    }
+}
+
+fn launch(create_body: &mut CreateBody, text: &str) -> Result<(), Error> {
+    for (name, value) in object("launch", text)? {
         launch_option(create_body, &name, &format!("launch.{name}"), &value)?;
     }
     Ok(())
@@ -245,9 +279,7 @@ fn launch_option(create_body: &mut CreateBody, name: &str, place: &str, value: &
             Ok(())
         }
         "stealth" => unserved("is not served: a browser here does not hide what it is"),
-        "ignoreHTTPSErrors" | "acceptInsecureCerts" => unserved(
-            "cannot be given on the URL: give `acceptInsecureCerts` to your client's connect, or a context's `ignoreHTTPSErrors`",
-        ),
+        "ignoreHTTPSErrors" | "acceptInsecureCerts" => unserved(switches::CERTIFICATES),
         "userDataDir" => profile(create_body, place, value, "write"),
         _ => unserved("is not an option that a browser which runs already can take: leave it out"),
     }
@@ -304,6 +336,7 @@ fn viewport(create_body: &mut CreateBody, place: &str, value: &Value) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
 
     fn fields(query: &str) -> Value {
@@ -328,6 +361,54 @@ mod tests {
         let wanted = json!({"session_timeout": 61, "app_name": "job-7", "headless": false,
             "settings": {"locales": ["de-DE", "en"]}, "url": "about:blank", "browser_type": "chromium"});
         assert_eq!(all, wanted);
+    }
+
+    #[test]
+    fn options_are_the_body_of_a_create_call() {
+        let options = |options: Value| -> String {
+            let coded: String = form_urlencoded::byte_serialize(options.to_string().as_bytes()).collect();
+            format!("options={coded}")
+        };
+        let asked = options(json!({"recording": true, "headless": false, "browser_type": "chromium",
+            "settings": {"timezone": "Europe/Berlin"}, "advanced": {"extension_ids": ["ext_1"]}}));
+        // Wherever it stands.
+        for query in [format!("{asked}&--lang=de&blockAds"), format!("--lang=de&blockAds&{asked}")] {
+            let wanted = json!({"recording": true, "headless": false, "browser_type": "chromium", "url": "about:blank",
+                "settings": {"locales": ["de"], "timezone": "Europe/Berlin"},
+                "advanced": {"block_ads": true, "extension_ids": ["ext_1"]}});
+            assert_eq!(fields(&query), wanted);
+        }
+        for (query, field) in [
+            ("options=1".to_owned(), "options"),
+            ("options={".to_owned(), "options"),
+            (options(json!({"browser_type": "firefox"})), "options.browser_type"),
+            (format!("headless=false&{}", options(json!({"headless": true}))), "options.headless"),
+            (format!("{}&blockAds", options(json!({"advanced": {"block_ads": true}}))), "options.advanced.block_ads"),
+            (
+                format!("--user-agent=A&{}", options(json!({"settings": {"userAgent": "B"}}))),
+                "options.settings.userAgent",
+            ),
+            (format!("sessionId=ses_1&{}", options(json!({"recording": true}))), "sessionId"),
+        ] {
+            assert_eq!(field_of(&query), field, "{query}");
+        }
+        let twice = format!("launch={{\"headless\":false}}&{}", options(json!({"headless": true})));
+        let text = read(&twice, Engine::Chromium).unwrap_err().to_string();
+        assert!(text.contains("`options.headless`") && text.contains("`launch.headless`"), "{text}");
+        // The checks are those of the create call.
+        let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        for (given, field) in [
+            (json!({"recordings": true}), "options.recordings"),
+            (json!({"recording": "yes"}), "options.recording"),
+            (json!({"session_timeout": 0}), "options.session_timeout"),
+            (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "options.settings.viewport.width"),
+            (json!({"advanced": {"proxy": {"zip": "1"}}}), "options.advanced.proxy.zip"),
+            (json!({"metadata": {"team": 1}}), "options.metadata.team"),
+        ] {
+            let error = read(&options(given), Engine::Chromium).unwrap().options(&config).unwrap_err();
+            assert_eq!(error.field(), Some(field));
+        }
     }
 
     #[test]

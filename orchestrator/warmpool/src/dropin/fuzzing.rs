@@ -23,13 +23,17 @@ static CONFIG: LazyLock<Config> = LazyLock::new(|| {
 
 /// The first byte of an input sets whose client it is.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let inputs: [(u8, &str); 10] = [
+    let inputs: [(u8, &str); 11] = [
         (
             0,
             "token=k&timeout=60000&launch=%7B%22headless%22%3Afalse%2C%22args%22%3A%5B%22--lang%3Dde%22%5D%7D&blockAds&trackingId=a",
         ),
         (0, "session=a&keep_alive=true&idle_timeout=9&--window-size=800,600&stealth=false&launch=eyJhcmdzIjpbXX0="),
         (0, "sessionId=ses_1&apiKey=k"),
+        (
+            0,
+            "token=k&options=%7B%22recording%22%3Atrue%2C%22settings%22%3A%7B%22timezoneId%22%3A%22Europe%2FBerlin%22%7D%7D&--lang=de",
+        ),
         (
             5,
             "token=k&browser=chromium&slowMo=5&launch-options=%7B%22channel%22%3A%22chrome%22%2C%22args%22%3A%5B%22--lang%3Dde%22%5D%2C%22proxy%22%3A%7B%22server%22%3A%22socks5%3A%2F%2Fp.example%22%2C%22bypass%22%3A%22.a%2Cb%22%7D%7D",

@@ -44,6 +44,11 @@ pub(crate) struct PlaywrightRequest {
 }
 
 impl PlaywrightRequest {
+    /// What is accepted and has no effect.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.create_body.warnings
+    }
+
     /// The options of a session of this one connection, with Playwright's server of that version.
     /// Errors: those of [`CreateBody::options`].
     pub(crate) fn options(self, version: String, config: &Config) -> Result<Options, Error> {
@@ -116,7 +121,8 @@ pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Resu
              `egress.allow`",
         ));
     }
-    let browserless::Query { token, create_body, .. } = browserless::read(&others.finish(), Engine::Chromium)?;
+    let (query, options) = browserless::parameters(&others.finish(), Engine::Chromium)?;
+    let browserless::Query { token, create_body, .. } = query;
     let mut wanted = PlaywrightRequest { token, create_body, ..PlaywrightRequest::default() };
     if let Some(millis) = slow_mo {
         wanted.slow_mo = Some(pause("slowMo", &json!(millis.parse::<f64>().ok()))?);
@@ -130,9 +136,12 @@ pub(crate) fn read(path: Option<&str>, query: &str, headers: &HeaderMap) -> Resu
             option(&mut wanted, &name, &format!("{place}.{name}"), &value)?;
         }
     }
-    // Playwright's pages are in contexts of their own, which a profile's logins do not reach.
-    if let Some(place) = wanted.create_body.given("profile") {
-        return Err(Error::not_supported(place, ONE_CONNECTION));
+    wanted.create_body.take_options(options)?;
+    // Playwright's pages are in contexts of their own, which neither logins of a profile or a state nor extensions reach.
+    for field in ["profile", "state", "advanced.extension_ids", "keep_alive"] {
+        if let Some(place) = wanted.create_body.given(field) {
+            return Err(Error::not_supported(place, ONE_CONNECTION));
+        }
     }
     Ok(wanted)
 }

@@ -17,6 +17,7 @@ use super::create;
 use super::devtools::{self, TARGET};
 use super::grid::driven;
 use super::headers::wants;
+use super::load;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::query::Query;
@@ -30,7 +31,7 @@ use crate::http::error::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::relay;
-use warmpool_sessions::session::{Options, is_grid_id};
+use warmpool_sessions::session::{Options, Session, is_grid_id};
 
 /// Tells the client of an implicit session which one it has.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
@@ -74,6 +75,8 @@ struct BrowserQuery {
     tracking_id: Option<String>,
     /// An object of launch options as JSON, or that in base64.
     launch: Option<String>,
+    /// The body of `POST /sessions/create` as JSON, or that in base64: what the address has no parameter for.
+    options: Option<String>,
 }
 
 /// The target's kind in a path, or a grid's session, which its id opens.
@@ -91,11 +94,13 @@ pub(super) fn routes() -> Routes {
             .about(
                 "A websocket that makes its session by being opened, and ends it by being closed. The query says which session \
                  is wanted; a switch of the browser such as `--lang=de` is a parameter, too. The header `x-warmpool-session` of \
-                 the answer has the session's id.",
+                 the answer has the session's id. A request that is no handshake gets the error that a handshake would get, and \
+                 426 where the address is right.",
             )
             .upgrades("The websocket is open.")
             .fails(create::FAILURES)
             .fails(create::PROFILE_FAILURES)
+            .fails(&[Code::UnknownSession, Code::SessionEnded])
             .fails(devtools::SOCKET_FAILURES)
     };
     let by_key = SOCKET.takes::<KeyToken>();
@@ -175,13 +180,15 @@ struct Pressure {
     running: usize,
 }
 
-/// `GET /` as a websocket, or as a page for people.
+/// `GET /` as a websocket, or as a page for people. Monitoring asks for it too, and means no browser.
 async fn root(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if relay::check_handshake(request.headers()).is_err() {
         if wants(request.headers(), "text/html") {
             return Ok(site::start(&app, &base));
         }
-        return Err(unknown_path(request).await);
+        if request.uri().query().is_none() {
+            return Err(unknown_path(request).await);
+        }
     }
     connect(&app, Engine::Chromium, request).await
 }
@@ -198,9 +205,9 @@ async fn webkit(State(app): State<App>, request: Request) -> Result<Response, Er
     connect(&app, Engine::Webkit, request).await
 }
 
-/// Makes a session for the one connection that asks for it, or for all that give it the same name.
+/// Makes a session for the one connection that asks for it, or for all that give it the same name. Whether this is a handshake is
+/// asked last: clients of websockets show a status and nothing else, and so curl shows why an address is refused.
 async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, Error> {
-    relay::check_handshake(request.headers())?;
     if request.headers().contains_key(PLAYWRIGHT) {
         return Err(no_playwright());
     }
@@ -209,11 +216,16 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     if let Some(id) = &query.session_id {
         app.sessions.find_patiently(id, &key).await?;
         let session = app.sessions.find_live(id, &key)?;
+        check_handshake(request.headers(), example(session.options.engine), &[])?;
         return devtools::connect(app, session, "/devtools", request).await;
     }
+    let options = query.options(&app.config)?;
+    let warnings = &query.create_body.warnings;
+    check_handshake(request.headers(), example(engine), warnings)?;
     let may_join = |wanted: &Options, has: &Options| query.check_joins(wanted, has);
-    let opened = app.sessions.join_or_create(key, query.options(&app.config)?, may_join).await?;
+    let opened = app.sessions.join_or_create(key, options, may_join).await?;
     let session = Arc::clone(opened.session()?);
+    note_warnings(&session, warnings);
     let id = HeaderValue::try_from(session.id.as_str());
     let mut response = devtools::connect(app, session, "/devtools", request).await?;
     if let Ok(id) = id {
@@ -224,6 +236,30 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
         app.recorder.start(&session, &app.drain);
     }
     Ok(response)
+}
+
+/// How clients attach to an address of a browser of this engine.
+const fn example(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Chromium => {
+            "`puppeteer.connect({ browserWSEndpoint: 'ws://...' })` or `chromium.connectOverCDP('ws://...')` of Playwright"
+        }
+        Engine::Firefox => "`puppeteer.connect({ browserWSEndpoint: 'ws://...', protocol: 'webDriverBiDi' })`",
+        Engine::Webkit => "`webkit.connectOverCDP('ws://...')` of Playwright",
+    }
+}
+
+/// Fails for a request that is no handshake, and whose address and key are right.
+/// Errors: `NoHandshake`.
+pub(super) fn check_handshake(headers: &HeaderMap, example: &'static str, warnings: &[String]) -> Result<(), Error> {
+    relay::check_handshake(headers).map_err(|_| Error::NoHandshake { example, warnings: warnings.to_vec() })
+}
+
+/// Logs what a client asked for and does not get.
+pub(super) fn note_warnings(session: &Session, warnings: &[String]) {
+    if !warnings.is_empty() {
+        tracing::info!(session = %session.id, ?warnings, "an address with what has no effect");
+    }
 }
 
 /// Playwright's own protocol has paths of its own.
@@ -240,7 +276,6 @@ async fn target(
     Query(KeyToken { token }): Query<KeyToken>,
     request: Request,
 ) -> Result<Response, Error> {
-    relay::check_handshake(request.headers())?;
     if is_grid_id(&kind) {
         // Selenoid's `/devtools/<session>/browser` and `/page`: either is the browser, whose targets the client attaches to.
         if !matches!(target.as_str(), "browser" | "page") {
@@ -256,6 +291,8 @@ async fn target(
         Some(session) => session,
         None => {
             let key = verify(&app, request.headers(), token.as_deref())?;
+            // All browsers of the key are asked for it.
+            relay::check_handshake(request.headers())?;
             app.targets.session_with(&key, &target).await?
         }
     };
@@ -269,7 +306,6 @@ async fn selenoid(
     Query(KeyToken { token }): Query<KeyToken>,
     request: Request,
 ) -> Result<Response, Error> {
-    relay::check_handshake(request.headers())?;
     of_grid(&app, &id, token.as_deref(), request).await
 }
 
@@ -318,59 +354,4 @@ async fn pressure(State(app): State<App>, _: StatusCaller, headers: HeaderMap) -
         running,
     };
     json_reply(StatusCode::OK, &PressureReport { pressure })
-}
-
-/// The host's load.
-mod load {
-    use std::time::Duration;
-
-    /// Time between two checks at the processors' clocks.
-    const SPAN: Duration = Duration::from_millis(100);
-
-    /// Processors and memory in use, in percent; `None` for what cannot be read.
-    pub(super) async fn percent() -> (Option<u64>, Option<u64>) {
-        let before = read("/proc/stat").await;
-        tokio::time::sleep(SPAN).await;
-        let after = read("/proc/stat").await;
-        (cpu(&before, &after), memory(&read("/proc/meminfo").await))
-    }
-
-    async fn read(path: &str) -> String {
-        tokio::fs::read_to_string(path).await.unwrap_or_default()
-    }
-
-    /// Idle and total ticks of all processors.
-    fn ticks(stat: &str) -> Option<(u64, u64)> {
-        let line = stat.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Vec<u64> = line.split_whitespace().map_while(|tick| tick.parse().ok()).take(8).collect();
-        Some((ticks.get(3)? + ticks.get(4)?, ticks.iter().sum()))
-    }
-
-    fn cpu(before: &str, after: &str) -> Option<u64> {
-        let ((idle_then, total_then), (idle_now, total_now)) = (ticks(before)?, ticks(after)?);
-        let total = total_now.checked_sub(total_then).filter(|total| *total > 0)?;
-        Some(100 - (idle_now.saturating_sub(idle_then) * 100 / total).min(100))
-    }
-
-    fn memory(meminfo: &str) -> Option<u64> {
-        let field = |name: &str| -> Option<u64> {
-            let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().trim_end_matches(" kB").parse().ok()
-        };
-        let total = field("MemTotal:").filter(|total| *total > 0)?;
-        Some(100 - (field("MemAvailable:")? * 100 / total).min(100))
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn load_is_read_from_the_kernels_tables() {
-            let (before, after) = ("cpu  10 0 10 80 0 0 0 0 0 0\n", "cpu  30 0 20 120 30 0 0 0 0 0\n");
-            assert_eq!(cpu(before, after), Some(30));
-            assert_eq!(memory("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 250 kB\n"), Some(75));
-            assert_eq!((cpu("", ""), memory("")), (None, None));
-        }
-    }
 }

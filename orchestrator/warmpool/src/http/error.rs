@@ -83,6 +83,17 @@ pub(crate) enum Error {
         /// The origin that was sent.
         origin: String,
     },
+    /// The address would open a browser, and the request is no websocket handshake.
+    #[error(
+        "nothing is wrong with this address, which is a websocket's: write it with ws: or wss:, as in {example}{}",
+        idle(warnings)
+    )]
+    NoHandshake {
+        /// How clients attach to it.
+        example: &'static str,
+        /// What it says and has no effect.
+        warnings: Vec<String>,
+    },
     /// No route has this path.
     #[error("there is no {method} {path} here{}", meant.as_ref().map(|path| format!(": did you mean {path}?")).unwrap_or_default())]
     UnknownPath {
@@ -211,6 +222,7 @@ impl Fault for Error {
             Self::StreamLimit { .. } | Self::KeyStreamLimit { .. } => Code::StreamLimit,
             Self::ForeignHost { .. } => Code::ForeignHost,
             Self::ForeignOrigin { .. } => Code::ForeignOrigin,
+            Self::NoHandshake { .. } => Code::UpgradeRequired,
             Self::UnknownPath { .. } => Code::UnknownPath,
             Self::MethodNotAllowed { .. } | Self::CallNotServed { .. } => Code::MethodNotAllowed,
             Self::SignInLimit { .. } => Code::SignInLimit,
@@ -245,6 +257,11 @@ impl Error {
             other => other,
         }
     }
+}
+
+/// What has no effect, behind what is said.
+fn idle(warnings: &[String]) -> String {
+    if warnings.is_empty() { String::new() } else { format!("; {}", warnings.join("; ")) }
 }
 
 /// The first whole number of seconds that is not too short.

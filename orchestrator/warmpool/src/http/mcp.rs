@@ -49,6 +49,8 @@ struct McpQuery {
     tracking_id: Option<String>,
     /// `session_timeout` of its session, in milliseconds: `session.max_timeout` where it is left out.
     timeout: Option<u64>,
+    /// The body of `POST /sessions/webdriver/create` as JSON, or that in base64, without `recording`.
+    options: Option<String>,
 }
 
 /// Requests of MCP's clients.
@@ -103,6 +105,12 @@ async fn answer(
         return Err(Error::invalid(name, "cannot be given here: each MCP session has a browser of its own"));
     }
     let options = options(asked.create_body, &app.config)?;
+    if options.recording {
+        return Err(Error::invalid(
+            "options.recording",
+            "cannot be given here: browsers of MCP sessions are not recorded",
+        ));
+    }
     let most = app.config.mcp.max_body.bytes();
     let text = body::read(&app, body, most, "mcp.max_body").await?;
     let sessions = app.sessions.clone();

@@ -59,6 +59,8 @@ pub(super) struct PageQuery {
     tracking_id: Option<String>,
     /// An object of launch options as JSON, or that in base64.
     launch: Option<String>,
+    /// The body of `POST /sessions/create` as JSON, or that in base64, without `recording` and `keep_alive`.
+    options: Option<String>,
 }
 
 /// The setting that limits a body.
@@ -285,7 +287,11 @@ impl CallParameters {
         let text = parts.uri.query().unwrap_or_default();
         let asked = browserless::read(&without_browser(text), engine)?;
         let options = asked.options(&app.config)?;
-        for (name, given) in [("session", asked.session.is_some()), ("keep_alive", options.keep_alive)] {
+        for (name, given) in [
+            ("session", asked.session.is_some()),
+            ("keep_alive", options.keep_alive),
+            ("options.recording", options.recording),
+        ] {
             if given {
                 return Err(Error::invalid(
                     name,

@@ -10,19 +10,21 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::verify;
-use super::browserless::SESSION;
+use super::browserless::{SESSION, check_handshake, note_warnings};
 use super::create;
 use super::devtools;
 use super::openapi::{Access, Operation, Routes};
-use super::reply::{Form, json_reply};
+use super::reply::{Form, json_reply, unknown_path};
 use super::route::{Policy, Segment};
 use crate::dropin::playwright::{not_served, read, version};
 use crate::http::error::Error;
 use warmpool_core::error::Code;
-use warmpool_sessions::relay;
+use warmpool_protocol::playwright_minor;
 
 /// The last segment of the websocket that [`described`] names.
 const SOCKET_SEGMENT: &str = "ws";
+/// How clients attach.
+const EXAMPLE: &str = "`chromium.connect('ws://...')` of Playwright";
 /// The field of an error about a version that the worker's image does not have.
 const IMAGE: &str = "settings.playwright";
 
@@ -52,11 +54,16 @@ struct PlaywrightQuery {
     /// `app_name`: 1 to 31 letters, digits, `-` or `_`.
     #[serde(rename = "trackingId")]
     tracking_id: Option<String>,
+    /// The body of `POST /sessions/create` as JSON, or that in base64: what the address has no parameter for.
+    options: Option<String>,
 }
 
 const ENGINE: Segment = Segment::new("engine", "The browser's name: `chromium`.");
+const VERSION: Segment =
+    Segment::new("version", "The client's version as Moon's addresses have it: `playwright-1.65.0`.");
 /// Playwright's clients show the body of a failure as it is.
-const SOCKET: Policy = Policy::rest(Access::Socket, &[ENGINE]).takes_at_least::<PlaywrightQuery>().form(Form::Text);
+const SOCKET: Policy =
+    Policy::rest(Access::Socket, &[ENGINE, VERSION]).takes_at_least::<PlaywrightQuery>().form(Form::Text);
 const ANSWER: Policy = Policy::rest(Access::Open, &[ENGINE]).takes_anything().form(Form::Text);
 
 pub(super) fn routes() -> Routes {
@@ -83,7 +90,8 @@ pub(super) fn routes() -> Routes {
         .undescribed("/playwright", axum::routing::get(unnamed), SOCKET)
         .undescribed("/playwright/json", axum::routing::get(described), ANSWER)
         .undescribed("/playwright/ws", axum::routing::get(unnamed), SOCKET)
-        .undescribed("/playwright/{engine}/ws", axum::routing::get(named), SOCKET);
+        .undescribed("/playwright/{engine}/ws", axum::routing::get(named), SOCKET)
+        .undescribed("/playwright/{engine}/{version}", axum::routing::get(versioned), SOCKET);
     for engine in ["chromium", "chrome", "firefox", "webkit", "edge"] {
         for end in ["", "/ws"] {
             let connect = move |State(app): State<App>, request: Request| async move {
@@ -97,6 +105,18 @@ pub(super) fn routes() -> Routes {
 }
 
 async fn named(State(app): State<App>, Path(engine): Path<String>, request: Request) -> Result<Response, Error> {
+    connect(&app, Some(&engine), request).await
+}
+
+/// As clients of Moon have it. They send their version as well, and that one counts.
+async fn versioned(
+    State(app): State<App>,
+    Path((engine, version)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    if version.strip_prefix("playwright-").and_then(playwright_minor).is_none() {
+        return Err(unknown_path(request).await);
+    }
     connect(&app, Some(&engine), request).await
 }
 
@@ -128,15 +148,18 @@ async fn connect(app: &App, engine: Option<&str>, request: Request) -> Result<Re
     if versions.is_empty() {
         return Err(not_served());
     }
-    relay::check_handshake(request.headers())?;
     let wanted = read(engine, request.uri().query().unwrap_or_default(), request.headers())?;
     let key = verify(app, request.headers(), wanted.token.as_deref())?;
     let version = version(request.headers(), versions)?;
+    let warnings = wanted.warnings().to_vec();
     let options = wanted.options(version, &app.config)?;
+    // Last, as for other websockets.
+    check_handshake(request.headers(), EXAMPLE, &warnings)?;
     let created = app.sessions.create(key, options).await.map_err(|error| {
         Error::from(error).map_field(|error| error.renamed(|field| field.replace(IMAGE, "playwright.versions")))
     })?;
     let session = Arc::clone(created.session()?);
+    note_warnings(&session, &warnings);
     let id = HeaderValue::try_from(session.id.as_str());
     let mut response = devtools::connect(app, session, "/playwright", request).await?;
     if let Ok(id) = id {

@@ -127,6 +127,17 @@ fn query_and_headers_are_read() {
         assert_eq!(field(None, &format!("{name}=a"), &[]), name);
     }
     assert_eq!(field(None, "colour=red", &[]), "colour");
+    // The body of a create call stands beside options of the launch.
+    let wanted =
+        read(None, r#"options={"recording":true}"#, &headers(&[(LAUNCH_OPTIONS, r#"{"headless":false}"#)])).unwrap();
+    assert_eq!(
+        (&wanted.create_body.fields["recording"], &wanted.create_body.fields["headless"]),
+        (&json!(true), &json!(false))
+    );
+    let twice = [(LAUNCH_OPTIONS, r#"{"headless":false}"#)];
+    assert_eq!(field(None, r#"options={"headless":true}"#, &twice), "options.headless");
+    assert_eq!(field(None, r#"options={"keep_alive":true}"#, &[]), "options.keep_alive");
+    assert_eq!(field(None, r#"options={"profile":{"name":"shop"}}"#, &[]), "options.profile");
     // The query counts for more, as with Playwright's own server.
     let both = headers(&[(LAUNCH_OPTIONS, r#"{"headless":false}"#)]);
     let wanted = read(None, "launch-options={\"headless\":true}&timeout=60000", &both).unwrap();
