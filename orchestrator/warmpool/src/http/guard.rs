@@ -328,6 +328,23 @@ mod tests {
     }
 
     #[test]
+    fn containers_beside_the_daemons_call_it_by_its_service() {
+        let compose = include_str!("../../../../deploy/compose.yaml");
+        let stack = include_str!("../../../../deploy/swarm.yml");
+        for (file, service, hosts) in
+            [(compose, "  warmpool:", &["warmpool"][..]), (stack, "  daemon:", &["daemon", "warmpool_daemon"][..])]
+        {
+            assert!(file.lines().any(|line| line == service), "{file}");
+            let mut lines = file.lines().map(str::trim);
+            let allowed = lines.find_map(|line| line.strip_prefix("WARMPOOL_SERVER_ALLOWED_HOSTS: ")).unwrap();
+            let config = config(&[("WARMPOOL_SERVER_ALLOWED_HOSTS", allowed)]);
+            for host in hosts {
+                assert!(host_is_ours(&config, &format!("{host}:4444")), "{host}");
+            }
+        }
+    }
+
+    #[test]
     fn a_host_may_be_missing_where_no_browser_is() {
         let config = config(&[]);
         let nobody = SeenAs { secure: false, host: None };
