@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -162,6 +163,22 @@ async fn a_sign_in_lasts_and_ends(_: Stage) -> Result<()> {
         ensure!(reply.fault(401)?.code == "missing_key", "{site}");
     }
     ensure!(operator.with(&[("sec-fetch-site", "same-origin")], Method::GET, "/sessions").await?.status == 200);
+
+    // A proxy's own bearer token hides no sign-in, and opens nothing. A wrong key in our header stays wrong.
+    let bearer = ("authorization", "Bearer proxy.own.token");
+    for path in ["/sessions", "/sessions/ses_none"] {
+        let by_page = operator.with(&[bearer, ("x-warmpool-console", "1")], Method::GET, path).await?;
+        ensure!(by_page.status == if path == "/sessions" { 200 } else { 404 }, "{by_page}");
+        for more in [&[bearer][..], &[bearer, ("sec-fetch-site", "cross-site")]] {
+            ensure!(operator.with(more, Method::GET, path).await?.fault(401)?.code == "invalid_key", "{more:?}");
+        }
+        let wrong = [(KEY_HEADER, "wp_wrong"), ("x-warmpool-console", "1")];
+        ensure!(operator.with(&wrong, Method::GET, path).await?.fault(401)?.code == "invalid_key");
+    }
+    let alone = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(bearer.1))]);
+    let alone = daemon.api().without_key().send(Method::GET, "/sessions", alone, Bytes::new()).await?;
+    ensure!(alone.fault(401)?.code == "invalid_key", "{alone}");
+
     let foreign = [("x-warmpool-console", "1"), ("origin", "https://evil.example")];
     let reply = operator.with(&foreign, Method::POST, "/console/api/keys").await?;
     ensure!(reply.fault(403)?.code == "foreign_origin", "{reply}");

@@ -121,7 +121,8 @@ async fn a_key_opens_a_grid_session_and_another_does_not(stage: Stage) -> Result
     let daemon = stage.daemon()?;
     let (api, stranger) = (daemon.api(), daemon.api().without_key());
     let reply = stranger.post("/session", &headless(json!({}))).await?;
-    webdriver::fault(&reply, 401)?;
+    let (_, message) = webdriver::fault(&reply, 401)?;
+    ensure!(message.contains("http://KEY:x@HOST"), "{message}");
     ensure!(reply.header("www-authenticate").is_some_and(|value| value.starts_with("Basic")), "{reply}");
     for malformed in ["Basic", "Basic !!!!", "Basic ////", "Basic OjpA", "Bearer", "Digest x", "Bearer wp_x_y"] {
         let reply = stranger.send(Method::POST, "/session", basic(malformed)?, Bytes::from("{}")).await?;

@@ -39,8 +39,8 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        if let Some(key) = sent_key(&parts.headers) {
-            return check(app, key).map(Self).ok_or(warmpool_keys::Error::InvalidKey.into());
+        if let Some(key) = key_in_header(app, &parts.headers)? {
+            return Ok(Self(key));
         }
         match SignedIn::find(app, &parts.headers)? {
             Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self),
@@ -86,12 +86,14 @@ impl FromRequestParts<App> for Scope {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        if sent_key(&parts.headers).is_none()
-            && let Some(signed_in) = SignedIn::find(app, &parts.headers)?
-        {
-            return Ok(if signed_in.is_operator { Self::All } else { Self::Own(signed_in.key) });
+        if let Some(key) = key_in_header(app, &parts.headers)? {
+            return Ok(Self::Own(key));
         }
-        Caller::from_request_parts(parts, app).await.map(|Caller(key)| Self::Own(key))
+        match SignedIn::find(app, &parts.headers)? {
+            Some(signed_in) if signed_in.is_operator => Ok(Self::All),
+            Some(signed_in) => Ok(Self::Own(signed_in.key)),
+            None => Err(missing_key(&parts.headers)),
+        }
     }
 }
 
@@ -105,10 +107,10 @@ impl FromRequestParts<App> for StatusCaller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         if app.config.server.status_needs_key {
             let Query(KeyToken { token }) = Query::from_request_parts(parts, app).await?;
-            match verify(app, &parts.headers, token.as_deref()) {
+            if let Err(refused) = verify(app, &parts.headers, token.as_deref()) {
                 // A page of the console has a sign-in instead.
-                Err(Error::MissingKey) => drop(Caller::from_request_parts(parts, app).await?),
-                verified => drop(verified?),
+                let caller = Caller::from_request_parts(parts, app).await;
+                caller.map_err(|other| if matches!(refused, Error::MissingKey) { other } else { refused })?;
             }
         }
         Ok(Self)
@@ -123,7 +125,10 @@ impl FromRequestParts<App> for GridCaller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        Ok(Self(verify(app, &parts.headers, None)?))
+        verify(app, &parts.headers, None).map(Self).map_err(|refused| match refused {
+            Error::MissingKey => Error::MissingGridKey,
+            other => other,
+        })
     }
 }
 
@@ -165,6 +170,16 @@ pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Res
     found
 }
 
+/// The key in a header; `None` where a sign-in to the console may stand in for it: there is none, or a bearer token that is none of
+/// ours. A reverse proxy that has people sign in sends its own token along with each of their requests.
+/// Errors: `InvalidKey`.
+fn key_in_header(app: &App, headers: &HeaderMap) -> Result<Option<KeyId>, Error> {
+    match own_header(headers) {
+        Some(key) => check(app, key).map(Some).ok_or(warmpool_keys::Error::InvalidKey.into()),
+        None => Ok(bearer(headers).and_then(|key| check(app, key))),
+    }
+}
+
 /// The id of a key that works. The log of requests hears of it, and the answer lasts no longer than the key.
 fn check(app: &App, key: &str) -> Option<KeyId> {
     let (id, secret) = app.keys.verify_secret(key)?;
@@ -192,6 +207,9 @@ pub(super) fn basic_parts(headers: &HeaderMap) -> Vec<String> {
 
 /// Why there is no key: where another service would have read it, this says so.
 fn missing_key(headers: &HeaderMap) -> Error {
+    if sent_key(headers).is_some() {
+        return warmpool_keys::Error::InvalidKey.into();
+    }
     if headers.contains_key("x-api-key") {
         return Error::MisplacedKey { place: "the header `x-api-key`" };
     }
@@ -210,8 +228,12 @@ fn missing_key(headers: &HeaderMap) -> Error {
 
 /// The key in a header of its own, or as a bearer token. An empty one is none.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
-    let own = KEY_HEADERS.iter().find_map(|name| text(headers, *name).filter(|key| !key.trim().is_empty()));
-    own.or_else(|| bearer(headers))
+    own_header(headers).or_else(|| bearer(headers))
+}
+
+/// The key in a header that has nothing else.
+fn own_header(headers: &HeaderMap) -> Option<&str> {
+    KEY_HEADERS.iter().find_map(|name| text(headers, *name).filter(|key| !key.trim().is_empty()))
 }
 
 #[cfg(test)]
@@ -238,6 +260,9 @@ mod tests {
         assert!(said("authorization", "wp_1_2").contains("as `Bearer KEY`"));
         assert!(said("x-api-key", "wp_1_2").contains("`x-api-key`"));
         assert!(matches!(missing_key(&HeaderMap::new()), Error::MissingKey));
+        // Beside a sign-in to the console it is ignored; alone it is a wrong key.
+        let bearer = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer a.b.c"))]);
+        assert!(matches!(missing_key(&bearer), Error::Key(warmpool_keys::Error::InvalidKey)));
         assert!(!said("authorization", "Basic Og==").contains("basic authentication"));
     }
 

@@ -50,6 +50,12 @@ pub(crate) enum Error {
     /// No key was sent.
     #[error("no key: send one in the header `service-secret-key`; `warmpool key create NAME` makes one")]
     MissingKey,
+    /// No key was sent to an address of a grid.
+    #[error(
+        "no key: write it into the grid's address, `http://KEY:x@HOST` (Selenium for Java and .NET send no user without a \
+         password), or send it in the header `service-secret-key`; `warmpool key create NAME` makes one"
+    )]
+    MissingGridKey,
     /// The key stands where this route does not read it.
     #[error("no key in the header `service-secret-key`: {place} is not read here, so send the key in that header")]
     MisplacedKey {
@@ -217,7 +223,7 @@ impl Fault for Error {
             Self::Task(error) => return Ok(error),
             Self::World(error) => return Ok(error),
             Self::InvalidBody { .. } => Code::InvalidBody,
-            Self::MissingKey | Self::MisplacedKey { .. } => Code::MissingKey,
+            Self::MissingKey | Self::MissingGridKey | Self::MisplacedKey { .. } => Code::MissingKey,
             Self::OperatorOnly => Code::OperatorOnly,
             Self::StreamLimit { .. } | Self::KeyStreamLimit { .. } => Code::StreamLimit,
             Self::ForeignHost { .. } => Code::ForeignHost,

@@ -201,7 +201,7 @@ async fn new_session(
 pub(super) async fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
     let session = app.sessions.of_grid(id, key.0.as_ref()).await;
     let session = session
-        .map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown.into() } else { Error::MissingKey })?;
+        .map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown.into() } else { Error::MissingGridKey })?;
     let driver_id = session.driver_id()?;
     Ok((session, driver_id))
 }
