@@ -51,7 +51,7 @@ async fn on_terminal(
 }
 
 /// Runs a command in a pipe.
-async fn in_pipe(daemon: &Daemon, arguments: &[&str]) -> Result<(Option<i32>, Value, String)> {
+pub(crate) async fn in_pipe(daemon: &Daemon, arguments: &[&str]) -> Result<(Option<i32>, Value, String)> {
     let mut command = daemon.command(arguments);
     command.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key());
     command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");

@@ -2,12 +2,16 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Api, Cdp, Daemon, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
         quick: [filters_orders_and_pages],
-        full: [shows_nothing_that_opens_a_session, the_oldest_records_are_forgotten],
+        full: [
+            shows_nothing_that_opens_a_session,
+            sessions_that_an_address_made_are_found,
+            the_oldest_records_are_forgotten,
+        ],
     )
 }
 
@@ -83,6 +87,30 @@ async fn shows_nothing_that_opens_a_session(stage: Stage) -> Result<()> {
     }
     session.delete().await?.ok()?;
     Ok(())
+}
+
+/// Their clients know no id of ours, and find them by the name that they gave them.
+async fn sessions_that_an_address_made_are_found(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let options = json!({"args": ["--headless"]});
+    let capabilities = json!({"browserName": "chrome", "se:name": "shop", "goog:chromeOptions": options});
+    let made = api.post("/session", &json!({"capabilities": {"alwaysMatch": capabilities}})).await?.ok()?;
+    let own = made["value"]["capabilities"]["warmpool:options"]["session_id"].as_str().context("session_id")?;
+    let socket = format!("{}/?token={}&session=work", daemon.url().replacen("http", "ws", 1), daemon.key());
+    let cdp = Cdp::connect(&socket).await?;
+    let named = list(&api, "app_name=shop").await?;
+    ensure!(ids(&named)? == [own] && named["sessions"][0].get("name").is_none(), "{named}");
+    let shared = list(&api, "name=work").await?;
+    ensure!(ids(&shared)?.len() == 1 && shared["sessions"][0]["name"] == "work", "{shared}");
+    ensure!(ids(&list(&api, "app_name=work").await?)?.is_empty());
+    let (_, said, problem) = crate::command_line::in_pipe(daemon, &["sessions", "list", "--app-name", "shop"]).await?;
+    ensure!(ids(&said)? == [own], "{said} {problem}");
+    cdp.disconnect().await?;
+    for id in [ids(&named)?, ids(&shared)?].concat() {
+        api.delete(&format!("/sessions/{id}")).await?.ok()?;
+    }
+    daemon.assert_idle().await
 }
 
 async fn the_oldest_records_are_forgotten(_: Stage) -> Result<()> {

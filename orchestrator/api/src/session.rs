@@ -245,9 +245,12 @@ pub struct SessionView {
     /// Its labels. Absent when it has none.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// The app it was made for.
+    /// The app it was made for, or the name that a client of another service gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_name: Option<String>,
+    /// The name by which further connections of its key find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The profile that it began with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<SessionProfile>,

@@ -99,6 +99,12 @@ pub struct SessionFilter {
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
+    /// Only those of this app, or that their clients gave this name.
+    #[arg(long, value_name = "TEXT")]
+    pub app_name: Option<String>,
+    /// Only those that connections find by this name.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
     /// Only those with this label; may be repeated.
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::label)]
     pub metadata: Vec<Label>,
@@ -109,6 +115,8 @@ const OPTIONS: &[SetBy] = &[
     ("status", "--status"),
     ("browser_type", "--browser-type"),
     ("service_passcode", "--service-passcode"),
+    ("app_name", "--app-name"),
+    ("name", "--name"),
     ("metadata", "--metadata"),
 ];
 
@@ -119,6 +127,8 @@ impl SessionFilter {
             .extend_pairs(self.statuses.iter().map(|status| ("status", status.as_str())))
             .extend_pairs(self.engines.iter().map(|engine| ("browser_type", engine.as_str())))
             .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
+            .extend_pairs(self.app_name.iter().map(|app| ("app_name", app)))
+            .extend_pairs(self.name.iter().map(|name| ("name", name)))
             .extend_pairs(self.metadata.iter().map(|label| ("metadata[]", label.to_string())));
         query
     }

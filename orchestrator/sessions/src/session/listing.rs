@@ -105,6 +105,8 @@ impl SessionQuery {
             && (self.statuses.is_empty() || self.statuses.contains(&listed.status))
             && (self.engines.is_empty() || self.engines.contains(&options.engine))
             && self.service_passcode.as_ref().is_none_or(|code| options.service_passcode.as_ref() == Some(code))
+            && self.app_name.as_ref().is_none_or(|app| options.app_name.as_ref() == Some(app))
+            && self.name.as_ref().is_none_or(|name| options.name.as_ref() == Some(name))
             && self.metadata.iter().all(|label| options.metadata.has(label))
     }
 
@@ -180,6 +182,31 @@ mod tests {
     }
 
     #[test]
+    fn sessions_are_found_by_their_names() {
+        let mut rows = Vec::new();
+        for (id, app_name, name) in [("ses_a", "shop", "work"), ("ses_b", "shop", "play"), ("ses_c", "mail", "work")] {
+            let SessionEntry::Past(record) = past(id, 1, "chromium", None) else { continue };
+            let mut record = Record::clone(&record);
+            record.options.app_name = Some(app_name.to_owned());
+            record.options.name = Some(name.to_owned());
+            rows.push(SessionEntry::Past(Arc::new(record)));
+        }
+        rows.push(past("ses_d", 1, "chromium", None));
+        let text = |text: &str| Some(text.to_owned());
+        for (app_name, name, ids) in [
+            (text("shop"), None, vec!["ses_a", "ses_b"]),
+            (None, text("work"), vec!["ses_a", "ses_c"]),
+            (text("shop"), text("work"), vec!["ses_a"]),
+            (text("work"), None, vec![]),
+        ] {
+            let query = SessionQuery { app_name, name, sort_order: SortOrder::Ascend, ..SessionQuery::default() };
+            let found: Vec<&str> = query.page_of(&rows, 1).0.into_iter().map(|entry| entry.id().as_str()).collect();
+            assert_eq!(found, ids, "{query:?}");
+        }
+        assert_eq!(rows[0].listing(1).name.as_deref(), Some("work"), "the view shows it");
+    }
+
+    #[test]
     fn only_a_list_of_all_by_time_is_read_from_the_table() {
         let every = SessionQuery::default;
         let key_id = Some("000000000001".parse().unwrap());
@@ -190,6 +217,8 @@ mod tests {
             SessionQuery { end_time: Some(1), ..every() },
             SessionQuery { session_id: Some("ses_a".to_owned()), ..every() },
             SessionQuery { service_passcode: Some("a".to_owned()), ..every() },
+            SessionQuery { app_name: Some("a".to_owned()), ..every() },
+            SessionQuery { name: Some("a".to_owned()), ..every() },
             SessionQuery { metadata: vec!["a=b".to_owned().try_into().unwrap()], ..every() },
             SessionQuery { statuses: vec![Status::Running], ..every() },
             SessionQuery { engines: vec![Engine::Chromium], ..every() },

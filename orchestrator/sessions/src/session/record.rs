@@ -282,6 +282,7 @@ impl Record {
             service_passcode: options.service_passcode.clone(),
             metadata: options.metadata.clone(),
             app_name: options.app_name.clone(),
+            name: options.name.clone(),
             profile: options.profile.as_ref().map(|choice| {
                 let saved = Saved::past(self.profile_saved_ms, self.profile_error.clone());
                 profile::view(choice, &saved)
@@ -326,6 +327,10 @@ pub struct SessionQuery {
     #[serde(alias = "raccoon_passcode")]
     #[schemars(extend("x-alias" = "raccoon_passcode"))]
     pub service_passcode: Option<String>,
+    /// Only those made for this app, or that their clients gave this name: `se:name` on a grid, `trackingId` elsewhere.
+    pub app_name: Option<String>,
+    /// Only those that connections find by this name, which is `session` in their addresses.
+    pub name: Option<String>,
     /// Only those with all of these labels.
     #[schemars(length(max = 16), extend("x-name" = "metadata[]", "x-problem" = Label::PROBLEM))]
     pub metadata: Vec<Label>,
@@ -355,6 +360,8 @@ impl Default for SessionQuery {
             session_id: None,
             key_id: None,
             service_passcode: None,
+            app_name: None,
+            name: None,
             metadata: Vec::new(),
             statuses: Vec::new(),
             engines: Vec::new(),

@@ -452,7 +452,7 @@ mod tests {
             (
                 "offset=3",
                 "unknown field `offset`: expected `start_time`, `end_time`, `session_id`, `key_id`, `service_passcode`, \
-                 `metadata[]`, `status[]`, `browser_type[]`, `page`, `limit`, `sort_by` or `sort_order`",
+                 `app_name`, `name`, `metadata[]`, `status[]`, `browser_type[]`, `page`, `limit`, `sort_by` or `sort_order`",
             ),
         ] {
             assert_eq!(session_query(query).unwrap_err().to_string(), message);
