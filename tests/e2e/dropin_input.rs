@@ -204,7 +204,7 @@ async fn a_window_can_be_maximized(stage: Stage) -> Result<()> {
 async fn a_full_grid_says_so(_: Stage) -> Result<()> {
     // The two that have a browser need not wait for it.
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "2").set("SESSION_MAX_SESSIONS", "2");
-    let daemon = Daemon::start(settings.set("SESSION_QUEUE_WAIT", "2s")).await?;
+    let daemon = Daemon::start(settings.set("SESSION_QUEUE_WAIT", "2s").set("WEBDRIVER_GRID_QUEUE_WAIT", "2s")).await?;
     let api = daemon.api();
     let first = opened(&api, &headless(json!({}))).await?;
     let second = opened(&api, &headless(json!({}))).await?;

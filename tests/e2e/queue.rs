@@ -1,6 +1,6 @@
 //! The queue before the sessions: length, wait, order, and places given back.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use warmpool_tests::{Daemon, Group, Reply, Session, Settings, Stage, eventually, group};
@@ -11,6 +11,7 @@ pub(crate) fn group() -> Group {
         quick: [the_first_to_come_is_served_first, a_full_queue_says_so],
         full: [
             waiting_has_an_end,
+            a_grid_has_a_wait_of_its_own,
             a_caller_who_leaves_frees_the_place,
             keys_take_turns,
             another_kind_of_worker_comes_in_turn,
@@ -77,6 +78,27 @@ async fn waiting_has_an_end(_: Stage) -> Result<()> {
     ensure!(reply.fault(503)?.code == "no_worker", "{reply}");
     ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
     held.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// A suite that is wider than the pool waits at a grid's addresses, and not by a create call.
+async fn a_grid_has_a_wait_of_its_own(_: Stage) -> Result<()> {
+    let settings = Settings::new().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_WAIT", "1s");
+    let daemon = Daemon::start(settings.set("WEBDRIVER_GRID_QUEUE_WAIT", "10m")).await?;
+    let held = hold(&daemon).await?;
+    let api = daemon.api();
+    let on_the_grid = tokio::spawn(async move {
+        let capabilities = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--headless"]}});
+        api.post("/wd/hub/session", &json!({"capabilities": {"alwaysMatch": capabilities}})).await
+    });
+    waiting(&daemon, 1).await?;
+    let refused = ask(&daemon).await??;
+    ensure!(refused.fault(503)?.code == "no_worker", "{refused}");
+    ensure!(!on_the_grid.is_finished(), "the grid's client still waits");
+    held.delete().await?.ok()?;
+    let made = on_the_grid.await??.ok()?;
+    let id = made["value"]["sessionId"].as_str().context("sessionId")?;
+    daemon.api().delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
     daemon.assert_idle().await
 }
 

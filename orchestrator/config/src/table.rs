@@ -23,7 +23,7 @@ use super::{
 
 use DefaultValue::{Computed, Is, Unset};
 pub(crate) use clusters::{Kubernetes, Swarm};
-pub(crate) use features::{Ads, Mcp, Pages, Playwright, Tasks, Webhooks, World};
+pub(crate) use features::{Ads, Mcp, Pages, Playwright, Tasks, WebDriver, Webhooks, World};
 pub use features::{CaptchaSettings, ExtensionSettings, LogSettings, ProfileSettings, RecordingSettings};
 
 settings! {
@@ -275,20 +275,6 @@ settings! {
         ping_interval: Duration = Is("10s"), min "1s";
         /// Maximum number of share links of one session, 200 at most.
         max_shares: usize = Is("100"), min "1";
-    }
-
-    /// WebDriver commands, forwarded to the browser's driver.
-    webdriver: WebDriver {
-        /// Maximum size of a new session request's body, including a profile or extensions; 128MiB at most.
-        max_session_body: ByteSize = Is("8MiB"), min "4KiB";
-        /// Maximum size of a command or upload, which is streamed through.
-        max_body: ByteSize = Is("256MiB"), min "64KiB";
-        /// Timeout for a command.
-        command_timeout: Duration = Is("10m"), min "1s";
-        /// Lifetime of a session created at `/session`, where Grid clients name no `session_timeout`.
-        grid_timeout: Duration = Is("1h"), min "1s";
-        /// Idle time after which a session created at `/session` ends when its client names none.
-        grid_idle_timeout: Duration = Is("5m"), min "1s";
     }
 
     /// The console, the web pages for operators at `/console/`.

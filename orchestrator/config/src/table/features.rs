@@ -42,6 +42,23 @@ settings! {
         keep_ended: usize = Is("20");
     }
 
+    /// WebDriver commands, forwarded to the browser's driver.
+    webdriver: WebDriver {
+        /// Maximum size of a new session request's body, including a profile or extensions; 128MiB at most.
+        max_session_body: ByteSize = Is("8MiB"), min "4KiB";
+        /// Maximum size of a command or upload, which is streamed through.
+        max_body: ByteSize = Is("256MiB"), min "64KiB";
+        /// Timeout for a command.
+        command_timeout: Duration = Is("10m"), min "1s";
+        /// Lifetime of a session created at `/session`, where Grid clients name no `session_timeout`.
+        grid_timeout: Duration = Is("1h"), min "1s";
+        /// Idle time after which a session created at `/session` ends when its client names none.
+        grid_idle_timeout: Duration = Is("5m"), min "1s";
+        /// Maximum time that a new session at `/session` waits for a worker, instead of `session.queue_wait`. It should be shorter
+        /// than the read timeout of the clients, which is 180s for Selenium in Java.
+        grid_queue_wait: Duration = Is("170s");
+    }
+
     /// Playwright's own protocol, at `/playwright/chromium`.
     playwright: Playwright {
         /// Minor versions of Playwright whose clients are served. The image that `worker.chromium_image` names has their

@@ -95,13 +95,12 @@ impl Sessions {
         let (writer, folder) = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
         let trust = self.shared.keys.egress(&owner).trust();
+        let leasing = self.shared.pool.lease(options.wanted(&trust), &owner, options.queue_wait);
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
             () = self.shared.keys.revoked(&owner) => return Err(warmpool_keys::Error::InvalidKey.into()),
-            lease = self.shared.pool.lease(options.wanted(&trust), &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
-                lease?
-            }
+            lease = leasing.instrument(tracing::info_span!(target: TRACES, "lease worker")) => lease?,
         };
         // It may have gone while the caller waited.
         self.check_upstream(&options)?;
@@ -236,7 +235,10 @@ impl Sessions {
                     // Another worker of a lost node would fail as well.
                     self.shared.pool.doubt_nodes(&worker).await;
                     let trust = self.shared.keys.egress(&record.owner).trust();
-                    lease = match self.shared.pool.lease(record.options.wanted(&trust), &record.owner).await {
+                    let options = &record.options;
+                    let leased =
+                        self.shared.pool.lease(options.wanted(&trust), &record.owner, options.queue_wait).await;
+                    lease = match leased {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error.into())),
                     };

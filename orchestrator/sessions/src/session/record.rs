@@ -93,6 +93,9 @@ pub struct Options {
     /// Playwright's own server for its client. It may hold a proxy's password, and is nowhere on the disk.
     #[serde(skip)]
     pub playwright: Option<PlaywrightLaunch>,
+    /// How long its client waits for a worker; `session.queue_wait` where it is unset.
+    #[serde(skip)]
+    pub queue_wait: Option<Duration>,
 }
 
 impl Options {

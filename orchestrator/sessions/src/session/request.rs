@@ -237,6 +237,7 @@ impl CreateRequest {
             task: None,
             state,
             playwright: None,
+            queue_wait: None,
         })
     }
 }

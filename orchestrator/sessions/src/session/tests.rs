@@ -298,6 +298,17 @@ async fn whoever_asks_by_a_name_waits_no_longer_than_for_a_worker() {
 }
 
 #[tokio::test]
+async fn a_caller_may_have_a_wait_of_its_own() {
+    let bench = Bench::new().await;
+    bench.pool.suppose_up();
+    let own = Duration::from_millis(1);
+    let options = Options { queue_wait: Some(own), ..bench.record("ses_a").options };
+    let refused = bench.sessions.create(bench.owner.clone(), options).await.map(drop);
+    let has_waited = matches!(refused, Err(Error::Pool(warmpool_workers::Error::NoWorker { waited })) if waited == own);
+    assert!(has_waited, "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_nearly_full_disk_costs_no_worker() {
     let bench = Bench::new().await;
     bench.pool.suppose_up();

@@ -187,6 +187,7 @@ impl TaskSpec {
             task: Some(task),
             state: None,
             playwright: None,
+            queue_wait: None,
         }
     }
 

@@ -45,7 +45,8 @@ impl NewSession {
         let mut create_body = self.create_body.clone();
         create_body.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
         create_body.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
-        Ok(Options { screen: self.screen, ..create_body.options(SessionKind::WebDriver, config)? })
+        let options = create_body.options(SessionKind::WebDriver, config)?;
+        Ok(Options { screen: self.screen, queue_wait: Some(limits.grid_queue_wait), ..options })
     }
 
     /// Ends a session whose browser turns out to be of another version than the client insists on.

@@ -135,7 +135,7 @@ mod tests {
                 let (settings, trust) = (Settings::default(), Trust::default());
                 let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
                 let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
-                pool.lease(wanted, &"000000000000".parse().unwrap()).await.map(drop)
+                pool.lease(wanted, &"000000000000".parse().unwrap(), None).await.map(drop)
             }
         });
         while pool.waiting() == 0 {

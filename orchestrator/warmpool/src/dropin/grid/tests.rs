@@ -1,3 +1,5 @@
+use warmpool_config::{Flags, Host};
+
 use super::*;
 
 fn ask(caps: Value) -> Result<NewSession, Error> {
@@ -116,6 +118,17 @@ fn options_of_the_service_become_fields_and_are_taken_out() {
     assert_eq!(session.create_body.warnings, [""; 0]);
     let left = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--mute-audio"]}});
     assert_eq!(session.body["capabilities"]["alwaysMatch"], left);
+}
+
+#[test]
+fn a_new_session_waits_for_a_worker_as_on_a_grid() {
+    let host = Host { memory: 8 << 30, cores: 2, root: true, ..Host::default() };
+    let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+    let session = ask(json!({"browserName": "chrome", "se:name": "shop"})).unwrap();
+    let options = session.options(&config).unwrap();
+    assert_eq!(options.queue_wait, Some(config.webdriver.grid_queue_wait));
+    assert!(config.webdriver.grid_queue_wait > config.session.queue_wait);
+    assert_eq!(options.app_name.as_deref(), Some("shop"), "the name by which its record is found");
 }
 
 #[test]
