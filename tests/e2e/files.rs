@@ -20,6 +20,8 @@ pub(crate) fn group() -> Group {
             a_full_worker_refuses_files,
             foreign_folders_are_found,
             a_drivers_foreign_folders_are_found,
+            a_path_elsewhere_stands_for_an_upload,
+            a_path_elsewhere_stands_for_an_upload_by_bidi,
             downloads_of_one_name_are_all_kept,
             what_a_client_forbids_is_not_stored,
             long_strings_of_a_page_end_nothing,
@@ -249,6 +251,63 @@ async fn a_drivers_foreign_folders_are_found(stage: Stage) -> Result<()> {
         ensure!(session.get_file("file.bin").await?.body == site::file_bytes(), "{path}");
         daemon.api().delete(&format!("/sessions/{}/files/file.bin", session.id)).await?.ok()?;
     }
+    driver.quit().await?;
+    Ok(())
+}
+
+/// As Puppeteer's `uploadFile` names them.
+async fn a_path_elsewhere_stands_for_an_upload(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({"url": "about:blank"})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/upload")).await?;
+    let field = "document.querySelector('#file')";
+    eventually!("the page is loaded", 20, cdp.evaluate(&page, &format!("{field} !== null")).await? == true)?;
+    let found = cdp.call_in(&page, "Runtime.evaluate", json!({"expression": field})).await?;
+    let files = |path: &str| json!({"objectId": found["result"]["objectId"], "files": [path]});
+    let Err(refusal) = cdp.call_in(&page, "DOM.setFileInputFiles", files("/home/me/cv.txt")).await else {
+        anyhow::bail!("a page has a file that is not there")
+    };
+    let refusal = format!("{refusal:#}");
+    ensure!(refusal.contains("/home/me/cv.txt") && refusal.contains("PUT /sessions/"), "{refusal}");
+    ensure!(cdp.evaluate(&page, &format!("{field}.files.length")).await? == 0);
+    let stored = session.put_file("cv.txt", "Ada").await?.ok()?;
+    for path in [stored["path"].as_str().context("path")?, "/home/me/cv.txt", "C:\\Users\\me\\cv.txt"] {
+        cdp.evaluate(&page, &format!("void ({field}.value = '')")).await?;
+        cdp.call_in(&page, "DOM.setFileInputFiles", files(path)).await?;
+        let content = cdp.evaluate(&page, &format!("{field}.files[0].text()")).await?;
+        ensure!(content == "Ada", "{path}: {content}");
+    }
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_path_elsewhere_stands_for_an_upload_by_bidi(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let wanted = json!({"browserName": "chrome", "webSocketUrl": true});
+    let driver = Driver::start(session.connect_url()?, wanted).await?;
+    driver.goto(&format!("{site}/upload")).await?;
+    let mut bidi = Cdp::connect(driver.capabilities["webSocketUrl"].as_str().context("webSocketUrl")?).await?;
+    let context = bidi.call("browsingContext.getTree", json!({})).await?["contexts"][0]["context"].clone();
+    let field = json!({
+        "expression": "document.querySelector('#file')", "target": {"context": context}, "awaitPromise": false,
+    });
+    let found = bidi.call("script.evaluate", field).await?;
+    let element = json!({"sharedId": found["result"]["sharedId"]});
+    let files = json!({"context": context, "element": element, "files": ["/home/me/cv.txt"]});
+    let Err(refusal) = bidi.call("input.setFiles", files.clone()).await else {
+        anyhow::bail!("a page has a file that is not there")
+    };
+    let refusal = format!("{refusal:#}");
+    ensure!(refusal.contains("unable to set file input") && refusal.contains("PUT /sessions/"), "{refusal}");
+    session.put_file("cv.txt", "Ada").await?.ok()?;
+    bidi.call("input.setFiles", files).await?;
+    let content = driver.execute("return document.querySelector('#file').files[0].text()").await?;
+    ensure!(content == "Ada", "{content}");
+    bidi.disconnect().await?;
     driver.quit().await?;
     Ok(())
 }

@@ -17,12 +17,14 @@ pub(crate) fn group() -> Group {
     let settings = Settings::new()
         .set("RELAY_MAX_MESSAGE", "32MiB")
         .set("RELAY_WRITE_TIMEOUT", "2s")
-        .set("RELAY_MAX_SOCKETS", "3");
+        .set("RELAY_MAX_SOCKETS", "3")
+        .set("RELAY_PING_INTERVAL", "1s");
     group!(Some(settings),
         quick: [a_long_result_arrives_whole, a_long_message_closes_1009],
         full: [
             a_client_that_stops_reading_is_cut,
-            frames_sent_before_the_101_are_kept_whole_or_refused,
+            frames_sent_before_the_101_are_kept_whole,
+            a_silent_client_gets_pings_and_goes_on,
             sockets_have_a_limit,
             an_unknown_target_is_404,
             two_clients_share_a_browser,
@@ -128,14 +130,27 @@ async fn frames_sent_before_the_101_are_kept_whole_or_refused(stage: Stage) -> R
     bytes.extend(frame(r#"{"id":1,"method":"Browser.getVersion"}"#));
     bytes.extend(frame(r#"{"id":2,"method":"Browser.close"}"#));
     let answer = wire::raw(daemon.url(), &bytes, 1 << 20).await?;
-    // Taken or refused, but never half: the answers come after the 101, in order.
-    if answer.starts_with("HTTP/1.1 101") {
-        let version = answer.find("\"product\"").context("the first command is answered")?;
-        ensure!(answer.find("\r\n\r\n").is_some_and(|head| head < version), "{answer}");
-        session.becomes("completed", 10).await?;
-    } else {
-        ensure!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    // Their answers come after the 101, in order.
+    ensure!(answer.starts_with("HTTP/1.1 101"), "{answer}");
+    let version = answer.find("\"product\"").context("the first command is answered")?;
+    ensure!(answer.find("\r\n\r\n").is_some_and(|head| head < version), "{answer}");
+    ensure!(answer.find("\"id\":2").is_none_or(|closed| version < closed), "{answer}");
+    let record = session.becomes("completed", 10).await?;
+    ensure!(record["reason"] == "browser_closed", "{record}");
+    Ok(())
+}
+
+async fn a_silent_client_gets_pings_and_goes_on(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({"headless": true, "idle_timeout": 8})).await?;
+    let mut cdp = session.cdp().await?;
+    for _ in 0..3 {
+        ensure!(cdp.pinged().await?.is_empty());
     }
+    cdp.call("Browser.getVersion", json!({})).await?;
+    cdp.pinged().await?;
+    // The answers to the pings are no use of the session.
+    let (code, reason) = cdp.ended().await?.context("a Close frame")?;
+    ensure!(code == 1001 && reason.contains("idle_timeout"), "{code} {reason}");
     Ok(())
 }
 

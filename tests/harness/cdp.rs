@@ -124,6 +124,18 @@ impl Cdp {
         }
     }
 
+    /// Waits for a Ping, which is answered with what is sent or waited for next; returns its payload.
+    pub async fn pinged(&mut self) -> Result<Vec<u8>> {
+        loop {
+            let next = tokio::time::timeout(HUNG, self.socket.next()).await.context("no Ping")?;
+            match next.context("the socket ended")?? {
+                Message::Ping(payload) => return Ok(payload.to_vec()),
+                Message::Text(text) => self.keep(serde_json::from_str(&text)?),
+                _ => {}
+            }
+        }
+    }
+
     /// Opens a page of the tests' site and reads it.
     pub async fn reads_form(&mut self, site: &str) -> Result<()> {
         let page = self.open(&format!("{site}/form")).await?;

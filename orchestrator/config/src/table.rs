@@ -259,6 +259,9 @@ settings! {
         write_timeout: Duration = Is("60s"), min "1s";
         /// Maximum number of open websockets of one session.
         max_sockets: usize = Is("32"), min "1";
+        /// Maximum time in which a client hears nothing before it gets a ping; it must be shorter than the idle timeout of a proxy in
+        /// front. With 0s there are no pings.
+        ping_interval: Duration = Is("30s"), min "0s";
     }
 
     /// Watching and controlling sessions in the live view.

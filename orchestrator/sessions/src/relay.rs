@@ -4,12 +4,13 @@
 //! sizes have a limit and a Close frame can be put between two frames; `pump` moves one direction. The client and the
 //! browser negotiate extensions and subprotocols between themselves. With Chromium `reading` looks at messages:
 //! `client_messages` has the agent in the worker hear of a few commands before the browser does, and `browser_messages` puts in
-//! what Chromium cannot know. `inner_client` is a client that the daemon has itself.
+//! what Chromium cannot know. `pings` keeps quiet connections alive, and `inner_client` is a client that the daemon has itself.
 
 mod browser_messages;
 mod client_messages;
 pub mod frames;
 pub mod inner_client;
+mod pings;
 mod pump;
 mod reading;
 
@@ -29,6 +30,7 @@ use crate::session::{Attachment, Ending, Session, SessionKind};
 use browser_messages::BrowserMessages;
 use client_messages::ClientMessages;
 use frames::{FrameError, Frames, Sender};
+use pings::{Silence, Unanswered};
 use pump::{Pump, PumpEnd};
 use reading::MessageReader;
 use warmpool_config::Config;
@@ -59,6 +61,7 @@ pub struct Relay {
 struct Limits {
     max_message: u64,
     write_timeout: Duration,
+    ping_interval: Duration,
 }
 
 /// Counters of relayed bytes, looked up once.
@@ -94,7 +97,11 @@ pub async fn open(
         }
         Err(error) => return Err(Error::worker("the browser cannot be reached", error)),
     };
-    let limits = Limits { max_message: config.relay.max_message.bytes(), write_timeout: config.relay.write_timeout };
+    let limits = Limits {
+        max_message: config.relay.max_message.bytes(),
+        write_timeout: config.relay.write_timeout,
+        ping_interval: config.relay.ping_interval,
+    };
     let is_first = attachment.opened();
     let relay = Relay {
         is_first,
@@ -194,9 +201,12 @@ impl Relay {
             }
             None => (MessageReader::Nothing, MessageReader::Nothing),
         };
-        let (from_client, from_browser) = (Frames::new(Sender::Client, limit), Frames::new(Sender::Browser, limit));
+        let pings = Unanswered::default();
+        let from_client = Frames::new(Sender::Client, limit).answering(pings.clone());
+        let from_browser = Frames::new(Sender::Browser, limit);
         let mut up = Pump::new(client_reader, browser_writer, from_client, client_reads, Bytes::new());
         let mut down = Pump::new(browser_reader, client_writer, from_browser, browser_reads, self.early);
+        down.silence = Silence::of_at_most(self.limits.ping_interval, pings);
         let stall = self.limits.write_timeout;
         let moved_up = |bytes: usize, has_message: bool| {
             if has_message {
@@ -206,7 +216,8 @@ impl Relay {
         };
         let moved_down = |bytes: usize, _| traffic.down.increment(bytes as u64);
         let outcome = loop {
-            let pinged = tokio::select! {
+            let may_read = !down.says();
+            let answer = tokio::select! {
                 // The browser's last messages come before the report of its end.
                 biased;
                 stop = down.run(stall, None, moved_down) => match stop {
@@ -214,30 +225,23 @@ impl Relay {
                     PumpEnd::FrameError(violation) => break Outcome::BrowserError(violation),
                     PumpEnd::Stalled => break Outcome::ClientStalled,
                     PumpEnd::PeerGone => break Outcome::ClientLeft { clean: false },
-                    // Nobody holds its messages up.
-                    PumpEnd::Pinged(_) => continue,
+                    // Nobody holds its messages up, or answers them.
+                    PumpEnd::Said | PumpEnd::Pinged(_) | PumpEnd::Answered(_) => continue,
                 },
-                stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
+                // A client that takes no answer asks nothing more.
+                stop = up.run(stall, Some(&self.session.gate), moved_up), if may_read => match stop {
                     PumpEnd::End { clean } => break Outcome::ClientLeft { clean },
                     PumpEnd::FrameError(violation) => break Outcome::ClientError(violation),
                     PumpEnd::Stalled => break Outcome::BrowserStalled,
                     PumpEnd::PeerGone => break Outcome::BrowserLeft { clean: false },
-                    PumpEnd::Pinged(payload) => payload,
+                    // While a person has the client's messages held up, the browser does not hear its Pings.
+                    PumpEnd::Pinged(payload) => Bytes::from(frames::pong(&payload)),
+                    PumpEnd::Answered(frame) => frame,
+                    PumpEnd::Said => continue,
                 },
                 ending = self.session.ended() => break Outcome::Ended(ending),
             };
-            // While a person has the client's messages held up, the browser does not hear its Pings.
-            if down.between_frames() || down.finish_frame(FRAME_GRACE).await {
-                let answer = async {
-                    down.writer.write_all(&frames::pong(&pinged)).await?;
-                    down.writer.flush().await
-                };
-                match timeout(stall, answer).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(_)) => break Outcome::ClientLeft { clean: false },
-                    Err(_) => break Outcome::ClientStalled,
-                }
-            }
+            down.say(&answer);
         };
         let mut said_to_browser = false;
         let goodbye = match outcome {

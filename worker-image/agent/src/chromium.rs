@@ -58,7 +58,7 @@ use browser::Browser;
 use client::Client;
 use context_proxies::ContextProxies;
 use driver::Driver;
-use translator::Translator;
+use translator::{Translation, Translator};
 
 /// The ends of the names of DevTools' commands that set a locale or a time zone.
 const SETS_LOCALE: [&[u8]; 2] = [b"setLocaleOverride", b"setTimezoneOverride"];
@@ -321,12 +321,16 @@ impl Chromium {
             let browser = self.browser()?;
             browser.targets.yield_locale(&browser.cdp).await;
         }
-        if !has(&TRANSLATED) {
+        // Playwright's own server names files that are there.
+        if !has(&TRANSLATED) && !has(&[translator::SET_FILES.as_bytes()]) {
             return Ok(CommandVerdict::Passes);
         }
         let translator = Translator::new(Arc::clone(&self.browser()?.targets), Arc::clone(&self.context_proxies));
-        let changed = translator.drivers_command(body).await;
-        Ok(changed.map_or(CommandVerdict::Passes, CommandVerdict::Changed))
+        Ok(match translator.drivers_command(body).await {
+            Translation::Same => CommandVerdict::Passes,
+            Translation::Changed(command) => CommandVerdict::Changed(command.into()),
+            Translation::NoFile(path) => CommandVerdict::Answered(file_input::not_found(&path)),
+        })
     }
 }
 

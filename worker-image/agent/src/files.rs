@@ -223,6 +223,19 @@ impl Files {
         fs::remove_file(self.uploads().join(name)).await.map_err(no_upload)
     }
 
+    /// Where the session has the file that a client names by this path: there, if that is a place of its own files, and otherwise among
+    /// those stored for upload, by its name.
+    pub(crate) fn find(&self, path: &str) -> Option<PathBuf> {
+        let named = Path::new(path);
+        let is_own = named.starts_with(&self.root)
+            || self.announced().values().any(|announced| announced.path.as_deref() == Some(named));
+        if is_own && named.exists() {
+            return Some(named.to_owned());
+        }
+        let stored = self.uploads().join(safe_component(path)?);
+        stored.is_file().then_some(stored)
+    }
+
     /// Stores a request's body for upload, at most `limit` bytes of it.
     pub(crate) async fn store(&self, name: &str, body: Incoming, limit: u64) -> Result<StoredFile, ApiError> {
         check_name(name)?;
@@ -463,6 +476,29 @@ mod tests {
         files.remove_upload("b.txt").await.unwrap();
         assert!(files.remove_upload("a.txt").await.is_err() && files.rename_upload("a.txt", "../c").await.is_err());
         assert_eq!(std::fs::read_to_string(files.downloads().join("a.txt")).unwrap(), "the page's");
+    }
+
+    #[test]
+    fn a_file_is_found_by_its_place_or_by_the_name_that_it_has_elsewhere() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        let (stored, far) = (files.uploads().join("cv.pdf"), home.path().join("far.txt"));
+        for path in [&stored, &files.downloads().join("report.txt"), &far] {
+            std::fs::write(path, "1").unwrap();
+        }
+        for elsewhere in ["/home/me/cv.pdf", "C:\\Users\\me\\cv.pdf", "cv.pdf"] {
+            assert_eq!(files.find(elsewhere).as_ref(), Some(&stored), "{elsewhere}");
+        }
+        for own in [stored, files.downloads().join("report.txt")] {
+            assert_eq!(files.find(own.to_str().unwrap()), Some(own));
+        }
+        let far_text = far.to_str().unwrap();
+        for missing in ["/home/me/other.pdf", "/home/me/report.txt", "/etc/passwd", far_text, ""] {
+            assert_eq!(files.find(missing), None, "{missing}");
+        }
+        files.download_began("g", "far.txt");
+        files.download_completed("g", Some(far.clone()));
+        assert_eq!(files.find(far_text), Some(far.clone()), "the browser has saved it there");
     }
 
     #[tokio::test]

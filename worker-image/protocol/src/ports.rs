@@ -59,12 +59,15 @@ pub struct ClientMessage {
     pub command: Option<String>,
 }
 
-/// The agent's answer: the browser may have the message.
+/// The agent's answer: the browser may have the message, unless the client has an answer already.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenVerdict {
     /// What the browser gets in the message's place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
+    /// What the client gets at once. The browser does not get the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     /// Whether the first page is still on its way.
     #[serde(default)]
     pub first_page: bool,

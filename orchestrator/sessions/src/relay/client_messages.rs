@@ -4,11 +4,11 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
-use warmpool_protocol::{ClientMessage, LONGEST_COMMAND};
+use warmpool_protocol::{ClientMessage, LONGEST_COMMAND, ListenVerdict};
 use warmpool_workers::worker::AgentListener;
 
 use super::frames::{self, Sender, Text};
-use super::reading::Verdict;
+use super::reading::{Heard, Verdict};
 use crate::session::{Origins, Session};
 use warmpool_core::browser::Mode;
 
@@ -20,8 +20,9 @@ static HOLDS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"waitFo
 /// The beginning of a command's name by which a client opens a page.
 static NAVIGATES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"Page.navigate"));
 /// What is in every command that may name something of the client's machine or network.
-static TRANSLATED: LazyLock<[Finder<'static>; 2]> =
-    LazyLock::new(|| [Finder::new("\"proxyServer\""), Finder::new(".setDownloadBehavior\"")]);
+static TRANSLATED: LazyLock<[Finder<'static>; 4]> = LazyLock::new(|| {
+    ["\"proxyServer\"", ".setDownloadBehavior\"", "DOM.setFileInputFiles\"", "\"input.setFiles\""].map(Finder::new)
+});
 
 /// The commands of DevTools and of WebDriver BiDi that close the browser.
 static CLOSES: LazyLock<[Finder<'static>; 2]> =
@@ -93,7 +94,7 @@ impl ClientMessages {
         (listen_rules.first_page || said != ClientMessage::default()).then_some(said)
     }
 
-    pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {
+    pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Heard, ()> {
         if let Some(session) = &self.saves {
             match std::mem::take(&mut self.closes) {
                 Closes::Browser => session.save_profile(Origins::All).await,
@@ -101,12 +102,14 @@ impl ClientMessages {
                 Closes::Nothing => {}
             }
         }
-        let Some(agent) = &mut self.agent else { return Ok(None) };
+        let Some(agent) = &mut self.agent else { return Ok(Heard::Passes) };
+        let frame = |sender, message: String| Bytes::from(frames::text(sender, message.as_bytes()));
         match agent.tell(said).await {
             // Nothing else is here as a whole.
-            Ok(instead) => Ok(instead
-                .filter(|_| said.command.is_some())
-                .map(|instead| frames::text(Sender::Client, instead.as_bytes()).into())),
+            Ok(_) if said.command.is_none() => Ok(Heard::Passes),
+            Ok(ListenVerdict { answer: Some(answer), .. }) => Ok(Heard::Answered(frame(Sender::Browser, answer))),
+            Ok(ListenVerdict { instead: Some(instead), .. }) => Ok(Heard::Replaced(frame(Sender::Client, instead))),
+            Ok(_) => Ok(Heard::Passes),
             Err(error) => {
                 tracing::debug!(%error, "the agent does not hear of a client's message");
                 Err(())

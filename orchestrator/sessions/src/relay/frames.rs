@@ -6,6 +6,8 @@ pub mod fuzzing;
 
 use warmpool_protocol::frame::{CLOSE, Head, LONGEST_HEAD, LengthError, PING, PONG, TEXT};
 
+use super::pings::Unanswered;
+
 /// The sender of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
@@ -38,6 +40,8 @@ pub(super) struct Scanned {
     pub(super) violation: Option<FrameError>,
     /// The text message that begins there, and goes on after [`Frames::let_pass`].
     pub(super) text: Option<Text>,
+    /// The length of the Pong that is there and answers a Ping of the relay's own. It is to be skipped; 0 where there is none.
+    pub(super) own_pong: usize,
 }
 
 /// The first frame of a text message.
@@ -81,6 +85,8 @@ pub(super) struct Frames {
     /// Whether the current frame is of a message, and whether one was since somebody asked.
     is_message: bool,
     had_message: bool,
+    /// The relay's own Pings that the sender answers.
+    own_pings: Option<Unanswered>,
 }
 
 impl Frames {
@@ -96,7 +102,13 @@ impl Frames {
             withholds_close: false,
             is_message: false,
             had_message: false,
+            own_pings: None,
         }
+    }
+
+    /// Stops at the answers to these Pings.
+    pub(super) fn answering(self, own_pings: Unanswered) -> Self {
+        Self { own_pings: Some(own_pings), ..self }
     }
 
     /// Whether something of a message went by since this was asked last. Control frames are nobody's doing: clients send them
@@ -141,19 +153,29 @@ impl Frames {
             let entered = match Head::read(&piece[at..]) {
                 Ok(Some((head, length))) => {
                     if self.stops && head.opcode == TEXT && !std::mem::take(&mut self.passes_next) {
-                        return Scanned { forward: at, violation: None, text: Some(Text::behind(&head, length)) };
+                        let text = Some(Text::behind(&head, length));
+                        return Scanned { forward: at, violation: None, text, own_pong: 0 };
                     }
-                    self.enter(&head).map(|()| length)
+                    let entered = self.enter(&head);
+                    if entered.is_ok() && head.opcode == PONG && self.is_own_pong(&head) {
+                        return Scanned { forward: at, violation: None, text: None, own_pong: length };
+                    }
+                    entered.map(|()| length)
                 }
                 Ok(None) => break,
                 Err(LengthError) => Err(protocol("a frame's length has its highest bit set")),
             };
             match entered {
                 Ok(length) => at += length,
-                Err(violation) => return Scanned { forward: at, violation: Some(violation), text: None },
+                Err(violation) => return Scanned { forward: at, violation: Some(violation), text: None, own_pong: 0 },
             }
         }
-        Scanned { forward: at, violation: None, text: None }
+        Scanned { forward: at, violation: None, text: None, own_pong: 0 }
+    }
+
+    /// Whether this Pong answers a Ping of the relay's own, which have no payload. Others were asked for by the browser, or by nobody.
+    fn is_own_pong(&self, head: &Head) -> bool {
+        head.payload == 0 && self.own_pings.as_ref().is_some_and(Unanswered::take)
     }
 
     fn enter(&mut self, head: &Head) -> Result<(), FrameError> {
@@ -194,6 +216,11 @@ impl Frames {
     /// Whether what was forwarded so far ends with a whole frame.
     pub(super) const fn at_boundary(&self) -> bool {
         self.payload == 0
+    }
+
+    /// Whether what was forwarded so far ends with a whole message, and more may follow.
+    pub(super) const fn between_messages(&self) -> bool {
+        self.payload == 0 && self.message.is_none() && !self.closed
     }
 
     /// Whether a Close frame went by.
@@ -240,6 +267,11 @@ impl Lookahead {
         }
         None
     }
+}
+
+/// A Ping frame for the client, without a payload.
+pub(super) fn ping() -> Vec<u8> {
+    whole(Sender::Browser, PING, &[])
 }
 
 /// A Pong frame for the client.
@@ -357,7 +389,7 @@ mod tests {
     fn the_relays_own_frames_are_masked_for_the_browser_alone() {
         assert_eq!(close(1000, "bye"), [0x88, 5, 3, 0xE8, b'b', b'y', b'e']);
         assert_eq!(masked_close(1001), [0x88, 0x82, 0, 0, 0, 0, 3, 0xE9]);
-        assert_eq!(pong(b"p"), [0x8A, 1, b'p']);
+        assert_eq!((ping(), pong(b"p")), (vec![0x89, 0], vec![0x8A, 1, b'p']));
         assert_eq!(text(Sender::Browser, b"t"), [0x81, 1, b't']);
         assert_eq!(text(Sender::Client, b"t"), [0x81, 0x81, 0, 0, 0, 0, b't']);
     }

@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use warmpool_core::buffer::BufferFit;
 use warmpool_protocol::ClientMessage;
 
-use super::frames::{FrameError, Frames, Lookahead, Text};
-use super::reading::{MessageReader, Verdict};
+use super::frames::{self, FrameError, Frames, Lookahead, Text};
+use super::pings::Silence;
+use super::reading::{Heard, MessageReader, Verdict};
 use crate::session::Gate;
 
 /// The buffer of a quiet socket, small because there may be ten thousand of them.
@@ -31,6 +32,10 @@ pub(super) enum PumpEnd {
     PeerGone,
     /// The client wants an answer to a Ping with this payload, which is held up. The pump goes on when it runs again.
     Pinged(Vec<u8>),
+    /// The client gets this frame for a message, which the browser does not get. The pump goes on when it runs again.
+    Answered(Bytes),
+    /// What it was to say is written. The pump goes on when it runs again.
+    Said,
 }
 
 /// What has to happen before the message passes that begins at `forward`.
@@ -64,6 +69,13 @@ pub(super) struct Pump<R, W> {
     buffer_fit: BufferFit,
     violation: Option<FrameError>,
     needs_flush: bool,
+    /// Frames of the relay's own, which go between two messages, and how many of their bytes are written.
+    own: Vec<u8>,
+    own_written: usize,
+    /// Whether somebody waits until these are written.
+    says: bool,
+    /// Present where the writing side gets Pings while it hears nothing.
+    pub(super) silence: Option<Silence>,
 }
 
 impl<R, W> Pump<R, W>
@@ -89,6 +101,10 @@ where
             buffer_fit: BufferFit::between(MIN_BUFFER, MAX_BUFFER),
             violation: None,
             needs_flush: false,
+            own: Vec::new(),
+            own_written: 0,
+            says: false,
+            silence: None,
         };
         pump.buffer[..early.len()].copy_from_slice(&early);
         pump.look();
@@ -111,15 +127,24 @@ where
             if let Some(violation) = self.violation {
                 return PumpEnd::FrameError(violation);
             }
+            // Nothing follows a Close.
+            if self.says && (self.own.is_empty() || self.frames.closed()) {
+                self.says = false;
+                return PumpEnd::Said;
+            }
             match &self.held {
                 None | Some(Held::Until(_)) => {}
                 Some(Held::Told(text, said)) => {
-                    let Ok(instead) = self.reading.tell(said).await else { return PumpEnd::PeerGone };
+                    let Ok(heard) = self.reading.tell(said).await else { return PumpEnd::PeerGone };
                     let text = *text;
                     self.frames.let_pass();
-                    match instead {
-                        Some(frame) => self.held = self.replaced(&text, frame),
-                        None => self.look(),
+                    match heard {
+                        Heard::Passes => self.look(),
+                        Heard::Replaced(frame) => self.held = self.replaced(&text, frame),
+                        Heard::Answered(frame) => {
+                            self.held = self.replaced(&text, Bytes::new());
+                            return PumpEnd::Answered(frame);
+                        }
                     }
                     continue;
                 }
@@ -134,7 +159,19 @@ where
             }
             if self.waiting.is_none() {
                 self.fit();
-                match self.reader.read(&mut self.buffer[self.filled..]).await {
+                let read = self.reader.read(&mut self.buffer[self.filled..]);
+                let read = match &mut self.silence {
+                    None => read.await,
+                    Some(silence) => tokio::select! {
+                        biased;
+                        read = read => read,
+                        () = silence.too_long() => {
+                            self.ping();
+                            continue;
+                        }
+                    },
+                };
+                match read {
                     Ok(0) | Err(_) => {
                         self.kept = 0;
                         let _ = timeout(stall, self.flush()).await;
@@ -184,6 +221,25 @@ where
         }
     }
 
+    /// Writes a frame of the relay's own as soon as it has a place. `run` returns once it is written.
+    pub(super) fn say(&mut self, frame: &[u8]) {
+        self.own.extend_from_slice(frame);
+        self.says = true;
+    }
+
+    /// Whether it has not written yet what it was to say.
+    pub(super) const fn says(&self) -> bool {
+        self.says
+    }
+
+    /// Pings the writing side, unless a message to it is half-way.
+    fn ping(&mut self) {
+        if let Some(silence) = self.silence.as_ref().filter(|_| self.own.is_empty() && self.has_place()) {
+            silence.pings();
+            self.own = frames::ping();
+        }
+    }
+
     /// Completes the frame that is half-way, so that one of our own can follow it. False when it will not end.
     pub(super) async fn finish_frame(&mut self, within: Duration) -> bool {
         self.kept = 0;
@@ -225,12 +281,22 @@ where
         self.written == self.forward && self.frames.at_boundary() && !is_replacing
     }
 
+    /// Whether a frame of the relay's own may be written now.
+    fn has_place(&self) -> bool {
+        self.between_frames() && self.frames.between_messages()
+    }
+
     fn look(&mut self) {
         let begin = self.forward - self.kept;
         self.held = loop {
             let fed = self.frames.feed(&self.buffer[self.forward..self.filled]);
             self.forward += fed.forward;
             self.violation = fed.violation;
+            if fed.own_pong > 0 {
+                self.buffer.copy_within(self.forward + fed.own_pong..self.filled, self.forward);
+                self.filled -= fed.own_pong;
+                continue;
+            }
             let Some(text) = fed.text else { break None };
             match self.judge(&text) {
                 Verdict::Pass => self.frames.let_pass(),
@@ -278,6 +344,9 @@ where
     }
 
     async fn flush(&mut self) -> std::io::Result<()> {
+        if self.own_written > 0 {
+            self.write_own().await?;
+        }
         let end = self.forward - self.kept;
         while self.written < end {
             let count = self.writer.write(&self.buffer[self.written..end]).await?;
@@ -287,15 +356,34 @@ where
             self.written += count;
             self.needs_flush = true;
         }
+        if !self.own.is_empty() && self.has_place() {
+            self.write_own().await?;
+        }
         if self.needs_flush {
             self.writer.flush().await?;
             self.needs_flush = false;
+            if let Some(silence) = &mut self.silence {
+                silence.broken();
+            }
         }
         // What is left waits for more.
         self.buffer.copy_within(self.written..self.filled, 0);
         self.filled -= self.written;
         self.forward -= self.written;
         self.written = 0;
+        Ok(())
+    }
+
+    async fn write_own(&mut self) -> std::io::Result<()> {
+        while self.own_written < self.own.len() {
+            let count = self.writer.write(&self.own[self.own_written..]).await?;
+            if count == 0 {
+                return Err(std::io::ErrorKind::WriteZero.into());
+            }
+            self.own_written += count;
+            self.needs_flush = true;
+        }
+        (self.own, self.own_written) = (Vec::new(), 0);
         Ok(())
     }
 
@@ -325,16 +413,21 @@ mod tests {
 
     use super::super::browser_messages::BrowserMessages;
     use super::super::client_messages::ClientMessages;
-    use super::super::frames::{Sender, text};
+    use super::super::frames::{Sender, ping, text};
+    use super::super::pings::Unanswered;
     use super::*;
 
     const STALL: Duration = Duration::from_secs(5);
 
     /// What comes out of a relay's direction into which a stream goes in these pieces.
     async fn relayed(sender: Sender, reading: MessageReader, stream: &[u8], sizes: &[usize]) -> (Vec<u8>, PumpEnd) {
+        passed(Frames::new(sender, u64::MAX), reading, stream, sizes).await
+    }
+
+    async fn passed(frames: Frames, reading: MessageReader, stream: &[u8], sizes: &[usize]) -> (Vec<u8>, PumpEnd) {
         let (mut near, from) = duplex(1 << 20);
         let (to, mut far) = duplex(64);
-        let mut pump = Pump::new(from, to, Frames::new(sender, u64::MAX), reading, Bytes::new());
+        let mut pump = Pump::new(from, to, frames, reading, Bytes::new());
         let sends = async {
             let mut rest = stream;
             for size in sizes.iter().cycle() {
@@ -370,7 +463,7 @@ mod tests {
             let said: ClientMessage = serde_json::from_str(&line).unwrap();
             told += 1;
             let instead = said.command.map(|command| format!("instead of {}", command.len()));
-            let heeded = serde_json::to_string(&ListenVerdict { instead, first_page: false }).unwrap();
+            let heeded = serde_json::to_string(&ListenVerdict { instead, ..ListenVerdict::default() }).unwrap();
             writer.write_all(format!("{heeded}\n").as_bytes()).await.unwrap();
         }
         told
@@ -493,6 +586,102 @@ mod tests {
         read_all(&mut far, &mut out).await;
         assert!(out == stream, "{} of {} bytes", out.len(), stream.len());
         assert_eq!(end, PumpEnd::End { clean: false });
+    }
+
+    #[tokio::test]
+    async fn what_the_agent_answers_the_browser_does_not_get() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let listener = AgentListener::at(ours, ListenRules { first_page: false, overrides: false });
+        let reading = MessageReader::Client(Box::new(ClientMessages::new(Some(listener), None)));
+        let [before, refused, after] = ["DOM.enable", "DOM.setFileInputFiles", "DOM.disable"]
+            .map(|name| masked(format!(r#"{{"id":1,"method":"{name}"}}"#).as_bytes()));
+        let stream = [&before[..], &refused, &after].concat();
+        let mut out = Vec::new();
+        let mut pump = Pump::new(&stream[..], &mut out, Frames::new(Sender::Client, u64::MAX), reading, Bytes::new());
+        let agent = async {
+            let (reader, mut writer) = theirs.into_split();
+            let said = BufReader::new(reader).lines().next_line().await.unwrap().unwrap();
+            assert!(said.contains("setFileInputFiles"), "{said}");
+            let verdict = ListenVerdict { answer: Some("refused".to_owned()), ..ListenVerdict::default() };
+            let verdict = serde_json::to_string(&verdict).unwrap();
+            writer.write_all(format!("{verdict}\n").as_bytes()).await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(pump.run(STALL, None, |_, _| {}), agent);
+        assert_eq!(answered, PumpEnd::Answered(text(Sender::Browser, b"refused").into()));
+        assert_eq!(pump.run(STALL, None, |_, _| {}).await, PumpEnd::End { clean: false });
+        drop(pump);
+        assert_eq!(out, [before, after].concat());
+    }
+
+    #[tokio::test]
+    async fn a_frame_of_the_relays_own_waits_for_the_end_of_a_message() {
+        let (mut near, from) = duplex(1 << 10);
+        let mut out = Vec::new();
+        let mut pump =
+            Pump::new(from, &mut out, Frames::new(Sender::Browser, 99), MessageReader::Nothing, Bytes::new());
+        // In two fragments.
+        let (begun, rest) = ([0x01, 2, b'a', b'b'], [0x80, 1, b'c']);
+        near.write_all(&begun).await.unwrap();
+        assert!(pump.run(STALL, None, |_, _| {}).now_or_never().is_none());
+        pump.say(&text(Sender::Browser, b"own"));
+        assert!(pump.run(STALL, None, |_, _| {}).now_or_never().is_none() && pump.says());
+        near.write_all(&rest).await.unwrap();
+        assert_eq!(pump.run(STALL, None, |_, _| {}).await, PumpEnd::Said);
+        assert!(!pump.says());
+        let close = frames::close(1000, "");
+        near.write_all(&close).await.unwrap();
+        assert!(pump.run(STALL, None, |_, _| {}).now_or_never().is_none());
+        pump.say(&text(Sender::Browser, b"late"));
+        assert_eq!(pump.run(STALL, None, |_, _| {}).await, PumpEnd::Said, "nothing follows a Close");
+        drop(pump);
+        assert_eq!(out, [&begun[..], &rest, &text(Sender::Browser, b"own"), &close].concat());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_hears_nothing_is_pinged_between_two_frames() {
+        let (mut near, from) = duplex(1 << 10);
+        let (to, mut far) = duplex(1 << 10);
+        let frames = Frames::new(Sender::Browser, u64::MAX);
+        let mut pump = Pump::new(from, to, frames, MessageReader::Nothing, Bytes::new());
+        let unanswered = Unanswered::default();
+        pump.silence = Silence::of_at_most(Duration::from_secs(2), unanswered.clone());
+        let message = text(Sender::Browser, b"whole");
+        let sends = async {
+            near.write_all(&message[..3]).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            near.write_all(&message[3..]).await.unwrap();
+            let mut heard = vec![0; message.len() + 2 * ping().len()];
+            far.read_exact(&mut heard).await.unwrap();
+            drop(near);
+            heard
+        };
+        let (end, heard) = tokio::join!(pump.run(STALL, None, |_, _| {}), sends);
+        assert_eq!(heard, [&message[..], &ping(), &ping()].concat());
+        assert_eq!(end, PumpEnd::End { clean: false });
+        assert_eq!([(); 3].map(|()| unanswered.take()), [true, true, false]);
+    }
+
+    #[tokio::test]
+    async fn answers_to_the_relays_own_pings_reach_no_browser() {
+        let (own, others) = ([0x8A, 0x80, 7, 0, 255, 9], [0x8A, 0x81, 1, 2, 3, 4, b'1' ^ 1]);
+        let message = masked(b"{}");
+        let stream = [&own[..], &others, &message, &own, &own, &message].concat();
+        let expected = [&others[..], &message, &own, &message].concat();
+        for size in [1, 3, 7, stream.len()] {
+            for reads in [false, true] {
+                let unanswered = Unanswered::default();
+                let silence = Silence::of_at_most(STALL, unanswered.clone()).unwrap();
+                silence.pings();
+                silence.pings();
+                let frames = Frames::new(Sender::Client, u64::MAX).answering(unanswered);
+                let reading = match reads {
+                    true => MessageReader::Client(Box::new(ClientMessages::new(None, None))),
+                    false => MessageReader::Nothing,
+                };
+                let (out, _) = passed(frames, reading, &stream, &[size]).await;
+                assert_eq!(out, expected, "two were sent: {size}, {reads}");
+            }
+        }
     }
 
     #[tokio::test]

@@ -32,6 +32,17 @@ pub(super) enum Verdict {
     Replace(Bytes),
 }
 
+/// What becomes of a message that the agent has heard of.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It passes as it is.
+    Passes,
+    /// This frame takes its place.
+    Replaced(Bytes),
+    /// The browser does not get it, and the client gets this frame for it.
+    Answered(Bytes),
+}
+
 impl MessageReader {
     /// Whether text messages are read.
     pub(super) const fn reads(&self) -> bool {
@@ -47,12 +58,12 @@ impl MessageReader {
         }
     }
 
-    /// The frame in place of a message that the agent is told of; none where it passes as it is.
+    /// Tells the agent of a message.
     /// Errors: when the agent does not answer.
-    pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Option<Bytes>, ()> {
+    pub(super) async fn tell(&mut self, said: &ClientMessage) -> Result<Heard, ()> {
         match self {
             Self::Client(messages) => messages.tell(said).await,
-            Self::Nothing | Self::Browser(_) => Ok(None),
+            Self::Nothing | Self::Browser(_) => Ok(Heard::Passes),
         }
     }
 

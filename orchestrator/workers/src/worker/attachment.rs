@@ -140,9 +140,10 @@ impl AgentListener {
         self.listen_rules
     }
 
-    /// Tells the agent of a message. Once this is done the browser may have it, or what is returned in its place.
+    /// Tells the agent of a message. Once this is done the browser may have it, or what is returned in its place; or the client has its
+    /// answer.
     /// Errors: those of a call to the agent, also after a call that was dropped half-way.
-    pub async fn tell(&mut self, said: &ClientMessage) -> Result<Option<String>, AgentError> {
+    pub async fn tell(&mut self, said: &ClientMessage) -> Result<ListenVerdict, AgentError> {
         if std::mem::replace(&mut self.is_asking, true) {
             return Err(AgentError::Broken("an answer is missing".into()));
         }
@@ -150,11 +151,11 @@ impl AgentListener {
             self.lines.send(said).await?;
             self.lines.next().await
         };
-        let ListenVerdict { instead, first_page } =
+        let verdict: ListenVerdict =
             timeout(CALL_TIMEOUT, asked).await.unwrap_or(Err(AgentError::Timeout(CALL_TIMEOUT)))?;
-        self.listen_rules.first_page = first_page;
+        self.listen_rules.first_page = verdict.first_page;
         self.is_asking = false;
-        Ok(instead)
+        Ok(verdict)
     }
 }
 

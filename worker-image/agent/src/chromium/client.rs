@@ -9,8 +9,9 @@ use warmpool_protocol::{ClientMessage, ListenRules, ListenVerdict};
 use crate::attach::ClientListener;
 use crate::cdp::Cdp;
 
+use super::file_input;
 use super::targets::{Resumer, Targets};
-use super::translator::Translator;
+use super::translator::{Translation, Translator};
 
 /// Hears of one client's messages.
 pub(super) struct Client {
@@ -57,11 +58,15 @@ impl ClientListener for Client {
     fn hear(&mut self, said: ClientMessage) -> Pin<Box<dyn Future<Output = ListenVerdict> + Send + '_>> {
         Box::pin(async move {
             self.heed(&said).await;
-            let instead = match &said.command {
-                Some(command) => self.translator.clients_command(command).await,
-                None => None,
-            };
-            ListenVerdict { instead, first_page: self.targets.first_page.is_on_its_way() }
+            let (mut instead, mut answer) = (None, None);
+            if let Some(command) = &said.command {
+                match self.translator.clients_command(command).await {
+                    Translation::Same => {}
+                    Translation::Changed(command) => instead = Some(command),
+                    Translation::NoFile(path) => answer = Some(file_input::refusal(command, &path)),
+                }
+            }
+            ListenVerdict { instead, answer, first_page: self.targets.first_page.is_on_its_way() }
         })
     }
 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::cdp::{Cdp, CdpError, CdpEvent};
+use crate::files::Files;
 use crate::worker::Worker;
 
 use super::browser::tabs;
@@ -43,6 +44,11 @@ enum Context {
 impl Downloads {
     pub(super) fn new(worker: Arc<Worker>) -> Self {
         Self { worker, contexts: Mutex::default() }
+    }
+
+    /// The session's files.
+    pub(super) fn files(&self) -> &Files {
+        &self.worker.files
     }
 
     /// Makes the browser report downloads, in this context and in later ones.

@@ -1,5 +1,6 @@
 //! Paths that a client sends to an upload field. A driver that is attached to its browser takes any path and uploads
-//! nothing when no file is there; one that has launched its browser refuses such a path, and so does the agent.
+//! nothing when no file is there; one that has launched its browser refuses such a path, and so does the agent. DevTools and WebDriver
+//! BiDi refuse none either.
 
 use std::path::Path;
 
@@ -13,9 +14,12 @@ use warmpool_protocol::ELEMENT;
 use crate::body::{Body, full};
 use crate::error::ApiError;
 
+use super::translator::SET_FILES;
 use super::{Chromium, driver};
 
 const IS_UPLOAD: &str = "return arguments[0].localName === 'input' && arguments[0].type === 'file'";
+/// The code of an error in DevTools that has no other.
+const SERVER_ERROR: i32 = -32000;
 /// What a driver says of a path that does not begin at the root.
 const NOT_ABSOLUTE: &str = "path is not absolute";
 
@@ -82,13 +86,34 @@ fn missing_file(text: &str) -> Option<&str> {
     text.split('\n').filter(is_path).find(|line| !Path::new(line).exists())
 }
 
-fn not_found(path: &str) -> Response<Body> {
+/// A driver's answer to a command with the path of a missing file.
+pub(super) fn not_found(path: &str) -> Response<Body> {
     let message = format!(
         "invalid argument: File not found : {path}: the browser runs in a container; store the file with \
          PUT /sessions/<id>/files/<name> and send the path that it answers, or use your client's remote upload"
     );
     let error = json!({"value": {"error": "invalid argument", "message": message, "stacktrace": ""}});
     as_json(StatusCode::BAD_REQUEST, error.to_string())
+}
+
+/// The browser's answer, by DevTools or by WebDriver BiDi, to a command with the path of a missing file.
+pub(super) fn refusal(command: &str, path: &str) -> String {
+    let command: Value = serde_json::from_str(command).unwrap_or_default();
+    let message = format!(
+        "the file {path} is not on the browser's machine: upload it first with PUT /sessions/<id>/files/<name>, and name it by the \
+         path that this answers, or by the same name"
+    );
+    let mut answer = if command["method"] == SET_FILES {
+        json!({"id": command["id"], "error": {"code": SERVER_ERROR, "message": message}})
+    } else {
+        json!({
+            "type": "error", "id": command["id"], "error": "unable to set file input", "message": message, "stacktrace": "",
+        })
+    };
+    if let Some(session) = command.get("sessionId") {
+        answer["sessionId"] = session.clone();
+    }
+    answer.to_string()
 }
 
 /// An answer with the headers of a driver's.
@@ -118,6 +143,24 @@ mod tests {
     fn a_driver_counts_as_many_paths() {
         assert_eq!(unacceptable("/a"), "relative");
         assert_eq!(unacceptable("/a\n/b"), "relative\nrelative");
+    }
+
+    #[test]
+    fn a_refusal_has_its_protocols_form() {
+        let answer = |command: Value| -> Value {
+            serde_json::from_str(&refusal(&command.to_string(), "/home/me/cv.pdf")).unwrap()
+        };
+        let mut devtools = answer(json!({"id": 7, "method": SET_FILES, "sessionId": "s"}));
+        let message = devtools["error"]["message"].take();
+        assert_eq!(devtools, json!({"id": 7, "sessionId": "s", "error": {"code": -32000, "message": null}}));
+        let says = |words: &str| message.as_str().is_some_and(|text| text.contains(words));
+        assert!(says("/home/me/cv.pdf") && says("PUT /sessions/<id>/files/<name>"), "{message}");
+        for method in ["input.setFiles", "goog:cdp.sendCommand"] {
+            let mut bidi = answer(json!({"id": 8, "method": method}));
+            assert_eq!(bidi["message"].take(), message);
+            let error = "unable to set file input";
+            assert_eq!(bidi, json!({"type": "error", "id": 8, "error": error, "message": null, "stacktrace": ""}));
+        }
     }
 
     #[test]
