@@ -203,8 +203,9 @@ async fn a_key_is_checked_again_after_the_body(_: Stage) -> Result<()> {
         let answer = with_a_late_body(&daemon, &key, path, &body.to_string(), revoke).await?;
         ensure!(answer.starts_with("HTTP/1.1 401 "), "{path}: {answer}");
     }
-    let metrics = daemon.metrics().await?;
-    ensure!(metrics.sum("warmpool_session_create_seconds_count", &[]).unwrap_or_default() == 0.0, "a session was made");
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    let made = daemon.metrics().await?.sum("warmpool_session_create_seconds_count", &[]);
+    ensure!(made == Some(1.0), "none but this one was made: {made:?}");
     daemon.assert_idle().await
 }
 
@@ -231,6 +232,9 @@ async fn a_key_revoked_while_the_daemon_is_down_keeps_nothing(stage: Stage) -> R
     let fleet = json!({"run": {"recording": endless["recording"]}, "inputs": [{}, {}]});
     api.post("/lam/fleet", &fleet).await?.ok()?;
 
+    let made = daemon.metrics().await?.sum("warmpool_session_create_seconds_count", &[]);
+    ensure!(made >= Some(2.0), "sessions are counted: {made:?}");
+
     daemon.kill9().await?;
     daemon.cli_ok(&["key", "revoke", "gone"]).await?;
     daemon.restart().await?;
@@ -252,6 +256,6 @@ async fn a_key_revoked_while_the_daemon_is_down_keeps_nothing(stage: Stage) -> R
     ensure!(metrics.sum("warmpool_session_create_seconds_count", &[]).unwrap_or_default() == 0.0, "a session was made");
     let (queued, running) =
         (metrics.sum("warmpool_tasks", &[("state", "queued")]), metrics.sum("warmpool_tasks", &[("state", "running")]));
-    ensure!(queued.unwrap_or_default() == 0.0 && running.unwrap_or_default() == 0.0, "{queued:?} {running:?}");
+    ensure!(queued == Some(0.0) && running == Some(0.0), "{queued:?} {running:?}");
     daemon.assert_idle().await
 }

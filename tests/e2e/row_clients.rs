@@ -205,7 +205,7 @@ async fn clients_vanish_in_seven_phases(stage: Stage) -> Result<()> {
     let session = daemon.session(json!({"url": url, "keep_alive": true})).await?;
     let client = Client::start(&daemon, &watching(&session)?).await?;
     let viewers =
-        async || Ok::<_, anyhow::Error>(daemon.metrics().await?.sum("warmpool_live_viewers", &[]).unwrap_or_default());
+        async || daemon.metrics().await?.sum("warmpool_live_viewers", &[]).context("the daemon counts viewers");
     let seen = eventually!("it sees a picture", 30, viewers().await? == 1.0 && client.received(&daemon).await? > 5000);
     if seen.is_err() {
         bail!(

@@ -87,6 +87,12 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
     let handle = builder.install_recorder()?;
     METRICS.iter().for_each(Metric::describe);
     gauge!("warmpool_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    // What nothing has counted yet is none, and not unknown.
+    for name in
+        ["warmpool_live_viewers", "warmpool_mcp_sessions", "warmpool_webhooks_pending", "warmpool_worlds_queued"]
+    {
+        gauge!(name).set(0.0);
+    }
     Ok(handle)
 }
 
