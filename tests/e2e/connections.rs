@@ -197,7 +197,7 @@ impl Machine<'_> {
 }
 
 async fn a_client_that_vanishes_frees_the_browser(_: Stage) -> Result<()> {
-    let settings = Settings::new()
+    let settings = Settings::on_demand()
         .set("SERVER_LISTEN", "0.0.0.0:0")
         .set("SERVER_TCP_KEEPALIVE", "1s")
         .set("SERVER_TCP_USER_TIMEOUT", "3s")

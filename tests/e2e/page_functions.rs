@@ -239,7 +239,7 @@ async fn downloads_are_answers(stage: Stage) -> Result<()> {
     }
     found.sort();
     ensure!(
-        found == [("file.bin".to_owned(), file_bytes()), ("tea.txt".to_owned(), b"sencha".to_vec())],
+        found == [("file.bin".to_owned(), file_bytes().to_vec()), ("tea.txt".to_owned(), b"sencha".to_vec())],
         "{} files",
         found.len()
     );

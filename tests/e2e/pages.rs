@@ -14,8 +14,7 @@ use warmpool_tests::{Driver, Group, Session, Settings, Stage, eventually, group}
 use crate::live::{message, picture, say, socket, viewer};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::on_demand().set("POOL_FIREFOX_HEADLESS", "1");
-    group!(Some(settings),
+    group!(Some(Settings::on_demand()),
         quick: [],
         full: [
             viewers_navigate_firefox,

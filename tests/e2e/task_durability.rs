@@ -157,7 +157,7 @@ async fn kill_9_in_each_state(stage: Stage) -> Result<()> {
 }
 
 async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
-    let settings = Settings::new().set("TASKS_WORKERS", "1").set("DRAIN_TIMEOUT", "2s");
+    let settings = Settings::on_demand().set("TASKS_WORKERS", "1").set("DRAIN_TIMEOUT", "2s");
     let mut daemon = Daemon::start(settings).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
     // A task whose session is still being made waits for the next start, as those in the queue do.

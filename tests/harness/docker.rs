@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::process::Command;
+use tokio::runtime::Builder;
 
 use crate::{eventually, poll};
 
@@ -147,15 +148,17 @@ impl Docker {
 
     /// Removes the containers of one daemon, in any state, and returns their ids. It blocks, so that `drop` may call it.
     pub fn remove_containers(&self, instance: &str) -> Vec<String> {
-        let docker = |arguments: &[&str]| self.command(arguments).as_std_mut().stderr(Stdio::null()).output();
-        let filter = format!("label={INSTANCE_LABEL}={instance}");
-        let listed = docker(&["ps", "--all", "--quiet", "--filter", &filter]).map(|listed| listed.stdout);
-        let listed = String::from_utf8_lossy(&listed.unwrap_or_default()).into_owned();
-        let ids: Vec<String> = listed.split_whitespace().map(str::to_owned).collect();
-        for id in &ids {
-            let _ = docker(&["rm", "--force", "--volumes", id]);
-        }
-        ids
+        let removed = async {
+            let mut ids = Vec::new();
+            for container in self.containers(instance).await.unwrap_or_default() {
+                let _ = self.run(&["rm", "--force", "--volumes", &container.id]).await;
+                ids.push(container.id);
+            }
+            ids
+        };
+        // A thread of a runtime, on which `drop` may run, blocks on no future.
+        let blocking = move || Some(Builder::new_current_thread().enable_all().build().ok()?.block_on(removed));
+        std::thread::scope(|scope| scope.spawn(blocking).join()).ok().flatten().unwrap_or_default()
     }
 
     /// The containers of one daemon, in any state. Many cases wait for what it returns, so it asks the engine itself: the

@@ -1,9 +1,12 @@
 //! Waiting for a condition, bounded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a polled expression may return: `bool`, or an `Option` whose content `eventually!` returns.
 pub trait Condition {
@@ -27,9 +30,15 @@ impl<T> Condition for Option<T> {
     }
 }
 
-/// Waits before [`eventually!`](crate::eventually!) evaluates its expression again.
+/// Waits for a moment before something is looked at again.
 pub async fn poll() {
     tokio::time::sleep(PAUSE).await;
+}
+
+/// Waits before [`eventually!`](crate::eventually!) evaluates its expression again: the longer, the longer it has waited. Each
+/// attempt takes time of the processors on which the browsers run that it waits for.
+pub async fn poll_since(began: Instant) {
+    tokio::time::sleep((began.elapsed() / 16).clamp(PAUSE, LONGEST_PAUSE)).await;
 }
 
 /// `eventually!("what is awaited", seconds, expression)` evaluates the expression until it is `true` or `Some`; answers
@@ -37,7 +46,8 @@ pub async fn poll() {
 #[macro_export]
 macro_rules! eventually {
     ($what:expr, $seconds:expr, $probe:expr) => {{
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs($seconds);
+        let began = std::time::Instant::now();
+        let deadline = began + std::time::Duration::from_secs($seconds);
         loop {
             if let Some(found) = $crate::Condition::met($probe) {
                 break anyhow::Ok(found);
@@ -45,7 +55,7 @@ macro_rules! eventually {
             if std::time::Instant::now() > deadline {
                 break Err(anyhow::anyhow!("not within {} s: {}", $seconds, $what));
             }
-            $crate::poll().await;
+            $crate::poll_since(began).await;
         }
     }};
 }

@@ -57,7 +57,7 @@ pub use cdp::Cdp;
 pub use daemon::{Daemon, Settings};
 pub use docker::{Docker, host_address};
 pub use engine::{Engine, REMAPPED};
-pub use eventually::{Condition, poll};
+pub use eventually::{Condition, poll, poll_since};
 pub use faulty_engine::{Fault, FaultyEngine};
 pub use kubernetes::Kubernetes;
 pub use podman::Podman;

@@ -12,7 +12,7 @@ pub mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -218,10 +218,15 @@ async fn tab(Path(number): Path<u32>) -> Html<String> {
     Html(format!("<!doctype html><title>Tab {number}</title><h1>Tab {number}</h1>"))
 }
 
+/// The bytes of `/file.bin`, and their SHA-256. Made once: without optimisation, hashes take long.
+static FILE: LazyLock<Vec<u8>> =
+    LazyLock::new(|| (0..9375_u32).flat_map(|at| Sha256::digest(at.to_be_bytes()).to_vec()).collect());
+static FILE_SHA256: LazyLock<String> = LazyLock::new(|| sha256(&FILE));
+
 /// The bytes of `/file.bin`: the same on each run, and not compressible to nothing.
 #[must_use]
-pub fn file_bytes() -> Vec<u8> {
-    (0..300_000_u32).flat_map(|at| Sha256::digest(at.to_be_bytes())[..1].to_vec()).collect()
+pub fn file_bytes() -> &'static [u8] {
+    &FILE
 }
 
 fn sha256(bytes: &[u8]) -> String {
@@ -231,7 +236,7 @@ fn sha256(bytes: &[u8]) -> String {
 async fn downloads() -> Html<String> {
     Html(format!(
         "<!doctype html><title>Downloads</title><a id=file href=/file.bin>file</a><p id=sha256>{}</p>",
-        sha256(&file_bytes())
+        FILE_SHA256.as_str()
     ))
 }
 
