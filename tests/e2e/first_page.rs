@@ -20,14 +20,15 @@ pub(crate) fn group() -> Group {
 
 async fn finds(stage: &Stage, engine: &str, client: &str, times: usize) -> Result<()> {
     let site = stage.site_for(stage.daemon()?).await?;
+    // Each with the title that it ends with.
     let addresses = json!([
-        format!("{site}/"),
-        format!("{site}/redirect?to=/button"),
-        format!("{site}/slow?ms=700"),
-        "http://nowhere.invalid/",
-        "data:text/html,<title>short</title>",
+        [format!("{site}/"), "Test site"],
+        [format!("{site}/redirect?to=/button"), "Button"],
+        [format!("{site}/slow?ms=700"), "Slow"],
+        ["http://nowhere.invalid/", null],
+        ["data:text/html,<title>short</title>", "short"],
         // On to another site, so to another process.
-        format!("data:text/html,<script>location.replace('{site}/')</script>"),
+        [format!("data:text/html,<script>location.replace('{site}/')</script>"), "Test site"],
     ]);
     let program = flows::node(stage, engine, "first_page.mjs").await?.env("HEADLESS", "true");
     program

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use warmpool_tests::daemon::QUEUE_LENGTH;
 use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group, host_address, poll};
 
 use crate::history::{becomes, finished, heading, id, task, with};
@@ -129,21 +130,35 @@ async fn it_goes_on_after_kill_9(stage: Stage) -> Result<()> {
 }
 
 async fn clients_go_first(stage: Stage) -> Result<()> {
-    // As many workers as the fleet would like to have, so that it and the clients meet.
+    // One for a client and one for the fleet, which another client has to wait for.
     let settings = Settings::new().set("POOL_MAX_WORKERS", "2").set("TASKS_WORKERS", "1");
     let daemon = Daemon::start(settings).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
-    let pages: Vec<String> = (0..6).map(|tab| format!("{site}/tab/{tab}")).collect();
-    let fleet = with(headings(&pages), json!({"concurrency": 6}));
+    let first = daemon.session(json!({})).await?;
+    let pages = vec![format!("{site}/slow?ms=1500"); 4];
+    let fleet = with(headings(&pages), json!({"concurrency": 4}));
     let fleet = id(&api.post("/lam/fleet", &fleet).await?.ok()?)?;
-    eventually!("an item runs", 60, task(&api, &fleet).await?["items"]["running"].as_u64() > Some(0))?;
-    for _ in 0..2 {
-        let session = daemon.session(json!({})).await?;
-        let running = &task(&api, &fleet).await?["items"]["running"];
-        ensure!(running.as_u64() <= Some(1), "a fleet stays within tasks.workers: {running}");
+    let items = async || Ok::<_, anyhow::Error>(task(&api, &fleet).await?["items"].clone());
+    eventually!("an item runs", 60, items().await?["running"].as_u64() > Some(0))?;
+    let waiting = async {
+        eventually!("a client waits", 30, daemon.metrics().await?.sum(QUEUE_LENGTH, &[]) > Some(0.0))?;
+        items().await?["success"].as_u64().context("items that have ended")
+    };
+    let (second, before) = tokio::try_join!(daemon.session(json!({})), waiting)?;
+    let after = items().await?;
+    ensure!(
+        after["success"].as_u64() <= Some(before + 1),
+        "the fleet keeps its worker from a client: {before}, {after}"
+    );
+    for session in [first, second] {
         session.delete().await?.ok()?;
     }
-    becomes(&api, &fleet, "success", 120).await?;
+    eventually!("the fleet is done", 120, {
+        let fleet = task(&api, &fleet).await?;
+        let running = &fleet["items"]["running"];
+        ensure!(running.as_u64() <= Some(1), "a fleet stays within tasks.workers: {running}");
+        fleet["status"] == "success"
+    })?;
     daemon.warm().await?;
     daemon.assert_idle().await
 }

@@ -122,7 +122,7 @@ fn handshake(target: &Target) -> String {
     )
 }
 
-async fn frames_sent_before_the_101_are_kept_whole_or_refused(stage: Stage) -> Result<()> {
+async fn frames_sent_before_the_101_are_kept_whole(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     let target = Target::parse(session.websocket_url()?)?;

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use http::Method;
 use serde_json::{Value, json};
-use warmpool_tests::{Cdp, Driver, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{Cdp, Driver, Group, Session, Settings, Stage, eventually, group, webdriver};
 
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.1";
 
@@ -23,6 +23,7 @@ pub(crate) fn group() -> Group {
             hold_in_webkit,
             hold_in_webkit_under_webdriver,
             each_setting_holds_alone,
+            no_preference_is_told_to_the_browser,
             session_timeout_ends_every_engine,
             the_clients_own_override_wins,
             settings_outlive_a_page_and_a_client,
@@ -379,15 +380,40 @@ async fn each_setting_holds_alone(stage: Stage) -> Result<()> {
     Ok(())
 }
 
+/// Browsers begin without a preference, so these begin with one.
+async fn no_preference_is_told_to_the_browser(stage: Stage) -> Result<()> {
+    let switches = json!({"goog:chromeOptions": {"args": ["--force-dark-mode", "--force-prefers-reduced-motion"]}});
+    let seen =
+        "return ['(prefers-color-scheme: dark)', '(prefers-reduced-motion: reduce)'].map(it => matchMedia(it).matches)";
+    for (settings, wanted) in [
+        (json!({}), [true, true]),
+        (json!({"color_scheme": "no-preference"}), [false, true]),
+        (json!({"reduced_motion": "no-preference"}), [true, false]),
+    ] {
+        let session = stage.daemon()?.webdriver(json!({"settings": settings})).await?;
+        let driver = Driver::start(session.connect_url()?, switches.clone()).await?;
+        let found = driver.execute(seen).await?;
+        ensure!(found == json!(wanted), "{settings}: {found}");
+        driver.quit().await?;
+    }
+    Ok(())
+}
+
 async fn session_timeout_ends_every_engine(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     for engine in ["chromium", "firefox", "webkit"] {
-        for webdriver in [false, true] {
-            let body = json!({"browser_type": engine, "session_timeout": 2});
-            let session = if webdriver { daemon.webdriver(body).await? } else { daemon.session(body).await? };
-            let record = session.becomes("terminated", 30).await?;
-            ensure!(record["reason"] == "session_timeout", "{engine}: {record}");
-        }
+        let session = daemon.session(json!({"browser_type": engine, "session_timeout": 2})).await?;
+        let record = session.becomes("terminated", 30).await?;
+        ensure!(record["reason"] == "session_timeout", "{engine}: {record}");
+        // Longer than a driver takes to start, so that the time of a session in use is over.
+        let session = daemon.webdriver(json!({"browser_type": engine, "session_timeout": 8})).await?;
+        let driver = Driver::start(session.connect_url()?, json!({})).await?;
+        ensure!(driver.execute("return 6 * 7").await? == 42, "{engine}");
+        let record = session.becomes("terminated", 30).await?;
+        ensure!(record["reason"] == "session_timeout", "{engine}: {record}");
+        let late = driver.command(Method::GET, "/title", &Value::Null).await?;
+        let (error, _) = webdriver::fault(&late, 404)?;
+        ensure!(error == "invalid session id", "{engine}: {late}");
     }
     Ok(())
 }
