@@ -43,17 +43,23 @@ exec runc "$@"
 
 pause_image=warmpool-test/pause:1
 
-# Where the engines' files of these images are kept, in $seed, and whether they are there, in $seeded.
+# Where the engines' files of these images are kept, in $seed, and whether they are there, in $seeded. Nobody else makes or removes
+# such files until leave_seed: two runs at once would take them from each other while nodes are planted.
 find_seed() {
   local ids=''
   if [ "${#images[@]}" -gt 0 ]; then
     ids=$(docker image inspect --format '{{.Id}}' "${images[@]}") || die "an image is not here: ${images[*]}"
   fi
   seed=$(target_dir)/kubernetes/$(printf '%s\n' "${cached##*-}" "${images[@]}" "$ids" | sha256sum | cut -c 1-16)
+  mkdir -p "${seed%/*}"
+  exec {seed_lock}> "${seed%/*}/.lock"
+  flock "$seed_lock"
   seeded=no
   # shellcheck disable=SC2034 # up asks for it
-  if [ -d "$seed" ]; then seeded=yes; fi
+  if [ -d "$seed/overlay2" ]; then seeded=yes; fi
 }
+
+leave_seed() { exec {seed_lock}>&-; }
 
 # Puts the images into the first node's engine, and keeps its files.
 load_images() {
@@ -61,7 +67,6 @@ load_images() {
   engine=unix://$dir/nodes/1/run/docker.sock
   tar -C "$cached" -c pause | DOCKER_HOST='' docker -H "$engine" import --change 'ENTRYPOINT ["/pause"]' - "$pause_image" > /dev/null
   if [ "${#images[@]}" -gt 0 ]; then docker save "${images[@]}" | DOCKER_HOST='' docker -H "$engine" load > /dev/null; fi
-  mkdir -p "${seed%/*}"
   new=$(mktemp -d "$seed.XXXXXX")
   for folder in image overlay2; do link_folder "$dir/nodes/1/lib/docker/$folder" "$new/"; done
   if [ "$prune" = yes ]; then
@@ -69,8 +74,7 @@ load_images() {
       if [ "$folder" != "$new" ]; then rm -rf "$folder"; fi
     done
   fi
-  # Another run may have been quicker.
-  mv -T "$new" "$seed" 2> /dev/null || rm -rf "$new"
+  mv -T "$new" "$seed"
 }
 
 # Nobody writes into a layer, so that engines can share its files, where they are on one disk.
