@@ -1,8 +1,7 @@
 // The daemon under test: a process of its own with data of its own, gone without a trace afterwards.
 
 import { execFile, spawn } from 'node:child_process';
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -29,6 +28,10 @@ const LOG = process.env.BENCH_LOG ?? join(tmpdir(), 'warmpool-bench.log');
 
 export class Daemon {
   #workers = new Map();
+  /** The log, how far it has been read, and the start of a line whose end is still to come. */
+  #log;
+  #at = 0;
+  #rest = '';
 
   /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix; `data` is kept. With a
    * `swarm` its workers are there; `inside` comes before the program's name. */
@@ -41,9 +44,10 @@ export class Daemon {
     const common = { ...SETTINGS, EGRESS_ALLOW: await gateway('bridge'), ...swarm?.settings };
     daemon.env = environment({ ...common, ...settings, STORE_DATA_DIR: daemon.data });
     const [program, ...words] = [...inside, binary, 'serve'];
-    daemon.process = spawn(program, words, { env: daemon.env, stdio: ['ignore', 'pipe', 'pipe'] });
-    daemon.process.stderr.pipe(createWriteStream(LOG, { flags: 'a' }));
-    createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));
+    // Straight into the file: whoever reads along would work while it measures.
+    daemon.#log = await open(LOG, 'a+');
+    daemon.#at = (await daemon.#log.stat()).size;
+    daemon.process = spawn(program, words, { env: daemon.env, stdio: ['ignore', 'pipe', daemon.#log.fd] });
     daemon.ended = new Promise((resolve) => daemon.process.once('exit', resolve));
     try {
       daemon.url = await Promise.race([daemon.#said('listening on '), daemon.ended.then(() => undefined)]);
@@ -98,7 +102,19 @@ export class Daemon {
 
   /** The worker of a session, which the log tells. */
   worker(session) {
-    return until('the log to name the worker', 5, () => this.#workers.get(session.session_id));
+    return until('the log to name the worker', 5, async () => {
+      await this.#readLog();
+      return this.#workers.get(session.session_id);
+    });
+  }
+
+  async #readLog() {
+    const { size } = await this.#log.stat();
+    const { buffer, bytesRead } = await this.#log.read(Buffer.alloc(size - this.#at), 0, size - this.#at, this.#at);
+    this.#at += bytesRead;
+    const lines = (this.#rest + buffer.toString('utf8', 0, bytesRead)).split('\n');
+    this.#rest = lines.pop();
+    for (const line of lines) this.#hear(line);
   }
 
   /** The container of a session. */
@@ -136,6 +152,7 @@ export class Daemon {
     const slow = setTimeout(() => this.process.kill('SIGKILL'), 60_000);
     await this.ended;
     clearTimeout(slow);
+    await this.#log.close();
     if (this.instance && !this.swarm) for (const { id } of await this.containers()) await removeContainer(id);
     if (!this.keeps) await rm(this.data, { recursive: true, force: true });
   }
