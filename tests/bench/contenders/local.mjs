@@ -13,6 +13,12 @@ export const chromium = PLACES.find((place) => existsSync(place));
 /** Chromium refuses to run sandboxed for root. */
 export const sandboxArgs = process.getuid() === 0 ? ['--no-sandbox'] : [];
 
+/** A Chromium of this machine with a debugging port: {url, stop}. */
+export async function plainBrowser() {
+  const browser = await puppeteer.launch({ executablePath: chromium, headless: true, args: sandboxArgs });
+  return { url: browser.wsEndpoint(), stop: () => browser.close() };
+}
+
 export function local(site) {
   return {
     name: 'local launch',

@@ -1,5 +1,7 @@
-// DevTools through Warmpool, and beside the browser: the same browser, the same moment.
+// DevTools through Warmpool, and beside the browser: the same browser, the same moment. And with a Chromium of this machine, as
+// its users have it without a service.
 
+import { chromium, plainBrowser } from '../contenders/local.mjs';
 import { startCopier } from '../copier.mjs';
 import { mainProcess } from '../docker.mjs';
 import { timeSpent } from '../processes.mjs';
@@ -21,44 +23,65 @@ export async function relay({ daemon, quick, table, progress, peer }) {
   await daemon.full();
   const pid = await mainProcess((await daemon.container(session)).id);
   const [trips, results] = quick ? [100, 3] : [1000, 20];
+  const plain = chromium && (await plainBrowser());
+  const copier = await startCopier(pid, BROWSER_PORT);
   let roundTrip;
-  await withTwoProbes(pid, async (through, direct) => {
-    await through.ask('browser', { websocket: session.websocket_url });
-    await direct.ask('browser', { debugging: `http://127.0.0.1:${BROWSER_PORT}` });
-    const pair = [through, direct];
-    const [ours, beside, copies] = await roundTrips(pair, pid, trips);
-    roundTrip = ours;
-    const line = { measure: 'round trip of Runtime.evaluate', unit: 'ms', ...ours };
-    table.add({ ...line, against: { name: 'beside the browser', ...beside }, goal: goal.atMost(1.15) });
-    if (copies) table.add({ ...line, against: { name: 'through socat', ...copies } });
-    progress('round trips done');
-    for (const probe of pair) await probe.ask('bulk', { megabytes: MEGABYTES });
-    const [fast, bare] = await alternate(pair, results, async (probe) => [await probe.ask('bulk', { megabytes: MEGABYTES })]);
-    table.add({
-      ...{ measure: `result of ${MEGABYTES} MB`, unit: 'MB/s', p50: summary(fast).p50, n: fast.length },
-      ...{ against: { name: 'beside the browser', ...summary(bare) }, goal: goal.atLeast(0.97) },
+  try {
+    await withTwoProbes(pid, async (through, direct) => {
+      await through.ask('browser', { websocket: session.websocket_url });
+      await direct.ask('browser', { debugging: `http://127.0.0.1:${BROWSER_PORT}` });
+      const others = [{ name: 'beside the browser', probe: direct }];
+      if (plain) others.push({ name: 'a plain Chromium', probe: await probeOf({ websocket: plain.url }) });
+      const copied = copier && { name: 'through socat', probe: await probeOf({ debugging: copier.url }) };
+      try {
+        roundTrip = await roundTrips(through, copied ? [...others, copied] : others, trips, table);
+        progress('round trips done');
+        await largeResults(through, others, results, table);
+      } finally {
+        for (const { probe } of [...others.slice(1), ...(copied ? [copied] : [])]) probe.stop();
+      }
+      await processorTime({ through, pids: { daemon: daemon.pid, agent: pid }, rounds: quick ? 2 : 10, table });
     });
-    await processorTime({ through, pids: { daemon: daemon.pid, agent: pid }, rounds: quick ? 2 : 10, table });
-  });
+  } finally {
+    copier?.stop();
+    await plain?.stop();
+  }
   await daemon.end(session);
   if (peer) await other(peer, trips, results, table, roundTrip);
 }
 
-/** Round trips of each of these probes and, where it can be started, through a program that only copies bytes. */
-async function roundTrips(probes, pid, trips) {
-  const copier = await startCopier(pid, BROWSER_PORT);
-  const copied = copier && Probe.start();
-  try {
-    await copied?.ask('browser', { debugging: copier.url });
-    const all = copied ? [...probes, copied] : probes;
-    // The first of everything is slower on all sides.
-    for (const probe of all) await probe.ask('roundTrips', { count: 50 });
-    const times = await alternate(all, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
-    return times.map(summary);
-  } finally {
-    copied?.stop();
-    copier?.stop();
-  }
+async function probeOf(browser) {
+  const probe = Probe.start();
+  await probe.ask('browser', browser);
+  return probe;
+}
+
+/** Round trips by turns, ours first; answers ours. Only what has a browser of its own behind it has a goal. */
+async function roundTrips(through, others, trips, table) {
+  const all = [through, ...others.map(({ probe }) => probe)];
+  // The first of everything is slower on all sides.
+  for (const probe of all) await probe.ask('roundTrips', { count: 50 });
+  const times = await alternate(all, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
+  const [ours, ...theirs] = times.map(summary);
+  others.forEach(({ name }, at) => {
+    const wanted = name === 'through socat' ? {} : { goal: goal.atMost(1.15) };
+    table.add({ measure: 'round trip of Runtime.evaluate', unit: 'ms', ...ours, against: { name, ...theirs[at] }, ...wanted });
+  });
+  return ours;
+}
+
+/** Large results by turns. */
+async function largeResults(through, others, rounds, table) {
+  const all = [through, ...others.map(({ probe }) => probe)];
+  for (const probe of all) await probe.ask('bulk', { megabytes: MEGABYTES });
+  const speeds = await alternate(all, rounds, async (probe) => [await probe.ask('bulk', { megabytes: MEGABYTES })]);
+  const [ours, ...theirs] = speeds.map(summary);
+  others.forEach(({ name }, at) =>
+    table.add({
+      ...{ measure: `result of ${MEGABYTES} MB`, unit: 'MB/s', p50: ours.p50, n: speeds[0].length },
+      ...{ against: { name, ...theirs[at] }, goal: goal.atLeast(0.97) },
+    }),
+  );
 }
 
 /** Processor time that each relay of the way takes, for small messages and for large ones. */
