@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use tokio::io::AsyncReadExt as _;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use warmpool_core::panics::keep_running;
 use warmpool_protocol::EGRESS_PROTOCOL;
 
@@ -19,23 +20,37 @@ use crate::worker::{AgentStream, Upgrade};
 const IDLE: usize = 6;
 /// Time between two attempts to open one.
 const RETRY: Duration = Duration::from_millis(200);
+/// How long all but the first wait for a use of that one. A new session's client has its answer to get, and to connect, before its
+/// browser has anything to connect to.
+const LATER: Duration = Duration::from_millis(100);
 
-/// Keeps tunnels open until the session's way out is closed.
+/// Keeps tunnels open until the session's way out is closed: one at once, the others as soon as that one is used, or a moment later.
 pub(super) fn open(shared: &Arc<Shared>) {
-    for _ in 0..IDLE {
-        let shared = Arc::clone(shared);
-        let stop = shared.stop.clone();
-        let opening = keep_running("keep a tunnel open", async move || keep_open(&shared).await);
-        tokio::spawn(stop.run_until_cancelled_owned(opening));
-    }
+    let used = CancellationToken::new();
+    keep(shared, used.clone());
+    let (shared, stop) = (Arc::clone(shared), shared.stop.clone());
+    let others = async move {
+        let _ = timeout(LATER, used.cancelled()).await;
+        for _ in 1..IDLE {
+            keep(&shared, used.clone());
+        }
+    };
+    tokio::spawn(stop.run_until_cancelled_owned(others));
 }
 
-async fn keep_open(shared: &Arc<Shared>) {
+fn keep(shared: &Arc<Shared>, used: CancellationToken) {
+    let (shared, stop) = (Arc::clone(shared), shared.stop.clone());
+    let opening = keep_running("keep a tunnel open", async move || keep_open(&shared, &used).await);
+    tokio::spawn(stop.run_until_cancelled_owned(opening));
+}
+
+async fn keep_open(shared: &Arc<Shared>, used: &CancellationToken) {
     loop {
         let Some((tunnel, target)) = next_connection(shared).await else {
             sleep(RETRY).await;
             continue;
         };
+        used.cancel();
         let connection = connection::serve(Arc::clone(shared), tunnel, target);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }
