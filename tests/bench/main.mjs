@@ -1,7 +1,7 @@
 // Measures what scripts/bench was asked for and prints one table. Started by scripts/bench, which builds what this needs.
 
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { arch, cpus, loadavg, totalmem } from 'node:os';
 import { browserless } from './contenders/browserless.mjs';
 import { chromium, local } from './contenders/local.mjs';
@@ -53,6 +53,8 @@ const POOL = {
 
 const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
 const binary = process.env.BENCH_DAEMON;
+/** How long an idle processor of a virtual machine looks for work before it halts, in nanoseconds. */
+const HALT_POLL = '/sys/module/haltpoll/parameters/guest_halt_poll_ns';
 /** A network that reaches this host, for browsers beside the daemon's. */
 const network = 'bridge';
 const table = new Table();
@@ -119,6 +121,7 @@ try {
 }
 const machine = `${cpus().length} cores (${cpus()[0]?.model.trim()}), ${(totalmem() / 1e9).toFixed(0)} GB, Linux ${arch()}`;
 const browser = chromium ? execFileSync(chromium, ['--version']).toString().split(' built')[0].trim() : 'no Chromium on this machine';
+if (existsSync(HALT_POLL)) table.note(`guest_halt_poll_ns is ${readFileSync(HALT_POLL, 'utf8').trim()}: see the guide on performance`);
 table.note(`${machine}, Node ${process.versions.node}, ${browser}; load when it began: ${loadavg()[0].toFixed(1)}`);
 await measure(options);
 process.stdout.write(`${options.json ? table.json() : options.markdown ? table.markdown() : table.text()}\n`);
