@@ -82,8 +82,8 @@ async fn ask_for_protocol(pool: &Pool) -> Result<Value, Failure> {
     // Waiting browsers are frozen: one is woken for this, and goes.
     let (settings, trust) = (Settings::default(), Trust::default());
     let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-    let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
-    let mut lease = pool.lease(wanted, &KeyId::nobody(), None).await?;
+    let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust, queue_wait: None };
+    let mut lease = pool.lease(wanted, &KeyId::nobody()).await?;
     let worker = lease.use_worker();
     worker.agent.launch(&Launch::default(), None, None, None).await.map_err(failed)?;
     worker.agent.devtools_protocol().await.map_err(failed)

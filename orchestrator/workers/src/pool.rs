@@ -114,15 +114,10 @@ impl Pool {
     /// other worker is given as it is. Its browser trusts the authorities of the daemon, of that preset and these; where nobody
     /// waits for those, one starts for this caller.
     ///
-    /// The wait lasts `queue_wait` at most, and `session.queue_wait` where that is none. Dropping the future leaves the queue.
-    /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after that wait, `NoEngine`, `NoStart`, `RuntimeDown`, `Starting`,
+    /// Dropping the future leaves the queue.
+    /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after the caller's wait, `NoEngine`, `NoStart`, `RuntimeDown`, `Starting`,
     /// `Draining`.
-    pub async fn lease(
-        &self,
-        wanted: WorkerRequest<'_>,
-        owner: &KeyId,
-        queue_wait: Option<Duration>,
-    ) -> Result<Lease, Error> {
+    pub async fn lease(&self, wanted: WorkerRequest<'_>, owner: &KeyId) -> Result<Lease, Error> {
         let key = self.kind_for(wanted);
         self.check_image(key).await?;
         let limits = &self.parts.config.session;
@@ -165,7 +160,7 @@ impl Pool {
             (receiver, QueuePlace { pool: self.clone(), number })
         };
         self.settle();
-        let queue_wait = queue_wait.unwrap_or(limits.queue_wait);
+        let queue_wait = wanted.queue_wait.unwrap_or(limits.queue_wait);
         match timeout(queue_wait, receiver).await {
             Ok(Ok(served)) => served,
             Ok(Err(_)) => Err(Error::Service(ServiceError::Draining)),

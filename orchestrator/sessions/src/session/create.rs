@@ -95,7 +95,7 @@ impl Sessions {
         let (writer, folder) = self.begin_profile(&owner, &mut options).await?;
         let key = options.pool_key();
         let trust = self.shared.keys.egress(&owner).trust();
-        let leasing = self.shared.pool.lease(options.wanted(&trust), &owner, options.queue_wait);
+        let leasing = self.shared.pool.lease(options.wanted(&trust), &owner);
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
@@ -235,10 +235,7 @@ impl Sessions {
                     // Another worker of a lost node would fail as well.
                     self.shared.pool.doubt_nodes(&worker).await;
                     let trust = self.shared.keys.egress(&record.owner).trust();
-                    let options = &record.options;
-                    let leased =
-                        self.shared.pool.lease(options.wanted(&trust), &record.owner, options.queue_wait).await;
-                    lease = match leased {
+                    lease = match self.shared.pool.lease(record.options.wanted(&trust), &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error.into())),
                     };

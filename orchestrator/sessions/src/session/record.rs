@@ -107,7 +107,8 @@ impl Options {
     /// The worker that it needs, whose browser trusts these authorities.
     pub fn wanted<'a>(&'a self, trust: &'a Trust) -> WorkerRequest<'a> {
         let settings = &self.launch.settings;
-        WorkerRequest { plain: self.pool_key(), settings, extensions: &self.extensions, trust }
+        let (extensions, queue_wait) = (&self.extensions, self.queue_wait);
+        WorkerRequest { plain: self.pool_key(), settings, extensions, trust, queue_wait }
     }
 
     /// A status in the words of these sessions' clients.

@@ -1,5 +1,7 @@
 //! Which kind of worker a caller gets: a plain one, or one that waits with a preset's settings and extensions.
 
+use std::time::Duration;
+
 use super::Pool;
 use super::state::PooledWorker;
 use warmpool_config::{PoolPreset, Trust};
@@ -18,11 +20,16 @@ pub struct WorkerRequest<'a> {
     pub extensions: &'a [ExtensionId],
     /// The authorities that its browser is to trust beside the daemon's.
     pub trust: &'a Trust,
+    /// How long its caller waits for it; `session.queue_wait` where that is none.
+    pub queue_wait: Option<Duration>,
 }
 
 impl Pool {
     /// The kind of worker to take for this.
-    pub(super) fn kind_for(&self, WorkerRequest { plain, settings, extensions, trust }: WorkerRequest<'_>) -> PoolKey {
+    pub(super) fn kind_for(
+        &self,
+        WorkerRequest { plain, settings, extensions, trust, .. }: WorkerRequest<'_>,
+    ) -> PoolKey {
         let preset = self.parts.config.pool.presets.with((plain.engine, plain.mode), settings, extensions);
         let (trusted, plain) = (&self.parts.trusted, self.parts.trusted.plain(plain));
         let preset = preset.map(|preset| trusted.kind(preset));

@@ -134,8 +134,9 @@ mod tests {
             async move {
                 let (settings, trust) = (Settings::default(), Trust::default());
                 let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-                let wanted = WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust };
-                pool.lease(wanted, &"000000000000".parse().unwrap(), None).await.map(drop)
+                let wanted =
+                    WorkerRequest { plain, settings: &settings, extensions: &[], trust: &trust, queue_wait: None };
+                pool.lease(wanted, &"000000000000".parse().unwrap()).await.map(drop)
             }
         });
         while pool.waiting() == 0 {
