@@ -201,8 +201,15 @@ async fn up_and_down(folder: &Path, tree: &Tree, variables: &[(&str, &Path)]) ->
 /// A daemon that ends where it should run the optimised program is not called running.
 async fn whoever_has_the_daemon_replaced_hears_whether_one_runs(_stage: Stage) -> Result<()> {
     let folder = TempDir::new()?;
-    for (name, when_asked, runs) in [("replaced", r#"exec "$OPTIMISED""#, true), ("ended", "exit 1", false)] {
+    // The last one ends just before the script looks at its program.
+    let answers = [
+        ("replaced", r#"exec "$OPTIMISED""#, true),
+        ("ended", "exit 1", false),
+        ("ended meanwhile", r#": > "$ASKED""#, false),
+    ];
+    for (name, when_asked, runs) in answers {
         let tree = Tree::new(folder.path(), name)?;
+        let asked = tree.root.join("asked");
         let (quick, optimised) =
             (tree.root.join("target/quick-start/warmpool"), tree.root.join("target/release/warmpool"));
         let (state, began) = (tree.root.join(".warmpool"), tree.root.join("began"));
@@ -215,9 +222,16 @@ async fn whoever_has_the_daemon_replaced_hears_whether_one_runs(_stage: Stage) -
         program(&optimised, "#!/bin/bash\ncase $* in *--print-config*) exit ;; esac\nwhile :; do sleep 0.1; done\n")?;
         let waits = format!("trap '{when_asked}' USR2; : > \"$BEGAN\"; while :; do sleep 0.1; done");
         let mut daemon = Command::new(&quick);
-        daemon.args(["-c", &waits]).env("OPTIMISED", &optimised).env("BEGAN", &began).kill_on_drop(true);
-        let daemon = daemon.spawn()?;
-        fs::write(state.join("warmpool.pid"), daemon.id().context("it runs")?.to_string())?;
+        daemon.args(["-c", &waits]).env("OPTIMISED", &optimised).env("BEGAN", &began).env("ASKED", &asked);
+        let daemon = daemon.kill_on_drop(true).spawn()?;
+        let pid = daemon.id().context("it runs")?;
+        fs::write(state.join("warmpool.pid"), pid.to_string())?;
+        let readlink = format!(
+            "#!/bin/bash\nif [ -e '{}' ]; then\n  kill -KILL {pid}\n  while /usr/bin/readlink /proc/{pid}/exe > /dev/null; do sleep 0.01; done\nfi\n\
+             exec /usr/bin/readlink \"$@\"\n",
+            asked.display()
+        );
+        program(&tree.programs.join("readlink"), &readlink)?;
         eventually!("the daemon runs", 10, began.exists())?;
 
         let output = tokio::time::timeout(Duration::from_secs(60), tree.script("later")?.output()).await??;
